@@ -1,0 +1,1 @@
+//! The kinds of covey.dev: one file per kind

@@ -1,0 +1,1 @@
+//! A real management cluster on one machine: programs, images, hosts

@@ -1,0 +1,1 @@
+//! Suites that run against the lab, from outside

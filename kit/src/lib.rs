@@ -1,0 +1,1 @@
+//! What every Covey binary shares

@@ -1,0 +1,1 @@
+//! The Covey operator: reconciles TenantClusters

@@ -1,0 +1,1 @@
+//! Certificates of a tenant cluster: wanted, inspected, issued

@@ -1,0 +1,1 @@
+//! From a validated TenantCluster to the objects of its control plane, without I/O

@@ -1,0 +1,1 @@
+//! Fixtures and a real kube-apiserver with etcd for tests

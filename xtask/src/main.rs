@@ -1,0 +1,2 @@
+//! The one entry point: `cargo xtask …`.
+fn main() {}
