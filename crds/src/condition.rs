@@ -1,0 +1,107 @@
+//! Conditions in the standard form (KEP-1623), and the one way to set them.
+//!
+//! Invariant: `lastTransitionTime` changes only when `status` changes, so that a condition which
+//! stays as it is never causes a write.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// The conditions of a TenantCluster.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum ConditionType {
+    /// The API answered an authenticated request through the endpoint.
+    Ready,
+    /// The operator is on its way from the observed to the desired state.
+    Progressing,
+    /// Something is wrong and needs a person, or time; the reason says which.
+    Degraded,
+    /// The etcd members are ready.
+    EtcdReady,
+    /// The control plane's pods are ready.
+    ControlPlaneReady,
+    /// The endpoint has an address.
+    EndpointReady,
+    /// Every certificate is issued and not due for renewal.
+    CertificatesReady,
+    /// The objects which a tenant cluster needs inside are in place.
+    BootstrapReady,
+}
+
+impl ConditionType {
+    /// The name as it stands in `status.conditions[].type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Progressing => "Progressing",
+            Self::Degraded => "Degraded",
+            Self::EtcdReady => "EtcdReady",
+            Self::ControlPlaneReady => "ControlPlaneReady",
+            Self::EndpointReady => "EndpointReady",
+            Self::CertificatesReady => "CertificatesReady",
+            Self::BootstrapReady => "BootstrapReady",
+        }
+    }
+}
+
+/// `True`, `False` or `Unknown`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ConditionStatus {
+    /// The condition holds.
+    True,
+    /// The condition does not hold.
+    False,
+    /// Not known (yet).
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The text of the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(value: bool) -> Self {
+        if value { Self::True } else { Self::False }
+    }
+}
+
+/// Sets one condition in a list sorted by type; keeps the transition time when the status stays.
+pub fn set_condition(
+    conditions: &mut Vec<Condition>,
+    type_: ConditionType,
+    status: ConditionStatus,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Time,
+) {
+    let found = conditions.iter().find(|c| c.type_ == type_.as_str());
+    let last_transition_time = match found {
+        Some(c) if c.status == status.as_str() => c.last_transition_time.clone(),
+        _ => now,
+    };
+    let new = Condition {
+        type_: type_.as_str().to_owned(),
+        status: status.as_str().to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time,
+    };
+    conditions.retain(|c| c.type_ != new.type_);
+    let at = conditions.partition_point(|c| c.type_ < new.type_);
+    conditions.insert(at, new);
+}
+
+/// Whether a condition is there and `True`.
+#[must_use]
+pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
+    conditions.iter().any(|c| c.type_ == type_.as_str() && c.status == "True")
+}

@@ -1,0 +1,326 @@
+//! `TenantCluster`: one Kubernetes cluster whose control plane runs in the management cluster.
+//!
+//! Invariant: every field has a doc comment with unit, default and example; what may not change
+//! after creation says so by a CEL rule. The status half is in [`status`].
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Quantity;
+
+mod status;
+pub use status::{CertificateStatus, EndpointStatus, NetworkStatus, TenantClusterStatus};
+
+/// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
+/// cluster.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "covey.dev",
+    version = "v1alpha1",
+    kind = "TenantCluster",
+    plural = "tenantclusters",
+    shortname = "tc",
+    category = "covey",
+    namespaced,
+    status = "TenantClusterStatus",
+    derive = "PartialEq",
+    doc = "A Kubernetes cluster whose API server, etcd and controllers run as pods of the management cluster.",
+    validation = Rule::new("self.metadata.name.size() <= 51").message("the name may have at most 51 characters, because the tenant namespace is called covey-<name>-<5 characters>; choose a shorter one"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of a namespace's name"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint.host"),
+    printcolumn(name = "Port", type_ = "integer", json_path = ".status.endpoint.port"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Namespace-Of-Parts", type_ = "string", json_path = ".status.namespace", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantClusterSpec {
+    /// Kubernetes version of the control plane. Required. Minors 1.34 to 1.36 are supported; it
+    /// may go up one minor at a time and never down a minor. Example: `1.35.4`.
+    #[schemars(regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
+    pub version: String,
+
+    /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
+    #[serde(default)]
+    pub control_plane: ControlPlane,
+
+    /// The etcd of this tenant cluster alone.
+    #[serde(default)]
+    pub etcd: Etcd,
+
+    /// Address ranges and DNS domain inside the tenant cluster. None of it can change later.
+    #[serde(default)]
+    pub network: Network,
+
+    /// What Covey installs inside the tenant cluster.
+    #[serde(default)]
+    pub addons: Addons,
+
+    /// Where the images come from.
+    #[serde(default)]
+    pub images: Images,
+
+    /// `true`: the operator leaves everything of this tenant cluster as it is, and says so in the
+    /// condition `Progressing`. Deletion still works. Default: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+}
+
+/// kube-apiserver, kube-controller-manager and kube-scheduler, which share one pod.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlane {
+    /// Number of control-plane pods. Default: 1. Example: 3.
+    #[serde(default = "default_replicas")]
+    #[schemars(range(min = 1, max = 9))]
+    pub replicas: i32,
+
+    /// How the API is published.
+    #[serde(default)]
+    pub endpoint: Endpoint,
+
+    /// Settings of the kube-apiserver.
+    #[serde(default)]
+    pub api_server: Component,
+
+    /// Settings of the kube-controller-manager.
+    #[serde(default)]
+    pub controller_manager: Component,
+
+    /// Settings of the kube-scheduler.
+    #[serde(default)]
+    pub scheduler: Component,
+}
+
+impl Default for ControlPlane {
+    fn default() -> Self {
+        Self {
+            replicas: default_replicas(),
+            endpoint: Endpoint::default(),
+            api_server: Component::default(),
+            controller_manager: Component::default(),
+            scheduler: Component::default(),
+        }
+    }
+}
+
+fn default_replicas() -> i32 {
+    1
+}
+
+/// How the API is published.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.type == oldSelf.type").message("endpoint.type cannot change: kubeconfigs and nodes hold the address; create a new tenant cluster").optional_old_self(false),
+    validation = Rule::new("self.type != 'NodePort' || (has(self.host) && self.host != '')").message("endpoint.type NodePort needs endpoint.host: the address or DNS name under which clients reach the management cluster's nodes"),
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.loadBalancerClass)").message("endpoint.loadBalancerClass is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.sourceRanges) || self.sourceRanges.size() == 0").message("endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("!has(oldSelf.loadBalancerClass) || (has(self.loadBalancerClass) && self.loadBalancerClass == oldSelf.loadBalancerClass)").message("endpoint.loadBalancerClass cannot change (Kubernetes does not allow it on a Service)").optional_old_self(false)
+)]
+pub struct Endpoint {
+    /// Type of the Service that publishes the API. Cannot change. Default: `ClusterIP`.
+    #[serde(default, rename = "type")]
+    pub type_: EndpointType,
+
+    /// Address or DNS name under which clients reach the API, where it differs from what the
+    /// Service reports; required for `NodePort`. Default: the Service's own address.
+    /// Example: `demo.example.com`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub host: Option<String>,
+
+    /// Port of the Service; for `NodePort` the port on every node, which must be in the management
+    /// cluster's node port range. Default: 6443, and for `NodePort` one that is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+
+    /// Further names and addresses for the serving certificate. Example: `["api.example.com"]`.
+    #[serde(default, rename = "certSANs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub cert_sans: Vec<String>,
+
+    /// Annotations of the Service, as load balancers read them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+
+    /// Class of the load balancer. Cannot change. Default: the management cluster's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancer_class: Option<String>,
+
+    /// Address ranges that may reach the load balancer. Default: all. Example: `["10.0.0.0/8"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub source_ranges: Vec<String>,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self {
+            type_: EndpointType::default(),
+            host: None,
+            port: None,
+            cert_sans: Vec::new(),
+            annotations: BTreeMap::new(),
+            load_balancer_class: None,
+            source_ranges: Vec::new(),
+        }
+    }
+}
+
+/// Type of the Service that publishes the API.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum EndpointType {
+    /// Reachable inside the management cluster.
+    #[default]
+    ClusterIP,
+    /// Reachable on every node of the management cluster.
+    NodePort,
+    /// Reachable through a load balancer, by address or by host name.
+    LoadBalancer,
+}
+
+impl EndpointType {
+    /// The text of `Service.spec.type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIP => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::LoadBalancer => "LoadBalancer",
+        }
+    }
+}
+
+/// Settings of one component.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Component {
+    /// CPU and memory of the container. Default: what the operator is configured with.
+    #[serde(default)]
+    pub resources: Resources,
+
+    /// Further flags without the leading `--`. Flags that Covey sets itself are refused.
+    /// Example: `{"event-ttl": "2h"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra_args: BTreeMap<String, String>,
+}
+
+/// Requests and limits of one container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resources {
+    /// What is reserved. Example: `{"cpu": "100m", "memory": "512Mi"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, Quantity>,
+
+    /// What may not be exceeded. Default: no limit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Quantity>,
+}
+
+/// The etcd of this tenant cluster alone.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Etcd {
+    /// Number of members: 1, or 3 to survive the loss of one. Cannot change. Default: 1.
+    #[serde(default = "default_members")]
+    #[x_kube(
+        validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3"),
+        validation = Rule::new("self == oldSelf").message("etcd.replicas cannot change; create a new tenant cluster").optional_old_self(false)
+    )]
+    pub replicas: i32,
+
+    /// Volume of each member.
+    #[serde(default)]
+    pub storage: Storage,
+
+    /// CPU and memory of each member. Default: what the operator is configured with.
+    #[serde(default)]
+    pub resources: Resources,
+}
+
+impl Default for Etcd {
+    fn default() -> Self {
+        Self {
+            replicas: default_members(),
+            storage: Storage::default(),
+            resources: Resources::default(),
+        }
+    }
+}
+
+fn default_members() -> i32 {
+    1
+}
+
+/// Volume of each etcd member.
+#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    /// Size in bytes with the suffixes of Kubernetes. May grow where the class allows it, never
+    /// shrink. Default: `2Gi`.
+    #[serde(default = "default_storage_size")]
+    pub size: Quantity,
+
+    /// StorageClass in the management cluster. Cannot change. Default: its default class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("etcd.storage.storageClassName cannot change: the data would be left behind; create a new tenant cluster").optional_old_self(false))]
+    pub storage_class_name: Option<String>,
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self { size: default_storage_size(), storage_class_name: None }
+    }
+}
+
+fn default_storage_size() -> Quantity {
+    Quantity::from("2Gi")
+}
+
+/// Address ranges and DNS domain inside the tenant cluster.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(oldSelf.podCIDR) || (has(self.podCIDR) && self.podCIDR == oldSelf.podCIDR)").message("network.podCIDR cannot change: nodes and pods hold addresses of it; create a new tenant cluster").optional_old_self(false),
+    validation = Rule::new("!has(oldSelf.serviceCIDR) || (has(self.serviceCIDR) && self.serviceCIDR == oldSelf.serviceCIDR)").message("network.serviceCIDR cannot change: Services hold addresses of it; create a new tenant cluster").optional_old_self(false),
+    validation = Rule::new("(has(oldSelf.dnsDomain) ? oldSelf.dnsDomain : 'cluster.local') == (has(self.dnsDomain) ? self.dnsDomain : 'cluster.local')").message("network.dnsDomain cannot change: certificates and pods hold it; create a new tenant cluster").optional_old_self(false)
+)]
+pub struct Network {
+    /// Addresses of the tenant's pods. Default: a range that no other tenant cluster has, from the
+    /// operator's pool; it then stands in `status.network`. Example: `10.128.0.0/18`.
+    #[serde(default, rename = "podCIDR", skip_serializing_if = "Option::is_none")]
+    pub pod_cidr: Option<String>,
+
+    /// Addresses of the tenant's Services. Default: as for `podCIDR`. Example: `100.64.0.0/20`.
+    #[serde(default, rename = "serviceCIDR", skip_serializing_if = "Option::is_none")]
+    pub service_cidr: Option<String>,
+
+    /// DNS domain inside the tenant cluster. Default: `cluster.local`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub dns_domain: Option<String>,
+}
+
+/// What Covey installs inside the tenant cluster. Addons that need nodes come with node pools.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Addons {}
+
+/// Where the images come from.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Images {
+    /// Registry (and path) in place of `registry.k8s.io`. Example: `mirror.example.com/k8s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub registry: Option<String>,
+}

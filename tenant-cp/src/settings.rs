@@ -1,0 +1,157 @@
+//! What the operator is configured with (the chart's `config` value), as plain data.
+//!
+//! Invariant: every field has a default that works on an ordinary management cluster.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// Configuration of the operator that decides what objects are wanted.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Registry for tenants that name none. Default: `registry.k8s.io`.
+    pub registry: String,
+    /// Image repository path and tag of etcd below the registry. Default: `etcd:3.6.16-0`.
+    pub etcd_image: String,
+    /// Where address ranges come from for tenants that name none.
+    pub network: NetworkSettings,
+    /// Requests per container for tenants that name none.
+    pub resources: DefaultResources,
+    /// How long certificates last.
+    pub certificates: CertificateSettings,
+    /// How DNS pods of the management cluster are found by a NetworkPolicy.
+    pub dns: DnsSettings,
+    /// Namespace of the operator. Default: `covey-system`.
+    pub operator_namespace: String,
+    /// ServiceAccount of the operator. Default: `covey-operator`.
+    pub operator_service_account: String,
+    /// ClusterRole of the chart which a RoleBinding in each tenant namespace grants the operator.
+    pub tenant_namespace_role: String,
+    /// ClusterRole of the chart which a RoleBinding in each user's namespace grants the operator.
+    pub user_namespace_role: String,
+    /// Control planes that may start at the same time; more only slow each other down.
+    /// Default: 2 (the cores of the smallest sensible management cluster).
+    pub max_concurrent_starts: usize,
+}
+
+/// Pools of address ranges.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// Ranges for pods. Default: /18 each from 10.128.0.0/9 (512 tenant clusters).
+    pub pods: Pool,
+    /// Ranges for Services. Default: /20 each from 100.64.0.0/10 (1024 tenant clusters).
+    pub services: Pool,
+    /// Ranges that no tenant cluster may use: the management cluster's own. Default: none.
+    pub reserved: Vec<IpNet>,
+}
+
+/// One pool.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pool {
+    /// The whole range.
+    pub cidr: IpNet,
+    /// Prefix length of the range that one tenant cluster gets.
+    pub prefix: u8,
+}
+
+/// Requests per container: resource name to quantity.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DefaultResources {
+    /// kube-apiserver. Default: 50m, 300Mi.
+    pub api_server: BTreeMap<String, String>,
+    /// kube-controller-manager. Default: 10m, 64Mi.
+    pub controller_manager: BTreeMap<String, String>,
+    /// kube-scheduler. Default: 5m, 48Mi.
+    pub scheduler: BTreeMap<String, String>,
+    /// etcd. Default: 20m, 80Mi.
+    pub etcd: BTreeMap<String, String>,
+}
+
+/// How long certificates last, in hours.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CertificateSettings {
+    /// Certificate authorities. Default: 87600 (ten years).
+    pub authority_hours: u32,
+    /// All others. Default: 8760 (a year). They are renewed when a third is left.
+    pub leaf_hours: u32,
+}
+
+/// How DNS pods of the management cluster are found.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DnsSettings {
+    /// Namespace. Default: `kube-system`.
+    pub namespace: String,
+    /// Labels of the pods. Default: `k8s-app: kube-dns`.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            registry: "registry.k8s.io".to_owned(),
+            etcd_image: "etcd:3.6.16-0".to_owned(),
+            network: NetworkSettings::default(),
+            resources: DefaultResources::default(),
+            certificates: CertificateSettings::default(),
+            dns: DnsSettings::default(),
+            operator_namespace: "covey-system".to_owned(),
+            operator_service_account: "covey-operator".to_owned(),
+            tenant_namespace_role: "covey-tenant-namespace".to_owned(),
+            user_namespace_role: "covey-user-namespace".to_owned(),
+            max_concurrent_starts: 2,
+        }
+    }
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        let pool = |cidr: [u8; 4], length: u8, prefix: u8| Pool {
+            cidr: IpNet::new_assert(cidr.into(), length),
+            prefix,
+        };
+        Self {
+            pods: pool([10, 128, 0, 0], 9, 18),
+            services: pool([100, 64, 0, 0], 10, 20),
+            reserved: Vec::new(),
+        }
+    }
+}
+
+impl Default for DefaultResources {
+    fn default() -> Self {
+        let requests = |cpu: &str, memory: &str| {
+            BTreeMap::from([
+                ("cpu".to_owned(), cpu.to_owned()),
+                ("memory".to_owned(), memory.to_owned()),
+            ])
+        };
+        Self {
+            api_server: requests("50m", "300Mi"),
+            controller_manager: requests("10m", "64Mi"),
+            scheduler: requests("5m", "48Mi"),
+            etcd: requests("20m", "80Mi"),
+        }
+    }
+}
+
+impl Default for CertificateSettings {
+    fn default() -> Self {
+        Self { authority_hours: 87_600, leaf_hours: 8_760 }
+    }
+}
+
+impl Default for DnsSettings {
+    fn default() -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            labels: BTreeMap::from([("k8s-app".to_owned(), "kube-dns".to_owned())]),
+        }
+    }
+}
