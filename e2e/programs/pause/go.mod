@@ -1,0 +1,3 @@
+module covey.dev/lab/pause
+
+go 1.25.0
