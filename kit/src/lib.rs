@@ -1,1 +1,34 @@
-//! What every Covey binary shares
+//! What every Covey binary shares: the process around a controller, never the controller itself.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`args`] | clap structs to flatten: log, admin port, client; every flag has a `COVEY_…` variable |
+//! | [`telemetry`] | installs the log subscriber and the panic hook |
+//! | [`errors`] | [`errors::Class`], which alone decides requeue, reason, Event and label; `chain` |
+//! | [`backoff`] | how long to wait after the n-th failure of one object |
+//! | [`client`] | the Kubernetes client: retries, time-outs, rate, request counts, a hook for faults |
+//! | [`apply`] | server-side apply, guarded deletes, "does live already hold what is desired" |
+//! | [`events`] | publishes Events, each at most once in ten minutes |
+//! | [`lease`] | leader election; [`lease::Leadership::ensure`] fences every write |
+//! | [`metrics`] | controller and process metrics |
+//! | [`admin`] | the admin port: livez, readyz, metrics, state |
+//! | [`shutdown`] | SIGTERM and SIGINT as a value that can be awaited |
+//! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
+//! | [`rbac`] | RBAC rules declared beside the code that needs them |
+//!
+//! Invariants: no module knows a Covey kind beyond its name in [`apply::kinds`]; nothing here
+//! panics or ends the process, except [`shutdown`] once its grace period has passed.
+
+pub mod admin;
+pub mod apply;
+pub mod args;
+pub mod backoff;
+pub mod client;
+pub mod errors;
+pub mod events;
+pub mod lease;
+pub mod metrics;
+pub mod rbac;
+pub mod shutdown;
+pub mod telemetry;
+pub mod tls_reload;

@@ -1,0 +1,324 @@
+//! The admin port: `/livez`, `/readyz`, `/metrics` and `/state`.
+//!
+//! Whoever has something to tell registers itself here. Invariant: an answer never waits for the
+//! network or for a reconcile; checks and providers are plain functions that read memory.
+//! The port has no authentication: `/state` must not show secrets, and a NetworkPolicy decides who
+//! may ask.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use crate::shutdown::Shutdown;
+
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type Provider = Box<dyn Fn() -> Value + Send + Sync>;
+
+/// Everything that the admin port shows. Clones share it.
+#[derive(Clone, Default)]
+pub struct Admin {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    live: Mutex<BTreeMap<String, Check>>,
+    ready: Mutex<BTreeMap<String, Check>>,
+    state: Mutex<BTreeMap<String, Provider>>,
+    registry: Mutex<Registry>,
+}
+
+impl Admin {
+    /// Nothing registered: live, ready, no metrics.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a liveness check. `Err` says what is stuck; the kubelet then restarts the container,
+    /// so check only what a restart mends. A name registered again replaces the earlier check.
+    pub fn live(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        lock(&self.shared.live).insert(name.into(), Box::new(check));
+    }
+
+    /// Adds a readiness check: stores synced, webhook serving. `Err` says what is missing.
+    pub fn ready(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        lock(&self.shared.ready).insert(name.into(), Box::new(check));
+    }
+
+    /// Adds a part of `/state`, shown under `name`.
+    pub fn state(
+        &self,
+        name: impl Into<String>,
+        provider: impl Fn() -> Value + Send + Sync + 'static,
+    ) {
+        lock(&self.shared.state).insert(name.into(), Box::new(provider));
+    }
+
+    /// Registers metrics.
+    pub fn metrics<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
+        register(&mut lock(&self.shared.registry))
+    }
+
+    /// The routes, to serve or to test with `oneshot`.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route(
+                "/livez",
+                get(async |State(admin): State<Self>| answer(&admin.shared.live)),
+            )
+            .route(
+                "/readyz",
+                get(async |State(admin): State<Self>| answer(&admin.shared.ready)),
+            )
+            .route(
+                "/metrics",
+                get(async |State(admin): State<Self>| admin.show_metrics()),
+            )
+            .route(
+                "/state",
+                get(async |State(admin): State<Self>| admin.show_state()),
+            )
+            .with_state(self.clone())
+    }
+
+    /// Listens on `address` and serves until the shutdown starts. The listener is bound when this
+    /// returns; the address is the one really bound (port 0 chooses one).
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn serve(&self, address: SocketAddr, shutdown: &Shutdown) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind(address).await?;
+        let bound = listener.local_addr()?;
+        let server = axum::serve(listener, self.router());
+        let stop = shutdown.triggered();
+        tokio::spawn(async move {
+            if let Err(error) = server.with_graceful_shutdown(stop).await {
+                tracing::error!(%error, "admin port stopped");
+            }
+        });
+        Ok(bound)
+    }
+
+    fn show_metrics(&self) -> Response {
+        let mut text = String::new();
+        match prometheus_client::encoding::text::encode(&mut text, &lock(&self.shared.registry)) {
+            Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+
+    fn show_state(&self) -> Response {
+        let state = lock(&self.shared.state);
+        let parts: Map<String, Value> = state
+            .iter()
+            .map(|(name, provider)| (name.clone(), provider()))
+            .collect();
+        Json(parts).into_response()
+    }
+}
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// 200 when all hold, else 503; one line per check, as the API server prints them.
+fn answer(checks: &Mutex<BTreeMap<String, Check>>) -> Response {
+    let mut text = String::new();
+    let mut status = StatusCode::OK;
+    for (name, check) in lock(checks).iter() {
+        // Writing to a String cannot fail.
+        let _ = match check() {
+            Ok(()) => writeln!(text, "[+]{name} ok"),
+            Err(reason) => {
+                status = StatusCode::SERVICE_UNAVAILABLE;
+                writeln!(text, "[-]{name} failed: {reason}")
+            }
+        };
+    }
+    text.push_str(if status == StatusCode::OK {
+        "ok\n"
+    } else {
+        "failed\n"
+    });
+    (status, text).into_response()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sees whether a queue moves: work in hand, but nothing begun or ended for too long, is a
+/// deadlock. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    inner: Arc<ProgressInner>,
+}
+
+#[derive(Debug)]
+struct ProgressInner {
+    limit: Duration,
+    in_hand: AtomicUsize,
+    moved: Mutex<Instant>,
+}
+
+impl Progress {
+    /// Stuck after `limit` without movement. Take several times the longest honest reconcile.
+    pub fn new(limit: Duration) -> Self {
+        let moved = Mutex::new(Instant::now());
+        Self {
+            inner: Arc::new(ProgressInner {
+                limit,
+                in_hand: AtomicUsize::new(0),
+                moved,
+            }),
+        }
+    }
+
+    /// One piece of work begins; it ends when the guard is dropped.
+    pub fn begin(&self) -> InHand {
+        self.inner.in_hand.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.inner.moved) = Instant::now();
+        InHand {
+            progress: self.clone(),
+        }
+    }
+
+    /// For [`Admin::live`].
+    ///
+    /// # Errors
+    /// When work is in hand and nothing moved for the limit.
+    pub fn check(&self) -> Result<(), String> {
+        let still = lock(&self.inner.moved).elapsed();
+        match self.inner.in_hand.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ if still <= self.inner.limit => Ok(()),
+            in_hand => Err(format!(
+                "{in_hand} in hand, none began or ended for {} s",
+                still.as_secs()
+            )),
+        }
+    }
+}
+
+/// One piece of work of a [`Progress`].
+#[derive(Debug)]
+pub struct InHand {
+    progress: Progress,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.progress.inner.in_hand.fetch_sub(1, Ordering::Relaxed);
+        *lock(&self.progress.inner.moved) = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use prometheus_client::metrics::counter::Counter;
+    use serde_json::json;
+    use tower::ServiceExt;
+
+    async fn fetch(admin: &Admin, path: &str) -> (StatusCode, String) {
+        let request = http::Request::get(path).body(Body::empty()).unwrap();
+        let response = admin.router().oneshot(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_failing_check_is_named_and_only_its_path_fails() {
+        let admin = Admin::new();
+        admin.live("queue", || Ok(()));
+        admin.ready("stores", || Err("2 of 3 synced".to_owned()));
+        admin.ready("webhook", || Ok(()));
+        assert_eq!(
+            fetch(&admin, "/livez").await,
+            (StatusCode::OK, "[+]queue ok\nok\n".into())
+        );
+        let expected = "[-]stores failed: 2 of 3 synced\n[+]webhook ok\nfailed\n";
+        assert_eq!(
+            fetch(&admin, "/readyz").await,
+            (StatusCode::SERVICE_UNAVAILABLE, expected.to_owned())
+        );
+    }
+
+    #[tokio::test]
+    async fn metrics_are_open_metrics_text() {
+        let admin = Admin::new();
+        let counter = Counter::<u64>::default();
+        admin.metrics(|registry| registry.register("runs", "Runs", counter.clone()));
+        counter.inc();
+        let (status, text) = fetch(&admin, "/metrics").await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(text.contains("runs_total 1\n"), "{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn state_shows_every_provider_under_its_name() {
+        let admin = Admin::new();
+        admin.state("lease", || json!({ "leads": true }));
+        admin.state("queue", || json!(3));
+        let (_, text) = fetch(&admin, "/state").await;
+        let state: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(state, json!({ "lease": { "leads": true }, "queue": 3 }));
+    }
+
+    #[tokio::test]
+    async fn the_port_is_open_once_serve_returns_and_closes_at_shutdown() {
+        let shutdown = Shutdown::new();
+        let address = Admin::new()
+            .serve(([127, 0, 0, 1], 0).into(), &shutdown)
+            .await
+            .unwrap();
+        tokio::net::TcpStream::connect(address)
+            .await
+            .expect("the port is open");
+        shutdown.trigger();
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_stands_still_is_stuck_and_idleness_is_not() {
+        let progress = Progress::new(Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(600)).await;
+        assert_eq!(progress.check(), Ok(()), "idle");
+        let first = progress.begin();
+        tokio::time::advance(Duration::from_secs(50)).await;
+        drop(progress.begin());
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(progress.check(), Ok(()), "something moved 50 s ago");
+        tokio::time::advance(Duration::from_secs(11)).await;
+        let stuck = progress.check().expect_err("nothing moved for 61 s");
+        assert_eq!(stuck, "1 in hand, none began or ended for 61 s");
+        drop(first);
+        assert_eq!(progress.check(), Ok(()));
+    }
+}

@@ -1,0 +1,209 @@
+//! Sorts errors into four classes and prints an error with its causes, once.
+//!
+//! Invariant: the class alone decides requeue, condition reason, Event and metric label.
+
+use std::error::Error;
+use std::fmt;
+
+/// What kind of failure this is, and so who can mend it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Goes away by itself: retry with backoff, tell nobody at first.
+    Transient,
+    /// A user's or an administrator's input is wrong: say so in a condition, retry slowly.
+    Invalid,
+    /// Somebody wrote the object in between: observe again and plan anew, at once.
+    Conflict,
+    /// Our own mistake: log it as an error, retry slowly.
+    Bug,
+}
+
+impl Class {
+    /// All classes, in the order in which dashboards show them.
+    pub const ALL: [Self; 4] = [Self::Transient, Self::Invalid, Self::Conflict, Self::Bug];
+
+    /// The metric label: lower case.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Invalid => "invalid",
+            Self::Conflict => "conflict",
+            Self::Bug => "bug",
+        }
+    }
+
+    /// The condition and Event reason: PascalCase.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Transient => "TransientFailure",
+            Self::Invalid => "InvalidInput",
+            Self::Conflict => "Conflict",
+            Self::Bug => "InternalError",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.label())
+    }
+}
+
+/// An error that knows its class.
+pub trait Classify {
+    /// The class of this error.
+    fn class(&self) -> Class;
+}
+
+impl Classify for kube::Error {
+    /// By the rules of [`class_of_code`] for what the API server answered. Without an answer:
+    /// connections, time-outs, credentials that do not load (they are files that rotate) are
+    /// transient; a client configuration that cannot work is invalid; requests that cannot be
+    /// built and answers that cannot be decoded are bugs.
+    fn class(&self) -> Class {
+        match self {
+            Self::Api(status) => class_of_code(status.code),
+            Self::HyperError(_) | Self::Service(_) | Self::ReadEvents(_) | Self::Auth(_) => {
+                Class::Transient
+            }
+            Self::InferConfig(_)
+            | Self::InferKubeconfig(_)
+            | Self::ProxyProtocolUnsupported { .. }
+            | Self::ProxyProtocolDisabled { .. }
+            | Self::RustlsTls(_)
+            | Self::TlsRequired => Class::Invalid,
+            _ => Class::Bug,
+        }
+    }
+}
+
+/// The class of an HTTP status answered by an API server.
+///
+/// - 409 is a conflict (also "already exists": somebody was faster).
+/// - 422 is invalid: the API server's validation refuses a value that ours let pass.
+/// - 400, 405, 406, 413 and 415 are bugs: such a request should never have been built.
+/// - Everything else is transient: 429 and 5xx of course; 401, because tokens rotate; 403, because
+///   RBAC takes a moment to spread after a binding is written (and quota and terminating
+///   namespaces answer 403 too); 404, because a namespace or a CRD may be on its way; 410,
+///   because a list only has to start again.
+pub const fn class_of_code(code: u16) -> Class {
+    match code {
+        409 => Class::Conflict,
+        422 => Class::Invalid,
+        400 | 405 | 406 | 413 | 415 => Class::Bug,
+        _ => Class::Transient,
+    }
+}
+
+/// The error and its causes in one line, "what: why: why", each said once.
+///
+/// A cause whose text the line already ends with is left out, because some libraries print their
+/// source inside their own message. What an API server answered is shortened to its message,
+/// reason and code.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    let mut next = Some(error);
+    while let Some(current) = next {
+        let answer = current.downcast_ref::<kube::Error>().and_then(api_answer);
+        next = if answer.is_some() {
+            None
+        } else {
+            current.source()
+        };
+        let text = answer.unwrap_or_else(|| current.to_string());
+        if line.is_empty() {
+            line = text;
+        } else if !line.ends_with(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+    }
+    line
+}
+
+fn api_answer(error: &kube::Error) -> Option<String> {
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
+    let message = if status.message.is_empty() {
+        "no message"
+    } else {
+        &status.message
+    };
+    Some(match status.reason.as_str() {
+        "" => format!("{message} ({})", status.code),
+        reason => format!("{message} ({reason}, {})", status.code),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("could not apply the Secret")]
+    struct Outer(#[source] kube::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer: {0}")]
+    struct Repeats(#[source] std::io::Error);
+
+    fn api(code: u16, reason: &str) -> kube::Error {
+        kube::Error::Api(
+            Status::failure("the message", reason)
+                .with_code(code)
+                .boxed(),
+        )
+    }
+
+    #[test]
+    fn status_codes_have_their_class() {
+        let expected = [
+            (Class::Conflict, vec![409]),
+            (Class::Invalid, vec![422]),
+            (Class::Bug, vec![400, 405, 406, 413, 415]),
+            (
+                Class::Transient,
+                vec![401, 403, 404, 408, 410, 429, 500, 502, 503, 504],
+            ),
+        ];
+        for (class, codes) in expected {
+            for code in codes {
+                assert_eq!(api(code, "").class(), class, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_connections_are_transient_and_undecodable_answers_are_bugs() {
+        let broken = kube::Error::Service("connection reset".into());
+        assert_eq!(broken.class(), Class::Transient);
+        let decode = serde_json::from_str::<bool>("7").expect_err("7 is not a bool");
+        assert_eq!(kube::Error::SerdeError(decode).class(), Class::Bug);
+    }
+
+    #[test]
+    fn chain_prints_an_answer_of_the_api_once() {
+        let line = chain(&Outer(api(409, "Conflict")));
+        assert_eq!(
+            line,
+            "could not apply the Secret: the message (Conflict, 409)"
+        );
+    }
+
+    #[test]
+    fn chain_skips_a_cause_that_its_parent_already_printed() {
+        assert_eq!(
+            chain(&Repeats(std::io::Error::other("disk full"))),
+            "outer: disk full"
+        );
+    }
+
+    #[test]
+    fn labels_and_reasons_are_distinct() {
+        let labels: std::collections::BTreeSet<_> = Class::ALL.map(Class::label).into();
+        let reasons: std::collections::BTreeSet<_> = Class::ALL.map(Class::reason).into();
+        assert_eq!((labels.len(), reasons.len()), (4, 4));
+    }
+}

@@ -1,0 +1,300 @@
+//! Leader election by a Lease, and the handle that fences writes with it.
+//!
+//! Decisions are in [`plan`]; this file reads and writes the Lease and publishes until when we
+//! lead. Invariant: [`Leadership::is_leader`] turns false by itself, by local monotonic time, so a
+//! process that is paused, starved or cut off stops writing before another may start.
+//!
+//! Written here rather than taken from the kube-lease-manager crate, because that one compares the
+//! holder's renew time with the local clock, which lets a clock that runs ahead take the Lease
+//! from a living leader.
+
+pub mod plan;
+mod store;
+
+use std::future::Future;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior};
+
+pub use self::plan::Timing;
+use self::plan::{Elector, Step};
+use self::store::Store;
+use crate::errors;
+use crate::rbac::Rule;
+
+/// What is to be elected, and who we are.
+#[derive(Clone, Debug)]
+pub struct LeaseConfig {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who we are: the pod's name. Must be unique among processes alive at the same time; a
+    /// container that restarts in the same pod may use it again, and then leads at once.
+    pub identity: String,
+    /// Spans, see [`Timing`].
+    pub timing: Timing,
+}
+
+/// Rights that an election needs, in the Lease's namespace only.
+pub const RULES: [Rule; 2] = [
+    // "create" cannot be limited by name.
+    Rule::new(&["coordination.k8s.io"], &["leases"], &["create"]),
+    Rule::new(&["coordination.k8s.io"], &["leases"], &["get", "update"]),
+];
+
+/// We do not lead, so nothing may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the leader any more, so nothing is written")]
+pub struct NotLeader;
+
+impl errors::Classify for NotLeader {
+    fn class(&self) -> errors::Class {
+        errors::Class::Transient
+    }
+}
+
+/// Whether this process leads. Cheap to clone; every clone sees the same.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Leadership {
+    /// A leadership that never ends, for tools and tests that need no election.
+    pub fn always() -> Self {
+        let far = Instant::now() + Duration::from_secs(100 * 365 * 24 * 3600);
+        Self {
+            until: watch::Sender::new(Some(far)).subscribe(),
+        }
+    }
+
+    /// True while nobody else can lead.
+    pub fn is_leader(&self) -> bool {
+        self.until
+            .borrow()
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The fence: call it right before each write.
+    ///
+    /// # Errors
+    /// [`NotLeader`], when the write must not happen.
+    pub fn ensure(&self) -> Result<(), NotLeader> {
+        self.is_leader().then_some(()).ok_or(NotLeader)
+    }
+
+    /// Waits until [`Leadership::is_leader`] differs from what it is now; gives the new value.
+    /// Never resolves once the election is over and lost.
+    pub async fn changed(&self) -> bool {
+        let before = self.is_leader();
+        self.becomes(!before).await;
+        !before
+    }
+
+    /// Resolves once this process leads.
+    pub fn acquired(&self) -> impl Future<Output = ()> + Send + 'static {
+        let this = self.clone();
+        async move { this.becomes(true).await }
+    }
+
+    /// Resolves once this process does not lead: at once, when it does not lead now.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let this = self.clone();
+        async move { this.becomes(false).await }
+    }
+
+    async fn becomes(&self, wanted: bool) {
+        let mut receiver = self.until.clone();
+        loop {
+            let until = *receiver.borrow_and_update();
+            let leads = until.is_some_and(|until| Instant::now() < until);
+            if leads == wanted {
+                return;
+            }
+            tokio::select! {
+                () = expiry(until), if leads => {}
+                changed = receiver.changed() => if changed.is_err() {
+                    // Nothing is published any more; only time can still end a leadership.
+                    match leads {
+                        true => expiry(until).await,
+                        false => std::future::pending().await,
+                    }
+                },
+            }
+        }
+    }
+}
+
+async fn expiry(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A running election. Dropping it stops renewing without a release: others then wait for the
+/// Lease to run out.
+#[derive(Debug)]
+pub struct Election {
+    release: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Election {
+    /// Starts to campaign, at once. Keep the handle until everything that writes has stopped.
+    pub fn start(client: Client, config: LeaseConfig) -> (Leadership, Self) {
+        let (until, receiver) = watch::channel(None);
+        let (release, released) = oneshot::channel();
+        let campaign = Campaign {
+            elector: Elector::new(config.identity.clone(), config.timing),
+            store: Store::new(client, &config),
+            config,
+            until,
+        };
+        let task = tokio::spawn(campaign.run(released));
+        (
+            Leadership { until: receiver },
+            Self {
+                release: Some(release),
+                task,
+            },
+        )
+    }
+
+    /// Ends the leadership and clears the holder, so that another leads at once. Call it after the
+    /// last write: from here on [`Leadership::is_leader`] is false.
+    pub async fn release(mut self) {
+        if let Some(release) = self.release.take() {
+            // Both fail only when the campaign has ended, which is what is wanted.
+            let _ = release.send(());
+            let _ = (&mut self.task).await;
+        }
+    }
+}
+
+impl Drop for Election {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Campaign {
+    elector: Elector,
+    store: Store,
+    config: LeaseConfig,
+    until: watch::Sender<Option<Instant>>,
+}
+
+impl Campaign {
+    async fn run(mut self, mut released: oneshot::Receiver<()>) {
+        let mut ticks = tokio::time::interval(self.config.timing.retry);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                asked = &mut released => match asked {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                _ = ticks.tick() => {}
+            }
+            // Not raced against the release: an answer that nobody read would leave us holder.
+            self.attempt().await;
+        }
+        self.step_down().await;
+    }
+
+    /// One try, within one retry span more than the deadline allows at most.
+    async fn attempt(&mut self) {
+        let led = self
+            .until
+            .borrow()
+            .is_some_and(|until| Instant::now() < until);
+        if let Err(error) = self.try_once().await {
+            if error.is_conflict() {
+                // Somebody wrote in between. What we hold by our last write stays ours until its
+                // deadline, but the next try must read first.
+                self.elector.must_read();
+            }
+            let lease = &self.config.name;
+            tracing::warn!(lease.name = %lease, error = %errors::chain(&error),
+                "could not write or read Lease {lease}");
+        }
+        self.publish(led);
+    }
+
+    async fn try_once(&mut self) -> Result<(), store::Error> {
+        let now = Instant::now();
+        let step = match self.elector.renewable() {
+            Some(record) => self.elector.observe(now, Some(record)),
+            None => {
+                let record = self.store.read().await?;
+                self.elector.observe(Instant::now(), record)
+            }
+        };
+        let sent = Instant::now();
+        let record = match step {
+            Step::Create => self.store.create().await?,
+            Step::Take {
+                resource_version,
+                transitions,
+            } => {
+                self.store
+                    .write(resource_version, transitions, true)
+                    .await?
+            }
+            Step::Renew {
+                resource_version,
+                transitions,
+            } => {
+                self.store
+                    .write(resource_version, transitions, false)
+                    .await?
+            }
+            Step::Wait => return Ok(()),
+        };
+        self.elector.wrote(sent, record);
+        Ok(())
+    }
+
+    fn publish(&self, led: bool) {
+        let until = self.elector.leads_until();
+        self.until.send_replace(until);
+        let leads = until.is_some_and(|until| Instant::now() < until);
+        let LeaseConfig { name, identity, .. } = &self.config;
+        match (led, leads) {
+            (false, true) => tracing::info!(lease.name = %name, "{identity} leads by Lease {name}"),
+            (true, false) => tracing::warn!(lease.name = %name, "{identity} lost Lease {name}"),
+            _ => {}
+        }
+    }
+
+    async fn step_down(mut self) {
+        let leads = self.elector.leads_until().is_some();
+        let known = self.elector.renewable();
+        self.elector.forget();
+        self.until.send_replace(None);
+        let name = &self.config.name;
+        let record = match known {
+            // The last write may have ended in doubt: look who holds the Lease.
+            None if leads => self.store.read().await.ok().flatten(),
+            known => known,
+        };
+        let identity = Some(self.config.identity.as_str());
+        let Some(record) = record.filter(|record| record.holder.as_deref() == identity) else {
+            return;
+        };
+        match self.store.clear(record).await {
+            Ok(()) => tracing::info!(lease.name = %name, "released Lease {name}"),
+            Err(error) => tracing::warn!(lease.name = %name, error = %errors::chain(&error),
+                "could not release Lease {name}; others wait for it to run out"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
