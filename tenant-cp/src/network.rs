@@ -1,1 +1,130 @@
-//! (being written)
+//! Which address ranges a tenant cluster has: the user's where given, else the lowest free one of
+//! the operator's pools, and for ever what `status.network` already says.
+//!
+//! Invariant: two tenant clusters whose ranges were decided with knowledge of each other never
+//! overlap. [`Ledger`] supplies that knowledge for the moments in which a decision is made but not
+//! yet visible in the status.
+
+use std::borrow::Borrow;
+
+use api::TenantCluster;
+use api::tenant_cluster::NetworkStatus;
+use ipnet::IpNet;
+
+use crate::settings::{NetworkSettings, Pool};
+use crate::validate::Problem;
+
+mod claims;
+mod ledger;
+mod pool;
+pub mod range;
+
+pub use claims::{Claim, conflicts, overlap, taken_by};
+pub use ledger::Ledger;
+pub use pool::{allocate, check_pools};
+pub use range::Use;
+
+/// The DNS domain of tenant clusters that name none; the default of kubeadm.
+pub const DEFAULT_DNS_DOMAIN: &str = "cluster.local";
+
+/// The ranges of `tc`, given every other TenantCluster of the management cluster (its own entry,
+/// if among `others`, is passed over). What stands in `status.network` is returned as it is.
+/// Of two that ask for overlapping ranges, the one whose ranges are in force keeps them, else the
+/// older one (`creationTimestamp`, then UID).
+///
+/// # Errors
+/// One [`Problem`]: a range that cannot be used, overlaps (`CIDROverlap`, `CIDRReserved`), or a
+/// pool without a free range (`AddressPoolExhausted`).
+pub fn decide<T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
+    others: &[T],
+    settings: &NetworkSettings,
+) -> Result<NetworkStatus, Problem> {
+    if let Some(decided) = tc
+        .status
+        .as_ref()
+        .and_then(|status| status.network.as_ref())
+    {
+        return Ok(decided.clone());
+    }
+    let spec = &tc.spec.network;
+    let pods = given(spec.pod_cidr.as_deref(), Use::Pods, settings)?;
+    let services = given(spec.service_cidr.as_deref(), Use::Services, settings)?;
+    let mine: Vec<(Use, IpNet)> = [(Use::Pods, pods), (Use::Services, services)]
+        .into_iter()
+        .filter_map(|(use_, range)| Some((use_, range?)))
+        .collect();
+    if let Some(problem) = claims::overlap_within(&mine) {
+        return Err(problem);
+    }
+    let found = claims::conflicts_where(&mine, others, settings, |other| {
+        !claims::same_object(tc, other) && (claims::in_force(other) || claims::older(other, tc))
+    });
+    if let Some(problem) = found.into_iter().next() {
+        return Err(problem);
+    }
+
+    let mut taken: Vec<IpNet> = mine.iter().map(|(_, range)| *range).collect();
+    for other in others
+        .iter()
+        .map(Borrow::borrow)
+        .filter(|other| !claims::same_object(tc, other))
+    {
+        taken.extend(taken_by(other).into_iter().map(|claim| claim.range));
+    }
+    let pods = or_allocated(pods, Use::Pods, &settings.pods, &taken, settings)?;
+    taken.push(pods);
+    let services = or_allocated(
+        services,
+        Use::Services,
+        &settings.services,
+        &taken,
+        settings,
+    )?;
+    Ok(NetworkStatus {
+        pod_cidr: pods.to_string(),
+        service_cidr: services.to_string(),
+        dns_domain: spec
+            .dns_domain
+            .clone()
+            .unwrap_or_else(|| DEFAULT_DNS_DOMAIN.to_owned()),
+    })
+}
+
+fn given(
+    text: Option<&str>,
+    use_: Use,
+    settings: &NetworkSettings,
+) -> Result<Option<IpNet>, Problem> {
+    text.map(|text| range::parse(text, use_, settings))
+        .transpose()
+}
+
+fn or_allocated(
+    given: Option<IpNet>,
+    use_: Use,
+    pool: &Pool,
+    taken: &[IpNet],
+    settings: &NetworkSettings,
+) -> Result<IpNet, Problem> {
+    given
+        .or_else(|| allocate(pool, taken, &settings.reserved))
+        .ok_or_else(|| {
+            Problem::new(
+                use_.field(),
+                "AddressPoolExhausted",
+                format!(
+                    "no free /{} is left in the pool {}: delete tenant clusters that nobody needs, \
+                 set {} to a range of your own, or give the operator a larger pool \
+                 (network.{}.cidr in its configuration)",
+                    pool.prefix,
+                    pool.cidr,
+                    use_.field(),
+                    use_.pool_name(),
+                ),
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests;

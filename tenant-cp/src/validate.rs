@@ -9,6 +9,10 @@ use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
 use semver::Version;
 
+mod problem;
+
+pub use problem::Problem;
+
 /// A TenantCluster that can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {

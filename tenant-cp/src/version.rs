@@ -1,1 +1,286 @@
-//! (being written)
+//! Which Kubernetes and etcd versions Covey builds, and which way a version may change.
+//!
+//! Invariant: a text is read in exactly one place ([`parse`]); everything later holds a
+//! [`semver::Version`] whose minor is in [`SUPPORTED_MINORS`].
+
+use std::ops::RangeInclusive;
+
+use semver::Version;
+use thiserror::Error;
+
+/// Minors of Kubernetes 1 that Covey builds and tests.
+pub const SUPPORTED_MINORS: RangeInclusive<u64> = 34..=36;
+
+/// The oldest etcd that the operator accepts: earlier ones have known ways around authorisation.
+pub const OLDEST_ETCD: Version = Version::new(3, 6, 14);
+
+/// What is wrong with a version; the text says how to mend it.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+pub enum VersionError {
+    /// Not `x.y.z`.
+    #[error("\"{0}\" is not a version: write major.minor.patch in full, such as {example}", example = EXAMPLE)]
+    Malformed(String),
+    /// A minor that Covey does not build.
+    #[error("Kubernetes {0} is not supported: choose a patch release of {list}", list = supported())]
+    Unsupported(Version),
+    /// From a higher to a lower minor.
+    #[error(
+        "the version cannot go from {from} down to {to}: etcd may already hold what only the newer \
+         minor can read; keep {major}.{minor}, or create a new tenant cluster",
+        major = from.major, minor = from.minor
+    )]
+    Downgrade {
+        /// The version in force.
+        from: Version,
+        /// The version asked for.
+        to: Version,
+    },
+    /// More than one minor at once.
+    #[error(
+        "the version cannot go from {from} to {to} at once: Kubernetes goes up one minor at a \
+         time; go to {major}.{next} first and wait until status.version says so",
+        major = from.major, next = from.minor + 1
+    )]
+    SkipsMinor {
+        /// The version in force.
+        from: Version,
+        /// The version asked for.
+        to: Version,
+    },
+    /// An etcd image without a readable version as its tag.
+    #[error("\"{0}\" does not say which etcd it is: end it with a tag such as etcd:3.6.16-0")]
+    EtcdUnknown(String),
+    /// An etcd that is too old.
+    #[error("etcd {0} has known ways around authorisation: use {OLDEST_ETCD} or later")]
+    EtcdTooOld(Version),
+}
+
+const EXAMPLE: &str = "1.35.4";
+
+impl VersionError {
+    /// The reason for a condition: PascalCase, stable.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "VersionMalformed",
+            Self::Unsupported(_) => "VersionUnsupported",
+            Self::Downgrade { .. } => "VersionDowngrade",
+            Self::SkipsMinor { .. } => "VersionSkipsMinor",
+            Self::EtcdUnknown(_) => "EtcdVersionUnknown",
+            Self::EtcdTooOld(_) => "EtcdTooOld",
+        }
+    }
+}
+
+/// Reads `1.35.4` or `v1.35.4`, whether supported or not. Pre-releases and build metadata are
+/// malformed here: nobody publishes images of them that a tenant should run.
+///
+/// # Errors
+/// [`VersionError::Malformed`].
+pub fn parse(text: &str) -> Result<Version, VersionError> {
+    let malformed = || VersionError::Malformed(text.to_owned());
+    let version = Version::parse(text.strip_prefix('v').unwrap_or(text));
+    let version = version.map_err(|_| malformed())?;
+    if version.pre.is_empty() && version.build.is_empty() {
+        Ok(version)
+    } else {
+        Err(malformed())
+    }
+}
+
+/// Reads a version that Covey builds.
+///
+/// # Errors
+/// [`VersionError::Malformed`] or [`VersionError::Unsupported`].
+pub fn parse_supported(text: &str) -> Result<Version, VersionError> {
+    let version = parse(text)?;
+    if version.major == 1 && SUPPORTED_MINORS.contains(&version.minor) {
+        Ok(version)
+    } else {
+        Err(VersionError::Unsupported(version))
+    }
+}
+
+/// The tag of the Kubernetes images. Example: `v1.35.4`.
+#[must_use]
+pub fn image_tag(version: &Version) -> String {
+    format!("v{version}")
+}
+
+/// Whether a control plane at `old` may be given `new`: one minor up at most, never down a minor;
+/// within a minor any patch, since patches share storage and API (the version skew policy of
+/// Kubernetes speaks of minors only).
+///
+/// # Errors
+/// [`VersionError::Downgrade`] or [`VersionError::SkipsMinor`].
+pub fn check_upgrade(old: &Version, new: &Version) -> Result<(), VersionError> {
+    let (from, to) = ((old.major, old.minor), (new.major, new.minor));
+    if to < from {
+        return Err(VersionError::Downgrade {
+            from: old.clone(),
+            to: new.clone(),
+        });
+    }
+    if to.0 != from.0 || to.1 - from.1 > 1 {
+        return Err(VersionError::SkipsMinor {
+            from: old.clone(),
+            to: new.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// The version of an etcd image from its tag (`etcd:3.6.16-0`, `x/etcd:v3.6.16`), if it is new
+/// enough.
+///
+/// # Errors
+/// [`VersionError::EtcdUnknown`] or [`VersionError::EtcdTooOld`].
+pub fn etcd_version(image: &str) -> Result<Version, VersionError> {
+    let unknown = || VersionError::EtcdUnknown(image.to_owned());
+    let name = image.split_once('@').map_or(image, |(name, _digest)| name);
+    let (_, tag) = name.rsplit_once(':').ok_or_else(unknown)?;
+    let tag = tag.strip_prefix('v').unwrap_or(tag);
+    // The part after the dash counts builds of the same etcd (`3.6.16-0`); a release candidate
+    // (`3.6.14-rc.0`) comes before the release and is therefore too old.
+    let parsed = Version::parse(tag).map_err(|_| unknown())?;
+    let release = Version::new(parsed.major, parsed.minor, parsed.patch);
+    let candidate = parsed
+        .pre
+        .as_str()
+        .starts_with(|c: char| c.is_ascii_alphabetic());
+    if release < OLDEST_ETCD || (candidate && release == OLDEST_ETCD) {
+        return Err(VersionError::EtcdTooOld(parsed));
+    }
+    Ok(release)
+}
+
+fn supported() -> String {
+    let minors: Vec<String> = SUPPORTED_MINORS.map(|minor| format!("1.{minor}")).collect();
+    match minors.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => minors.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v(text: &str) -> Version {
+        parse(text).unwrap()
+    }
+
+    #[test]
+    fn versions_are_read_with_and_without_v() {
+        assert_eq!(parse_supported("1.35.4"), Ok(Version::new(1, 35, 4)));
+        assert_eq!(parse_supported("v1.34.0"), Ok(Version::new(1, 34, 0)));
+        assert_eq!(image_tag(&v("1.36.3")), "v1.36.3");
+    }
+
+    #[test]
+    fn malformed_versions_say_how_to_write_one() {
+        for text in [
+            "",
+            "1.35",
+            "v",
+            "vv1.35.4",
+            "1.35.4-rc.1",
+            "1.35.4+x",
+            "1.035.4",
+            "latest",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "\"{text}\" is not a version: write major.minor.patch in full, such as 1.35.4"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn unsupported_minors_are_refused_with_the_list() {
+        for text in ["1.33.9", "1.37.0", "2.35.4", "0.35.4"] {
+            let error = parse_supported(text).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "Kubernetes {text} is not supported: choose a patch release of 1.34, 1.35 or 1.36"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn patches_go_either_way_and_minors_one_up() {
+        for (old, new) in [
+            ("1.34.0", "1.34.9"),
+            ("1.34.9", "1.34.0"),
+            ("1.34.9", "1.35.0"),
+            ("1.35.4", "1.36.3"),
+        ] {
+            assert_eq!(check_upgrade(&v(old), &v(new)), Ok(()), "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn a_lower_minor_is_refused() {
+        let error = check_upgrade(&v("1.35.4"), &v("1.34.9")).unwrap_err();
+        assert_eq!(error.reason(), "VersionDowngrade");
+        assert_eq!(
+            error.to_string(),
+            "the version cannot go from 1.35.4 down to 1.34.9: etcd may already hold what only the \
+             newer minor can read; keep 1.35, or create a new tenant cluster"
+        );
+    }
+
+    #[test]
+    fn two_minors_at_once_are_refused() {
+        let error = check_upgrade(&v("1.34.4"), &v("1.36.3")).unwrap_err();
+        assert_eq!(error.reason(), "VersionSkipsMinor");
+        assert_eq!(
+            error.to_string(),
+            "the version cannot go from 1.34.4 to 1.36.3 at once: Kubernetes goes up one minor at \
+             a time; go to 1.35 first and wait until status.version says so"
+        );
+    }
+
+    #[test]
+    fn etcd_below_the_floor_is_refused() {
+        assert_eq!(etcd_version("etcd:3.6.16-0"), Ok(Version::new(3, 6, 16)));
+        assert_eq!(
+            etcd_version("m.example.com:5000/x/etcd:v3.6.14"),
+            Ok(Version::new(3, 6, 14))
+        );
+        assert_eq!(
+            etcd_version("etcd:3.7.0-rc.1@sha256:00"),
+            Ok(Version::new(3, 7, 0))
+        );
+        for (image, version) in [
+            ("etcd:3.6.13-0", "3.6.13-0"),
+            ("etcd:3.5.30", "3.5.30"),
+            ("e:3.6.14-rc.0", "3.6.14-rc.0"),
+        ] {
+            assert_eq!(
+                etcd_version(image).unwrap_err().to_string(),
+                format!("etcd {version} has known ways around authorisation: use 3.6.14 or later")
+            );
+        }
+    }
+
+    #[test]
+    fn etcd_without_a_version_is_refused() {
+        for image in [
+            "etcd",
+            "etcd:latest",
+            "localhost:5000/etcd",
+            "etcd@sha256:00",
+        ] {
+            assert_eq!(
+                etcd_version(image).unwrap_err().reason(),
+                "EtcdVersionUnknown"
+            );
+        }
+    }
+}
