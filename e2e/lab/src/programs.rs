@@ -1,0 +1,181 @@
+//! The programs of the lab: which there are, building what is missing, finding what was built.
+//!
+//! Invariant: a program's folder in the cache is complete or absent. Its name carries a hash of
+//! everything that decides its content, so what is found is what this checkout asks for.
+
+mod build;
+mod catalogue;
+mod kubernetes;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+pub use kubernetes::KubernetesVersion;
+
+use crate::progress::Progress;
+use build::Go;
+use catalogue::Catalogue;
+
+/// A program of `e2e/programs/programs.toml`: one Go module of ours and the binaries from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Program(&'static str);
+
+impl Program {
+    /// `etcd`, `etcdctl`, `etcdutl`.
+    pub const ETCD: Self = Self("etcd");
+    /// `containerd`, `containerd-shim-runc-v2`, `ctr`.
+    pub const CONTAINERD: Self = Self("containerd");
+    /// `runc`.
+    pub const RUNC: Self = Self("runc");
+    /// `bridge`, `ptp`, `loopback`, `host-local`, `portmap`: a CNI `bin_dir`.
+    pub const CNI_PLUGINS: Self = Self("cni-plugins");
+    /// `crane`, which is a registry (`crane registry serve`) and pushes to one.
+    pub const REGISTRY: Self = Self("registry");
+    /// `coredns`.
+    pub const COREDNS: Self = Self("coredns");
+    /// `helm`.
+    pub const HELM: Self = Self("helm");
+    /// `pause`, of our own.
+    pub const PAUSE: Self = Self("pause");
+
+    /// Everything but Kubernetes, whose version has to be chosen.
+    pub const ALL: [Self; 8] = [
+        Self::ETCD,
+        Self::CONTAINERD,
+        Self::RUNC,
+        Self::CNI_PLUGINS,
+        Self::REGISTRY,
+        Self::COREDNS,
+        Self::HELM,
+        Self::PAUSE,
+    ];
+
+    /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
+    /// `kubectl` and `kubeadm` of one version.
+    #[must_use]
+    pub fn kubernetes(version: KubernetesVersion) -> Self {
+        Self(version.program())
+    }
+
+    /// The name of its folder under `e2e/programs/` and of its table in `programs.toml`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Where the binaries of some programs are.
+#[derive(Debug, Clone, Default)]
+pub struct Bins {
+    dirs: BTreeMap<Program, PathBuf>,
+}
+
+impl Bins {
+    /// A binary that is not Kubernetes', by its name: `etcd`, `crane`, `runc`.
+    ///
+    /// # Errors
+    /// No program that was asked for has a binary of this name.
+    pub fn path(&self, binary: &str) -> anyhow::Result<PathBuf> {
+        self.dirs
+            .iter()
+            .filter(|(program, _)| KubernetesVersion::of(**program).is_none())
+            .map(|(_, dir)| dir.join(binary))
+            .find(|path| path.is_file())
+            .with_context(|| format!("no program that was asked for has a binary {binary:?}"))
+    }
+
+    /// A binary of Kubernetes, by its name and version: `kube-apiserver`, `kubectl`.
+    ///
+    /// # Errors
+    /// This version was not asked for, or has no binary of this name.
+    pub fn kubernetes(&self, binary: &str, version: KubernetesVersion) -> anyhow::Result<PathBuf> {
+        let path = self.dir(Program::kubernetes(version))?.join(binary);
+        if !path.is_file() {
+            bail!("Kubernetes {version} has no binary {binary:?}");
+        }
+        Ok(path)
+    }
+
+    /// The folder with nothing but the binaries of one program.
+    ///
+    /// # Errors
+    /// The program was not asked for.
+    pub fn dir(&self, program: Program) -> anyhow::Result<&Path> {
+        let dir = self.dirs.get(&program).map(PathBuf::as_path);
+        dir.with_context(|| format!("{} was not asked for", program.name()))
+    }
+
+    /// The versions of Kubernetes that were asked for, oldest first.
+    pub fn kubernetes_versions(&self) -> impl Iterator<Item = KubernetesVersion> + '_ {
+        self.dirs
+            .keys()
+            .filter_map(|program| KubernetesVersion::of(*program))
+    }
+}
+
+/// Builds whatever of `programs` is missing and says where all of them are.
+///
+/// A first build needs Go and network access to its module mirror; later ones need neither.
+/// Two checkouts that want the same program at once build it once.
+///
+/// # Errors
+/// Go is missing or too old, a Debian package for the build cannot be had, or a build failed.
+pub fn ensure(programs: &[Program], progress: &Progress) -> anyhow::Result<Bins> {
+    let catalogue = Catalogue::load()?;
+    let go = Go::detect()?;
+    let mut bins = Bins::default();
+    for &program in programs {
+        let dir = build::ensure(&catalogue, program, &go, progress)?;
+        bins.dirs.insert(program, dir);
+    }
+    Ok(bins)
+}
+
+/// Says where `programs` are without ever building: for tests that skip loudly.
+///
+/// # Errors
+/// At least one has not been built; the error names all of those and how to build them.
+pub fn find(programs: &[Program]) -> anyhow::Result<Bins> {
+    let catalogue = Catalogue::load()?;
+    let go = Go::detect()?;
+    let mut bins = Bins::default();
+    let mut missing = Vec::new();
+    for &program in programs {
+        let dir = build::place(&catalogue, program, &go)?;
+        if dir.is_dir() {
+            bins.dirs.insert(program, dir);
+        } else {
+            missing.push(program.name());
+        }
+    }
+    if !missing.is_empty() {
+        bail!(
+            "not built yet: {}; `cargo xtask lab up` builds them, once, in about 5 min per \
+             version of Kubernetes",
+            missing.join(", ")
+        );
+    }
+    Ok(bins)
+}
+
+/// `$XDG_CACHE_HOME/covey` or `~/.cache/covey`: programs, images and Go's caches, shared by all
+/// checkouts of one user and safe to delete while nothing runs.
+///
+/// # Errors
+/// Neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
+pub fn cache_dir() -> anyhow::Result<PathBuf> {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("covey"))
+        .context("set HOME or XDG_CACHE_HOME to an absolute path: the programs are kept there")
+}
+
+#[cfg(test)]
+mod tests;
