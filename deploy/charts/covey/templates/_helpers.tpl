@@ -1,0 +1,51 @@
+{{/* Names are fixed, not derived from the release: the CustomResourceDefinitions and the
+     operator's rights exist once per management cluster, so a second release must collide. */}}
+
+{{- define "covey.labels" -}}
+{{ include "covey.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: covey
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "covey.selector" -}}
+app.kubernetes.io/name: covey
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "covey.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* The name under which the API server sees the operator. */}}
+{{- define "covey.username" -}}
+system:serviceaccount:{{ .Release.Namespace }}:covey-operator
+{{- end }}
+
+{{/* What the user set, and the one setting that only the release knows. */}}
+{{- define "covey.config" -}}
+{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) .Values.config) }}
+{{- end }}
+
+{{/* Matches requests of the operator's own account. */}}
+{{- define "covey.byTheOperator" -}}
+- name: by-the-operator
+  expression: request.userInfo.username == {{ include "covey.username" . | squote }}
+{{- end }}
+
+{{- define "covey.policyVariables" -}}
+- name: subject
+  expression: "request.operation == 'DELETE' ? oldObject : object"
+- name: inTenantNamespace
+  expression: >-
+    namespaceObject.metadata.name.startsWith('covey-') &&
+    namespaceObject.metadata.name != {{ .Release.Namespace | squote }} &&
+    has(namespaceObject.metadata.labels) &&
+    'covey.dev/tenant-cluster-uid' in namespaceObject.metadata.labels
+{{- end }}

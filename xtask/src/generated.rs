@@ -1,0 +1,152 @@
+//! Files that are generated and committed: written by a command, compared by its `--check`.
+//!
+//! Invariant: `--check` writes nothing, and its message names the command that mends it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// What every command that generates files takes.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct Args {
+    /// Write nothing; fail when a committed file is not what would be written
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// One generated file.
+#[derive(Debug)]
+pub struct File {
+    /// From the top of the repository.
+    pub path: PathBuf,
+    /// All of it.
+    pub text: String,
+}
+
+/// The top of the repository.
+pub fn root() -> PathBuf {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    top.expect("invariant: xtask is a folder of the repository").to_owned()
+}
+
+/// Writes `files`, or compares them. Other `.yaml` files in `folders` are left-overs: removed, or
+/// reported. `command` is what to run when the comparison fails.
+///
+/// # Errors
+/// When a file cannot be read or written, or differs.
+pub fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Result<()> {
+    let root = root();
+    let mut differences = Vec::new();
+    for file in files {
+        let path = root.join(&file.path);
+        let present = fs::read_to_string(&path).unwrap_or_default();
+        if present == file.text {
+            continue;
+        }
+        if args.check {
+            differences.push(difference(&file.path, &present, &file.text));
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("could not create {}", folder.display()))?;
+        }
+        fs::write(&path, &file.text)
+            .with_context(|| format!("could not write {}", path.display()))?;
+        eprintln!("wrote {}", file.path.display());
+    }
+    for path in left_overs(&root, files, folders)? {
+        if args.check {
+            differences.push(format!("{} is not generated any more", path.display()));
+        } else {
+            fs::remove_file(root.join(&path))
+                .with_context(|| format!("could not remove {}", path.display()))?;
+            eprintln!("removed {}", path.display());
+        }
+    }
+    if !differences.is_empty() {
+        bail!("{}\nrun `{command}` and commit what it writes", differences.join("\n"));
+    }
+    Ok(())
+}
+
+/// What a program of the workspace prints: `cargo run` with these arguments.
+///
+/// # Errors
+/// When it fails; its own messages have been shown by then.
+pub fn cargo_run(args: &[&str]) -> Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet"])
+        .args(args)
+        .current_dir(root())
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("could not start cargo")?;
+    if !output.status.success() {
+        bail!("`cargo run {}` failed; its message is above", args.join(" "));
+    }
+    String::from_utf8(output.stdout).context("cargo run printed something that is not UTF-8")
+}
+
+fn left_overs(root: &Path, files: &[File], folders: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
+        for entry in entries {
+            let name = entry.with_context(|| format!("could not list {folder}"))?.file_name();
+            let path = Path::new(folder).join(name);
+            let yaml = path.extension().is_some_and(|extension| extension == "yaml");
+            if yaml && files.iter().all(|file| file.path != path) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Names the first line that differs.
+fn difference(path: &Path, present: &str, wanted: &str) -> String {
+    let path = path.display();
+    if present.is_empty() {
+        return format!("{path} is missing");
+    }
+    let (mut left, mut right) = (present.lines(), wanted.lines());
+    for number in 1.. {
+        let (present, wanted) = (left.next(), right.next());
+        if present != wanted || present.is_none() {
+            let show = |line: Option<&str>| line.unwrap_or("(end of file)").to_owned();
+            return format!(
+                "{path}:{number} is not up to date\n  committed: {}\n  wanted:    {}",
+                show(present),
+                show(wanted)
+            );
+        }
+    }
+    unreachable!("invariant: a file has an end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_differs_is_named() {
+        let text = difference(Path::new("a.yaml"), "a\nb\nc\n", "a\nB\nc\n");
+        assert_eq!(text, "a.yaml:2 is not up to date\n  committed: b\n  wanted:    B");
+        let text = difference(Path::new("a.yaml"), "a\n", "a\nb\n");
+        assert!(text.contains(":2 ") && text.contains("(end of file)"), "{text}");
+        assert_eq!(difference(Path::new("a.yaml"), "", "a\n"), "a.yaml is missing");
+    }
+
+    #[test]
+    fn a_file_that_is_not_generated_any_more_is_found() {
+        let kept = File { path: "deploy/examples/demo.yaml".into(), text: String::new() };
+        let found = left_overs(&root(), &[kept], &["deploy/examples", "no/such/folder"]).unwrap();
+        assert!(found.contains(&PathBuf::from("deploy/examples/ha.yaml")), "{found:?}");
+        assert!(!found.contains(&PathBuf::from("deploy/examples/demo.yaml")), "{found:?}");
+    }
+}
