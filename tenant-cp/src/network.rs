@@ -12,13 +12,14 @@ use api::tenant_cluster::NetworkStatus;
 use ipnet::IpNet;
 
 use crate::settings::{NetworkSettings, Pool};
-use crate::validate::Problem;
+use crate::validate::{self, Problem};
 
 mod claims;
 mod ledger;
 mod pool;
 pub mod range;
 
+pub(crate) use claims::overlap_within;
 pub use claims::{Claim, conflicts, overlap, taken_by};
 pub use ledger::Ledger;
 pub use pool::{allocate, check_pools};
@@ -48,13 +49,17 @@ pub fn decide<T: Borrow<TenantCluster>>(
         return Ok(decided.clone());
     }
     let spec = &tc.spec.network;
+    // What is written here is in force for ever, so nothing malformed may get in.
+    if let Some(problem) = spec.dns_domain.as_deref().and_then(validate::dns_domain) {
+        return Err(problem);
+    }
     let pods = given(spec.pod_cidr.as_deref(), Use::Pods, settings)?;
     let services = given(spec.service_cidr.as_deref(), Use::Services, settings)?;
     let mine: Vec<(Use, IpNet)> = [(Use::Pods, pods), (Use::Services, services)]
         .into_iter()
         .filter_map(|(use_, range)| Some((use_, range?)))
         .collect();
-    if let Some(problem) = claims::overlap_within(&mine) {
+    if let Some(problem) = overlap_within(&mine) {
         return Err(problem);
     }
     let found = claims::conflicts_where(&mine, others, settings, |other| {

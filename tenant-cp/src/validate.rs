@@ -5,13 +5,41 @@
 
 use std::collections::BTreeMap;
 
+use api::TenantCluster;
 use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
 use semver::Version;
 
-mod problem;
+use crate::settings::Settings;
 
+mod admit;
+mod build;
+mod check;
+mod component;
+mod endpoint;
+mod problem;
+mod quantity;
+mod text;
+
+pub use admit::{admit, transition_warnings};
+pub(crate) use check::dns_domain;
+pub use check::{check, check_settings, warnings};
 pub use problem::Problem;
+
+/// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
+/// `status.network`, else those of the spec.
+///
+/// # Errors
+/// At least one [`Problem`]; reason `NetworkUndecided` alone means that
+/// [`crate::network::decide`] comes first.
+pub fn validate(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Vec<Problem>> {
+    let problems = check(tc, settings);
+    if problems.is_empty() {
+        build::build(tc, settings).map_err(|p| vec![p])
+    } else {
+        Err(problems)
+    }
+}
 
 /// A TenantCluster that can be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +96,7 @@ pub struct Endpoint {
 /// Settings of one component.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Component {
-    /// Requests, resource name to quantity.
+    /// Requests, resource name to quantity; the operator's defaults are already among them.
     pub requests: BTreeMap<String, String>,
     /// Limits, resource name to quantity.
     pub limits: BTreeMap<String, String>,
@@ -85,7 +113,7 @@ pub struct Etcd {
     pub storage_size: String,
     /// StorageClass; none means the management cluster's default.
     pub storage_class_name: Option<String>,
-    /// Requests and limits.
+    /// Requests; the operator's defaults are already among them.
     pub requests: BTreeMap<String, String>,
     /// Limits.
     pub limits: BTreeMap<String, String>,

@@ -1,0 +1,117 @@
+//! Whether a TenantCluster may be created or changed this way.
+//!
+//! Invariant: nothing that keeps an object from being deleted, and nothing that was wrong before
+//! and is still wrong in the same way, is held against a change (a newer operator may know better
+//! than the one that let it in).
+
+use std::borrow::Borrow;
+
+use api::TenantCluster;
+
+use super::check::{check, ranges};
+use super::{Problem, quantity};
+use crate::network;
+use crate::settings::Settings;
+use crate::version;
+
+/// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
+/// before; `others` are all TenantClusters (the object itself among them is passed over).
+#[must_use]
+pub fn admit<T: Borrow<TenantCluster>>(
+    old: Option<&TenantCluster>,
+    new: &TenantCluster,
+    others: &[T],
+    settings: &Settings,
+) -> Vec<Problem> {
+    if new.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let Some(old) = old else {
+        return judge(new, others, settings);
+    };
+    if old.spec == new.spec {
+        return Vec::new();
+    }
+    let known = judge(old, others, settings);
+    let mut problems = judge(new, others, settings);
+    problems.retain(|problem| !known.contains(problem));
+    for problem in transition(old, new) {
+        // The same field may already have been found wrong against the running version.
+        if !problems.iter().any(|found| found.field == problem.field) {
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+fn judge<T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
+    others: &[T],
+    settings: &Settings,
+) -> Vec<Problem> {
+    let mut problems = check(tc, settings);
+    problems.extend(network::conflicts(
+        tc,
+        &ranges(tc, settings).0,
+        others,
+        &settings.network,
+    ));
+    problems
+}
+
+/// What may not change in this direction. (What may not change at all is said by CEL.)
+fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let versions = (
+        version::parse(&old.spec.version),
+        version::parse(&new.spec.version),
+    );
+    if let (Ok(from), Ok(to)) = versions
+        && let Err(error) = version::check_upgrade(&from, &to)
+    {
+        problems.push(Problem::new(
+            "spec.version",
+            error.reason(),
+            error.to_string(),
+        ));
+    }
+    let (from, to) = (&old.spec.etcd.storage.size.0, &new.spec.etcd.storage.size.0);
+    if let (Some(was), Some(is)) = (quantity::nanos(from), quantity::nanos(to))
+        && is < was
+    {
+        problems.push(Problem::new(
+            "spec.etcd.storage.size",
+            "StorageShrinks",
+            format!("{to} is less than {from}: volumes cannot shrink; keep {from} or more"),
+        ));
+    }
+    problems
+}
+
+/// What is accepted but deserves a word, for [`warnings`](super::warnings) of a change.
+#[must_use]
+pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let (Ok(from), Ok(to)) = (
+        version::parse(&old.spec.version),
+        version::parse(&new.spec.version),
+    ) && (from.major, from.minor) == (to.major, to.minor)
+        && to < from
+    {
+        warnings.push(format!(
+            "spec.version: {to} lacks the fixes that came with {from}"
+        ));
+    }
+    let (was, is) = (
+        &old.spec.control_plane.endpoint,
+        &new.spec.control_plane.endpoint,
+    );
+    if was.host != is.host || was.port != is.port {
+        warnings.push(
+            "spec.controlPlane.endpoint: kubeconfigs and nodes that hold the old host or port must \
+             be given the new one"
+                .to_owned(),
+        );
+    }
+    warnings
+}

@@ -1,0 +1,129 @@
+//! From a checked TenantCluster to [`Validated`].
+//!
+//! Invariant: called only when [`check`](super::check) found nothing; what can still fail is what
+//! depends on the status.
+
+use std::collections::BTreeMap;
+
+use api::TenantCluster;
+use api::names::tenant_namespace;
+use api::tenant_cluster::Component as Spec;
+use kube::ResourceExt;
+
+use super::{Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
+use crate::network::{DEFAULT_DNS_DOMAIN, Use};
+use crate::settings::Settings;
+use crate::version;
+
+pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
+    let spec = &tc.spec;
+    let (name, uid) = (tc.name_any(), tc.uid().unwrap_or_default());
+    if uid.is_empty() {
+        return Err(Problem::new(
+            "metadata.uid",
+            "NotStored",
+            "the tenant cluster has no UID yet: only one that was read from the API can be built",
+        ));
+    }
+    let version = version::parse_supported(&spec.version)
+        .map_err(|error| Problem::new("spec.version", error.reason(), error.to_string()))?;
+    let control_plane = &spec.control_plane;
+    let defaults = &settings.resources;
+    let (requests, limits) = quantity::in_force(&spec.etcd.resources, &defaults.etcd);
+    Ok(Validated {
+        tenant_namespace: tenant_namespace(&name, &uid),
+        name,
+        namespace: tc.namespace().unwrap_or_default(),
+        uid,
+        generation: tc.metadata.generation.unwrap_or_default(),
+        version,
+        replicas: control_plane.replicas,
+        endpoint: endpoint(&control_plane.endpoint),
+        api_server: component(&control_plane.api_server, &defaults.api_server),
+        controller_manager: component(
+            &control_plane.controller_manager,
+            &defaults.controller_manager,
+        ),
+        scheduler: component(&control_plane.scheduler, &defaults.scheduler),
+        etcd: Etcd {
+            replicas: spec.etcd.replicas,
+            storage_size: spec.etcd.storage.size.0.clone(),
+            storage_class_name: spec.etcd.storage.storage_class_name.clone(),
+            requests,
+            limits,
+        },
+        network: network(tc)?,
+        registry: spec
+            .images
+            .registry
+            .as_deref()
+            .unwrap_or(&settings.registry)
+            .trim_end_matches('/')
+            .to_owned(),
+    })
+}
+
+fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {
+    Endpoint {
+        type_: endpoint.type_,
+        host: endpoint.host.clone(),
+        port: endpoint.port,
+        cert_sans: endpoint.cert_sans.clone(),
+        annotations: endpoint.annotations.clone(),
+        load_balancer_class: endpoint.load_balancer_class.clone(),
+        source_ranges: endpoint.source_ranges.clone(),
+    }
+}
+
+fn component(spec: &Spec, defaults: &BTreeMap<String, String>) -> Component {
+    let (requests, limits) = quantity::in_force(&spec.resources, defaults);
+    Component {
+        requests,
+        limits,
+        extra_args: spec.extra_args.clone(),
+    }
+}
+
+fn network(tc: &TenantCluster) -> Result<Network, Problem> {
+    let spec = &tc.spec.network;
+    let decided = tc
+        .status
+        .as_ref()
+        .and_then(|status| status.network.as_ref());
+    let range = |use_: Use, decided: Option<&str>, given: Option<&str>| {
+        let undecided = || {
+            Problem::new(
+                use_.field(),
+                "NetworkUndecided",
+                "the address range is not decided yet: the operator writes it to status.network",
+            )
+        };
+        let text = decided.or(given).ok_or_else(undecided)?;
+        text.parse().map_err(|_| {
+            Problem::new(
+                use_.field(),
+                "NetworkUnreadable",
+                format!(
+                    "status.network holds \"{text}\", which is not an address range: restore \
+                         the status that the operator wrote"
+                ),
+            )
+        })
+    };
+    Ok(Network {
+        pod_cidr: range(
+            Use::Pods,
+            decided.map(|network| network.pod_cidr.as_str()),
+            spec.pod_cidr.as_deref(),
+        )?,
+        service_cidr: range(
+            Use::Services,
+            decided.map(|network| network.service_cidr.as_str()),
+            spec.service_cidr.as_deref(),
+        )?,
+        dns_domain: decided
+            .map(|network| &network.dns_domain)
+            .or(spec.dns_domain.as_ref())
+            .map_or_else(|| DEFAULT_DNS_DOMAIN.to_owned(), String::clone),
+    })
+}

@@ -1,0 +1,263 @@
+//! Everything that is wrong with one TenantCluster taken by itself.
+//!
+//! Invariant: total and in a fixed order; admission and the reconciler call this same function, so
+//! that what was accepted can be built.
+
+use std::collections::BTreeSet;
+
+use api::TenantCluster;
+use api::names::MAX_NAME_LENGTH;
+use ipnet::IpNet;
+
+use super::component::Managed;
+use super::{Problem, component, endpoint, quantity, text};
+use crate::desired::managed_flags;
+use crate::network::range::is_private;
+use crate::network::{Use, overlap_within, range};
+use crate::settings::Settings;
+use crate::version;
+
+const LEAST_STORAGE: &str = "1Gi";
+
+/// Everything that is wrong with `tc` by itself; ranges of other tenant clusters are
+/// [`crate::network::conflicts`].
+#[must_use]
+pub fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
+    check_with(tc, settings, &managed_flags)
+}
+
+pub(super) fn check_with(
+    tc: &TenantCluster,
+    settings: &Settings,
+    managed: Managed<'_>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    name(tc, &mut problems);
+    version(tc, &mut problems);
+    let control_plane = &tc.spec.control_plane;
+    if !(1..=9).contains(&control_plane.replicas) {
+        problems.push(Problem::new(
+            "spec.controlPlane.replicas",
+            "ReplicasRange",
+            format!(
+                "{} pods cannot be had: choose 1 to 9",
+                control_plane.replicas
+            ),
+        ));
+    }
+    endpoint::check(&control_plane.endpoint, &mut problems);
+    component::check(control_plane, managed, &mut problems);
+    etcd(tc, &mut problems);
+    network(tc, settings, &mut problems);
+    if let Some(registry) = &tc.spec.images.registry
+        && let Err(message) = text::registry(registry.trim_end_matches('/'))
+    {
+        problems.push(Problem::new(
+            "spec.images.registry",
+            "RegistryMalformed",
+            message,
+        ));
+    }
+    problems
+}
+
+fn name(tc: &TenantCluster, problems: &mut Vec<Problem>) {
+    let name = tc.metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() && tc.metadata.generate_name.is_some() {
+        return; // not generated yet; checked again once it is
+    }
+    if !text::is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        problems.push(Problem::new(
+            "metadata.name",
+            "NameMalformed",
+            format!(
+                "\"{name}\" cannot become part of a namespace's name: use lower-case letters, \
+                 digits and -, beginning with a letter"
+            ),
+        ));
+    } else if name.len() > MAX_NAME_LENGTH {
+        problems.push(Problem::new(
+            "metadata.name",
+            "NameTooLong",
+            format!(
+                "{} characters are too many: at most {MAX_NAME_LENGTH}, because the tenant \
+                 namespace is called covey-<name>-<5 characters>",
+                name.len()
+            ),
+        ));
+    }
+}
+
+/// The version asked for, also against the one that runs: nobody may go up two minors in two quick
+/// edits.
+fn version(tc: &TenantCluster, problems: &mut Vec<Problem>) {
+    let running = tc
+        .status
+        .as_ref()
+        .and_then(|status| status.version.as_deref());
+    let running = running.and_then(|text| version::parse(text).ok());
+    let result = version::parse_supported(&tc.spec.version)
+        .and_then(|new| running.map_or(Ok(()), |old| version::check_upgrade(&old, &new)));
+    if let Err(error) = result {
+        problems.push(Problem::new(
+            "spec.version",
+            error.reason(),
+            error.to_string(),
+        ));
+    }
+}
+
+fn etcd(tc: &TenantCluster, problems: &mut Vec<Problem>) {
+    let etcd = &tc.spec.etcd;
+    if !matches!(etcd.replicas, 1 | 3) {
+        problems.push(Problem::new(
+            "spec.etcd.replicas",
+            "ReplicasRange",
+            format!("{} members cannot be had: choose 1 or 3", etcd.replicas),
+        ));
+    }
+    let size = etcd.storage.size.0.as_str();
+    let problem = match (quantity::nanos(size), quantity::nanos(LEAST_STORAGE)) {
+        (None, _) => Some(("QuantityMalformed", quantity::malformed(size))),
+        (size_nanos, least) if size_nanos < least => Some((
+            "StorageTooSmall",
+            format!("{size} is too small for etcd's data and log: use {LEAST_STORAGE} or more"),
+        )),
+        _ => None,
+    };
+    if let Some((reason, message)) = problem {
+        problems.push(Problem::new("spec.etcd.storage.size", reason, message));
+    }
+    if let Some(class) = &etcd.storage.storage_class_name
+        && !text::is_subdomain(class)
+    {
+        problems.push(Problem::new(
+            "spec.etcd.storage.storageClassName",
+            "StorageClassMalformed",
+            format!(
+                "\"{class}\" is not the name of a StorageClass: name one of the management \
+                 cluster's, or remove the field for its default"
+            ),
+        ));
+    }
+    quantity::check_resources("spec.etcd.resources", &etcd.resources, problems);
+}
+
+fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {
+    let (ranges, malformed) = ranges(tc, settings);
+    problems.extend(malformed);
+    problems.extend(overlap_within(&ranges));
+    let spec = &tc.spec.network;
+    problems.extend(spec.dns_domain.as_deref().and_then(dns_domain));
+    let Some(decided) = tc
+        .status
+        .as_ref()
+        .and_then(|status| status.network.as_ref())
+    else {
+        return;
+    };
+    for (field, asked, decided) in [
+        (Use::Pods.field(), &spec.pod_cidr, &decided.pod_cidr),
+        (
+            Use::Services.field(),
+            &spec.service_cidr,
+            &decided.service_cidr,
+        ),
+        (
+            "spec.network.dnsDomain",
+            &spec.dns_domain,
+            &decided.dns_domain,
+        ),
+    ] {
+        if let Some(asked) = asked.as_ref().filter(|asked| *asked != decided) {
+            problems.push(Problem::new(
+                field,
+                "NetworkInForce",
+                format!(
+                    "{asked} differs from {decided}, which is in force and cannot change: set the \
+                     field to {decided} or create a new tenant cluster"
+                ),
+            ));
+        }
+    }
+}
+
+/// What is wrong with a DNS domain.
+pub(crate) fn dns_domain(domain: &str) -> Option<Problem> {
+    let message = text::dns_name(domain).err()?;
+    Some(Problem::new(
+        "spec.network.dnsDomain",
+        "DNSDomainMalformed",
+        message,
+    ))
+}
+
+/// The ranges that the user gave, as far as they can be read, and what is wrong with the others.
+pub(super) fn ranges(tc: &TenantCluster, settings: &Settings) -> (Vec<(Use, IpNet)>, Vec<Problem>) {
+    let (mut ranges, mut problems) = (Vec::new(), Vec::new());
+    let spec = &tc.spec.network;
+    for (use_, text) in [
+        (Use::Pods, &spec.pod_cidr),
+        (Use::Services, &spec.service_cidr),
+    ] {
+        match text
+            .as_deref()
+            .map(|text| range::parse(text, use_, &settings.network))
+        {
+            Some(Ok(range)) => ranges.push((use_, range)),
+            Some(Err(problem)) => problems.push(problem),
+            None => {}
+        }
+    }
+    (ranges, problems)
+}
+
+/// What is accepted but probably not meant; each in one sentence of at most 256 characters (longer
+/// ones are cut by the API).
+#[must_use]
+pub fn warnings(tc: &TenantCluster, settings: &Settings) -> Vec<String> {
+    let mut warnings = endpoint::warnings(&tc.spec.control_plane.endpoint);
+    for (use_, range) in ranges(tc, settings).0 {
+        if !is_private(&range) {
+            warnings.push(format!(
+                "{}: {range} is not a private range: hosts on the Internet that have these \
+                 addresses cannot be reached from the tenant cluster",
+                use_.field()
+            ));
+        }
+    }
+    warnings
+}
+
+/// What is wrong with the operator's configuration; fields are those of the configuration. The
+/// operator refuses to start with any.
+#[must_use]
+pub fn check_settings(settings: &Settings) -> Vec<Problem> {
+    let mut problems = crate::network::check_pools(&settings.network);
+    if let Err(error) = version::etcd_version(&settings.etcd_image) {
+        problems.push(Problem::new("etcdImage", error.reason(), error.to_string()));
+    }
+    if let Err(message) = text::registry(settings.registry.trim_end_matches('/')) {
+        problems.push(Problem::new("registry", "RegistryMalformed", message));
+    }
+    let defaults = &settings.resources;
+    for (field, amounts) in [
+        ("apiServer", &defaults.api_server),
+        ("controllerManager", &defaults.controller_manager),
+        ("scheduler", &defaults.scheduler),
+        ("etcd", &defaults.etcd),
+    ] {
+        let malformed: BTreeSet<&String> = amounts
+            .values()
+            .filter(|amount| quantity::nanos(amount).is_none())
+            .collect();
+        problems.extend(malformed.into_iter().map(|amount| {
+            Problem::new(
+                format!("resources.{field}"),
+                "QuantityMalformed",
+                quantity::malformed(amount),
+            )
+        }));
+    }
+    problems
+}

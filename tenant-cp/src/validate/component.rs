@@ -1,0 +1,100 @@
+//! What is wrong with the settings of kube-apiserver, kube-controller-manager and kube-scheduler.
+//!
+//! Invariant: an accepted flag name is spelled as the programs themselves spell it, so that no
+//! other spelling (`_` for `-`) slips past the list of managed flags.
+
+use std::collections::BTreeSet;
+
+use api::tenant_cluster::{Component, ControlPlane};
+
+use super::{Problem, quantity};
+use crate::desired::Program;
+
+/// Which flags a user may not set.
+pub(super) type Managed<'a> = &'a dyn Fn(Program) -> BTreeSet<&'static str>;
+
+pub(super) fn check(
+    control_plane: &ControlPlane,
+    managed: Managed<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    for (field, program, component) in [
+        ("apiServer", Program::ApiServer, &control_plane.api_server),
+        (
+            "controllerManager",
+            Program::ControllerManager,
+            &control_plane.controller_manager,
+        ),
+        ("scheduler", Program::Scheduler, &control_plane.scheduler),
+    ] {
+        let field = format!("spec.controlPlane.{field}");
+        quantity::check_resources(
+            &format!("{field}.resources"),
+            &component.resources,
+            problems,
+        );
+        check_args(
+            &format!("{field}.extraArgs"),
+            component,
+            &managed(program),
+            problems,
+        );
+    }
+}
+
+fn check_args(
+    field: &str,
+    component: &Component,
+    managed: &BTreeSet<&'static str>,
+    problems: &mut Vec<Problem>,
+) {
+    for (name, value) in &component.extra_args {
+        let path = || format!("{field}[{}]", name.escape_default());
+        if let Some(hint) = malformed(name) {
+            problems.push(Problem::new(
+                path(),
+                "FlagMalformed",
+                format!(
+                    "\"{}\" is not the name of a flag: {hint}",
+                    name.escape_default()
+                ),
+            ));
+        } else if managed.contains(name.as_str()) {
+            problems.push(Problem::new(
+                path(),
+                "FlagManaged",
+                format!("--{name} is set by Covey and would break the tenant cluster: remove it"),
+            ));
+        }
+        if value.chars().any(char::is_control) {
+            problems.push(Problem::new(
+                path(),
+                "FlagValueMalformed",
+                "the value holds a line break or another control character: remove it",
+            ));
+        }
+    }
+}
+
+fn malformed(name: &str) -> Option<&'static str> {
+    let part = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    if name.len() <= 128 && name.split('-').all(part) {
+        return None;
+    }
+    Some(if name.is_empty() {
+        "it is empty; remove it"
+    } else if name.starts_with('-') {
+        "leave out the dashes in front"
+    } else if name.contains('=') {
+        "put what follows the = into the value"
+    } else if name.contains('_') {
+        "write - instead of _"
+    } else {
+        "use lower-case letters, digits and single - in between, such as event-ttl"
+    })
+}

@@ -1,0 +1,152 @@
+//! What is wrong with `spec.controlPlane.endpoint`.
+//!
+//! Invariant: an endpoint without problems makes a Service that the management cluster's API
+//! accepts, and certificates whose names are valid.
+
+use api::tenant_cluster::{Endpoint, EndpointType};
+use ipnet::IpNet;
+
+use super::{Problem, text};
+
+const FIELD: &str = "spec.controlPlane.endpoint";
+/// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB` is 256 KiB);
+/// Covey's own need a little.
+const MOST_ANNOTATIONS: usize = 255 * 1024;
+/// The default of kube-apiserver's `--service-node-port-range`.
+const NODE_PORTS: std::ops::RangeInclusive<i32> = 30000..=32767;
+
+pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
+    let mut add = |field: &str, reason, message: String| {
+        problems.push(Problem::new(format!("{FIELD}.{field}"), reason, message));
+    };
+    match &endpoint.host {
+        None if endpoint.type_ == EndpointType::NodePort => add(
+            "host",
+            "HostRequired",
+            "a NodePort needs the address or DNS name under which clients reach the management \
+             cluster's nodes"
+                .to_owned(),
+        ),
+        Some(host) => {
+            if let Err(message) = text::host(host, Some("endpoint.port")) {
+                add("host", "HostMalformed", message);
+            }
+        }
+        None => {}
+    }
+    if let Some(port) = endpoint.port.filter(|port| !(1..=65535).contains(port)) {
+        add(
+            "port",
+            "PortRange",
+            format!("{port} is not a port: choose one from 1 to 65535"),
+        );
+    }
+    for (at, san) in endpoint.cert_sans.iter().enumerate() {
+        let name = san.strip_prefix("*.").unwrap_or(san);
+        let wildcard = name.len() != san.len();
+        let result = if wildcard {
+            text::dns_name(name)
+        } else {
+            text::host(san, None)
+        };
+        if let Err(message) = result {
+            let message = if name.contains('*') {
+                format!("\"{san}\" has a * that is not the whole first part: write *.example.com")
+            } else {
+                message
+            };
+            add(&format!("certSANs[{at}]"), "SANMalformed", message);
+        }
+    }
+    for (at, range) in endpoint.source_ranges.iter().enumerate() {
+        if let Some(message) = source_range(range) {
+            add(
+                &format!("sourceRanges[{at}]"),
+                "SourceRangeMalformed",
+                message,
+            );
+        }
+    }
+    if let Some(class) = &endpoint.load_balancer_class
+        && !text::is_qualified_name(class)
+    {
+        add(
+            "loadBalancerClass",
+            "LoadBalancerClassMalformed",
+            format!("\"{class}\" is not a class: write a name such as example.com/internal"),
+        );
+    }
+    for key in endpoint.annotations.keys() {
+        if let Some((reason, message)) = annotation(key) {
+            add(&format!("annotations[{key}]"), reason, message);
+        }
+    }
+    let size: usize = endpoint
+        .annotations
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if size > MOST_ANNOTATIONS {
+        add(
+            "annotations",
+            "AnnotationsTooLarge",
+            format!("{size} bytes of annotations are too many: keep within {MOST_ANNOTATIONS}"),
+        );
+    }
+}
+
+fn source_range(text: &str) -> Option<String> {
+    match text.parse::<IpNet>() {
+        Ok(range) if range == range.trunc() => None,
+        Ok(range) => Some(format!(
+            "{text} starts in the middle of a range: write {}",
+            range.trunc()
+        )),
+        Err(_) => Some(match text.parse::<std::net::IpAddr>() {
+            Ok(address) => format!("{text} lacks its prefix: write {}", IpNet::from(address)),
+            Err(_) => {
+                format!(
+                    "\"{text}\" is not an address range: write address/prefix, such as 10.0.0.0/8"
+                )
+            }
+        }),
+    }
+}
+
+fn annotation(key: &str) -> Option<(&'static str, String)> {
+    if !text::is_qualified_name(key) {
+        return Some((
+            "AnnotationMalformed",
+            format!(
+                "\"{key}\" is not a key of an annotation: write prefix/name, with a DNS name as \
+                 prefix and at most 63 letters, digits and - _ . as name"
+            ),
+        ));
+    }
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let ours = prefix == api::GROUP
+        || prefix
+            .strip_suffix(api::GROUP)
+            .is_some_and(|p| p.ends_with('.'));
+    (ours || key == "kubectl.kubernetes.io/last-applied-configuration").then(|| {
+        (
+            "AnnotationManaged",
+            format!("\"{key}\" is written by Covey or kubectl themselves: remove it"),
+        )
+    })
+}
+
+/// What works only on some management clusters.
+pub(super) fn warnings(endpoint: &Endpoint) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let (EndpointType::NodePort, Some(port)) = (endpoint.type_, endpoint.port)
+        && !NODE_PORTS.contains(&port)
+    {
+        warnings.push(format!(
+            "{FIELD}.port: {port} is outside {}-{}, the usual range of node ports",
+            NODE_PORTS.start(),
+            NODE_PORTS.end()
+        ));
+    }
+    warnings
+}

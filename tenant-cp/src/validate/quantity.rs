@@ -1,0 +1,152 @@
+//! Amounts compared by value, and the amounts of one container.
+//!
+//! Invariant: exact; an amount that does not fit is refused, never rounded into another one.
+//! Suffixes as in apimachinery `pkg/api/resource`.
+
+use std::collections::BTreeMap;
+
+use api::Quantity;
+use api::tenant_cluster::Resources;
+
+use super::Problem;
+
+/// Below this a container of ours cannot start at all; mostly somebody wrote `512m` for `512Mi`.
+const LEAST_MEMORY: (&str, i128) = ("16Mi", (16 << 20) * NANOS);
+const NANOS: i128 = 1_000_000_000;
+
+/// The amount in billionths; none if it is not one, is negative, or is beyond all measure.
+pub(super) fn nanos(text: &str) -> Option<i128> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (factor, exponent): (i128, i32) = match suffix {
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        _ => match ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+            .iter()
+            .position(|s| *s == suffix)
+        {
+            Some(at) => (1 << (10 * (at + 1)), 0),
+            None => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
+        },
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let mantissa: i128 = digits.parse().ok()?; // also refuses "." and a second point
+    let exponent = exponent
+        .checked_add(9)?
+        .checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    let value = mantissa.checked_mul(factor)?;
+    if exponent >= 0 {
+        value.checked_mul(power)
+    } else {
+        // Kubernetes rounds what is finer than a billionth up.
+        Some(value / power + i128::from(value % power != 0))
+    }
+}
+
+/// What is wrong with the resources under `field` (`spec.etcd.resources`).
+pub(super) fn check_resources(field: &str, resources: &Resources, problems: &mut Vec<Problem>) {
+    for (kind, amounts) in [
+        ("requests", &resources.requests),
+        ("limits", &resources.limits),
+    ] {
+        for (name, amount) in amounts {
+            let path = format!("{field}.{kind}[{name}]");
+            if let Some(problem) = check_amount(&path, name, amount, kind == "limits") {
+                problems.push(problem);
+            }
+        }
+    }
+    for (name, request) in &resources.requests {
+        let Some(limit) = resources.limits.get(name) else {
+            continue;
+        };
+        if let (Some(requested), Some(limited)) = (nanos(&request.0), nanos(&limit.0))
+            && requested > limited
+        {
+            problems.push(Problem::new(
+                format!("{field}.requests[{name}]"),
+                "RequestAboveLimit",
+                format!(
+                    "the request {} is above the limit {}: lower the request or raise the limit",
+                    request.0, limit.0
+                ),
+            ));
+        }
+    }
+}
+
+fn check_amount(path: &str, name: &str, amount: &Quantity, limit: bool) -> Option<Problem> {
+    let text = &amount.0;
+    if !matches!(name, "cpu" | "memory" | "ephemeral-storage") {
+        return Some(Problem::new(
+            path,
+            "ResourceUnknown",
+            format!("\"{name}\" cannot be set here: use cpu, memory or ephemeral-storage"),
+        ));
+    }
+    let Some(value) = nanos(text) else {
+        return Some(Problem::new(path, "QuantityMalformed", malformed(text)));
+    };
+    if name == "memory" && value < LEAST_MEMORY.1 {
+        return Some(Problem::new(
+            path,
+            "MemoryTooSmall",
+            format!(
+                "{text} is less than {}, with which nothing starts: mebibytes are written Mi, as \
+                 in 512Mi (m means thousandths)",
+                LEAST_MEMORY.0
+            ),
+        ));
+    }
+    (limit && value == 0).then(|| {
+        Problem::new(
+            path,
+            "LimitZero",
+            "a limit of 0 lets nothing run: raise it or remove it",
+        )
+    })
+}
+
+/// Sentence for a text that is not an amount.
+pub(super) fn malformed(text: &str) -> String {
+    format!(
+        "\"{text}\" is not a quantity: write a number with an optional suffix, such as 500m, \
+             2 or 1Gi"
+    )
+}
+
+/// Requests and limits in force: the user's, and for each resource without a request the
+/// operator's default, lowered to the user's limit (the API refuses a request above the limit).
+pub(super) fn in_force(
+    resources: &Resources,
+    defaults: &BTreeMap<String, String>,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let texts = |amounts: &BTreeMap<String, Quantity>| -> BTreeMap<String, String> {
+        amounts
+            .iter()
+            .map(|(name, amount)| (name.clone(), amount.0.clone()))
+            .collect()
+    };
+    let (mut requests, limits) = (texts(&resources.requests), texts(&resources.limits));
+    for (name, default) in defaults {
+        let limit = limits
+            .get(name)
+            .filter(|limit| nanos(limit) < nanos(default));
+        requests
+            .entry(name.clone())
+            .or_insert_with(|| limit.unwrap_or(default).clone());
+    }
+    (requests, limits)
+}
