@@ -2,9 +2,20 @@
 //!
 //! Invariant: an authority that is there is never due; replacing it would cut off every client.
 
-use jiff::Timestamp;
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
-use crate::want::{Store, Want};
+use jiff::Timestamp;
+use x509_parser::{
+    certificate::X509Certificate,
+    extensions::GeneralName,
+    pem::{Pem, parse_x509_pem},
+    prelude::FromDer,
+};
+
+use crate::want::{KeyPair, Signer, Store, Want};
 
 /// A certificate that must be issued (again).
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,24 +56,208 @@ pub struct AuthorityProblem {
 
 /// What must be issued, authorities first, otherwise in the order of `wants`.
 ///
-/// A leaf whose authority is missing from the store too comes as [`Reason::SignerChanged`] (or
-/// [`Reason::Missing`]) after it.
+/// A leaf whose authority is not in the store comes after it, as [`Reason::SignerChanged`] or
+/// [`Reason::Missing`]. A leaf whose authority is no good ([`authority_problems`]) does not come:
+/// nobody could sign it.
 #[must_use]
 pub fn plan(wants: &[Want], store: &Store, now: Timestamp) -> Vec<Due> {
-    let _ = (wants, store, now);
-    Vec::new()
+    let broken: BTreeSet<String> = authority_problems(wants, store, now)
+        .into_iter()
+        .filter(|problem| problem.reason != Reason::Expiring)
+        .map(|problem| problem.name)
+        .collect();
+    let mut authorities = Vec::new();
+    let mut leafs = Vec::new();
+    for want in wants {
+        match &want.signer {
+            Signer::Own if store.contains_key(&want.name) => {}
+            Signer::Own => {
+                authorities.push(Due {
+                    name: want.name.clone(),
+                    reason: Reason::Missing,
+                });
+            }
+            Signer::By(signer) if broken.contains(signer) => {}
+            Signer::By(signer) => {
+                let pair = store.get(&want.name);
+                if let Some(reason) = leaf_reason(want, pair, store.get(signer), now) {
+                    leafs.push(Due {
+                        name: want.name.clone(),
+                        reason,
+                    });
+                }
+            }
+        }
+    }
+    authorities.append(&mut leafs);
+    authorities
 }
 
 /// What is wrong with the authorities that are there.
 #[must_use]
 pub fn authority_problems(wants: &[Want], store: &Store, now: Timestamp) -> Vec<AuthorityProblem> {
-    let _ = (wants, store, now);
-    Vec::new()
+    let reason = |want: &Want| {
+        let pair = store.get(&want.name)?;
+        let Some(pem) = read_pem(&pair.certificate) else {
+            return Some(Reason::Unreadable);
+        };
+        let Some(certificate) = read_certificate(&pem) else {
+            return Some(Reason::Unreadable);
+        };
+        match key_matches(pair, &certificate) {
+            None => Some(Reason::Unreadable),
+            Some(false) => Some(Reason::KeyMismatch),
+            Some(true) if !has_life(&certificate, now) => Some(Reason::Expiring),
+            Some(true) => None,
+        }
+    };
+    wants
+        .iter()
+        .filter(|want| want.is_authority())
+        .filter_map(|want| {
+            Some(AuthorityProblem {
+                name: want.name.clone(),
+                reason: reason(want)?,
+            })
+        })
+        .collect()
 }
 
 /// When a certificate (PEM) ends; none when it is not one.
 #[must_use]
 pub fn not_after(pem: &str) -> Option<Timestamp> {
-    let _ = pem;
-    None
+    let pem = read_pem(pem)?;
+    let certificate = read_certificate(&pem)?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
+
+fn leaf_reason(
+    want: &Want,
+    pair: Option<&KeyPair>,
+    signer: Option<&KeyPair>,
+    now: Timestamp,
+) -> Option<Reason> {
+    let Some(pair) = pair else {
+        return Some(Reason::Missing);
+    };
+    let Some(pem) = read_pem(&pair.certificate) else {
+        return Some(Reason::Unreadable);
+    };
+    let Some(certificate) = read_certificate(&pem) else {
+        return Some(Reason::Unreadable);
+    };
+    match key_matches(pair, &certificate) {
+        None => return Some(Reason::Unreadable),
+        Some(false) => return Some(Reason::KeyMismatch),
+        Some(true) => {}
+    }
+    if !signer.is_some_and(|signer| signed_by(&certificate, signer)) {
+        Some(Reason::SignerChanged)
+    } else if !subject_matches(want, &certificate) {
+        Some(Reason::SubjectChanged)
+    } else if !names_match(want, &certificate) {
+        Some(Reason::NamesChanged)
+    } else if !has_life(&certificate, now) {
+        Some(Reason::Expiring)
+    } else {
+        None
+    }
+}
+
+fn read_pem(text: &str) -> Option<Pem> {
+    let (_, pem) = parse_x509_pem(text.as_bytes()).ok()?;
+    (pem.label == "CERTIFICATE").then_some(pem)
+}
+
+fn read_certificate(pem: &Pem) -> Option<X509Certificate<'_>> {
+    X509Certificate::from_der(&pem.contents)
+        .ok()
+        .map(|(_, certificate)| certificate)
+}
+
+/// None: the key cannot be read.
+fn key_matches(pair: &KeyPair, certificate: &X509Certificate<'_>) -> Option<bool> {
+    let key = rcgen::KeyPair::from_pem(pair.key.reveal()).ok()?;
+    Some(key.public_key_raw() == certificate.public_key().subject_public_key.data.as_ref())
+}
+
+/// Whether a third of the life, or more, is left.
+fn has_life(certificate: &X509Certificate<'_>, now: Timestamp) -> bool {
+    let begin = certificate.validity().not_before.timestamp();
+    let end = certificate.validity().not_after.timestamp();
+    let now = now.as_second();
+    let left = i128::from(end) - i128::from(now);
+    begin <= now && left > 0 && left * 3 >= i128::from(end) - i128::from(begin)
+}
+
+fn signed_by(certificate: &X509Certificate<'_>, signer: &KeyPair) -> bool {
+    let Some(pem) = read_pem(&signer.certificate) else {
+        return false;
+    };
+    let Some(authority) = read_certificate(&pem) else {
+        return false;
+    };
+    certificate.issuer() == authority.subject()
+        && certificate
+            .verify_signature(Some(authority.public_key()))
+            .is_ok()
+}
+
+fn subject_matches(want: &Want, certificate: &X509Certificate<'_>) -> bool {
+    let subject = certificate.subject();
+    let common_names: Vec<_> = subject
+        .iter_common_name()
+        .filter_map(|name| name.as_str().ok())
+        .collect();
+    let organizations: BTreeSet<_> = subject
+        .iter_organization()
+        .filter_map(|name| name.as_str().ok())
+        .collect();
+    let usage = certificate.extended_key_usage().ok().flatten();
+    let (server, client) = usage.map_or((false, false), |usage| {
+        (
+            usage.value.server_auth || usage.value.any,
+            usage.value.client_auth || usage.value.any,
+        )
+    });
+    common_names == [want.common_name.as_str()]
+        && organizations == want.organizations.iter().map(String::as_str).collect()
+        && (server, client) == (want.server, want.client)
+        && !certificate.is_ca()
+}
+
+fn names_match(want: &Want, certificate: &X509Certificate<'_>) -> bool {
+    let Ok(extension) = certificate.subject_alternative_name() else {
+        return false;
+    };
+    let mut found = BTreeSet::new();
+    for name in extension
+        .iter()
+        .flat_map(|extension| &extension.value.general_names)
+    {
+        let text = match name {
+            GeneralName::DNSName(name) => (*name).to_owned(),
+            GeneralName::IPAddress(bytes) => match address(bytes) {
+                Some(address) => address.to_string(),
+                None => return false,
+            },
+            _ => return false,
+        };
+        found.insert(text);
+    }
+    let addresses = want.addresses.iter().map(ToString::to_string);
+    let wanted: BTreeSet<String> = want.dns_names.iter().cloned().chain(addresses).collect();
+    found == wanted
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(v4).into());
+    }
+    <[u8; 16]>::try_from(bytes)
+        .ok()
+        .map(|v6| Ipv6Addr::from(v6).into())
+}
+
+#[cfg(test)]
+mod tests;

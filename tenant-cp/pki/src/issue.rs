@@ -2,12 +2,24 @@
 //!
 //! Invariant: every call makes a new key; a key is never used for two certificates.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+};
+use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
     inspect::Due,
-    want::{Key, KeyPair, Store, Want},
+    want::{Key, KeyPair, Signer, Store, Want},
 };
+
+/// How long before its making a certificate begins: clocks differ (kubeadm does the same).
+const BACKDATE_SECONDS: u64 = 300;
+/// Bytes of a serial number: 127 random bits, positive (RFC 5280 §4.1.2.2 allows up to 20 bytes).
+const SERIAL_BYTES: usize = 16;
 
 /// Why a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -21,9 +33,9 @@ pub enum Error {
         signer: String,
     },
     /// A plan names something that is not wanted.
-    #[error("certificate {0:?} is due but not wanted; plan and wants do not belong together")]
+    #[error("certificate {0:?} is due but not wanted: plan and wants do not belong together")]
     NotWanted(String),
-    /// A name cannot stand in a certificate.
+    /// Something cannot stand in a certificate.
     #[error("certificate {name:?} cannot be made: {what}")]
     Unfit {
         /// The certificate.
@@ -32,7 +44,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The cryptographic library refused.
-    #[error("certificate {name:?} cannot be made")]
+    #[error("certificate {name:?} cannot be made: the library refused it")]
     Crypto {
         /// The certificate.
         name: String,
@@ -45,25 +57,141 @@ pub enum Error {
     Random,
 }
 
-/// Issues one certificate with a new key. `signer` is none for an authority.
+/// Issues one certificate with a new key. `signer` is the authority's pair and is read only when
+/// the want is not an authority itself.
 pub fn issue(want: &Want, signer: Option<&KeyPair>, now: Timestamp) -> Result<KeyPair, Error> {
-    let _ = (signer, now);
-    Err(Error::NotWanted(want.name.clone()))
+    let crypto = |source| Error::Crypto {
+        name: want.name.clone(),
+        source,
+    };
+    let params = params(want, now)?;
+    let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
+    let certificate = match (&want.signer, signer) {
+        (Signer::Own, _) => params.self_signed(&key).map_err(crypto)?,
+        (Signer::By(_), Some(signer)) => {
+            let signing_key = rcgen::KeyPair::from_pem(signer.key.reveal()).map_err(crypto)?;
+            let issuer =
+                Issuer::from_ca_cert_pem(&signer.certificate, signing_key).map_err(crypto)?;
+            params.signed_by(&key, &issuer).map_err(crypto)?
+        }
+        (Signer::By(signer), None) => {
+            return Err(Error::NoSigner {
+                name: want.name.clone(),
+                signer: signer.clone(),
+            });
+        }
+    };
+    Ok(KeyPair {
+        certificate: certificate.pem(),
+        key: Key::new(key.serialize_pem()),
+    })
 }
 
 /// Issues everything that is due, in order, into the store.
 pub fn renew(wants: &[Want], due: &[Due], store: &mut Store, now: Timestamp) -> Result<(), Error> {
-    let _ = (wants, due, store, now);
+    for Due { name, .. } in due {
+        let want = wants
+            .iter()
+            .find(|want| want.name == *name)
+            .ok_or_else(|| Error::NotWanted(name.clone()))?;
+        let signer = match &want.signer {
+            Signer::Own => None,
+            Signer::By(signer) => store.get(signer),
+        };
+        let pair = issue(want, signer, now)?;
+        store.insert(name.clone(), pair);
+    }
     Ok(())
 }
 
 /// A key pair without certificate, for service account tokens (ES256): public key (PKIX PEM) and
 /// private key (PKCS#8 PEM).
 pub fn key_pair() -> Result<(String, Key), Error> {
-    Err(Error::Random)
+    let key =
+        rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|source| Error::Crypto {
+            name: "service-account".to_owned(),
+            source,
+        })?;
+    Ok((key.public_key_pem(), Key::new(key.serialize_pem())))
 }
 
 /// Random bytes from the operating system.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
-    Err(Error::Random)
+    let mut bytes = [0; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| Error::Random)?;
+    Ok(bytes)
 }
+
+fn params(want: &Want, now: Timestamp) -> Result<CertificateParams, Error> {
+    let unfit = |what| Error::Unfit {
+        name: want.name.clone(),
+        what,
+    };
+    let seconds = u64::try_from(now.as_second()).map_err(|_| unfit("the time is before 1970"))?;
+    let begin = seconds.saturating_sub(BACKDATE_SECONDS);
+    let life = u64::from(want.lifetime_hours) * 3600;
+
+    let mut params = CertificateParams::default();
+    // `date_time_ymd` is the library's own way to a date; the rest is counted from there.
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + Duration::from_secs(begin);
+    params.not_after = epoch + Duration::from_secs(begin.saturating_add(life));
+    params.serial_number = Some(serial()?);
+    params.use_authority_key_identifier_extension = true;
+
+    let mut subject = DistinguishedName::new();
+    match want.organizations.as_slice() {
+        [] => {}
+        [organization] => subject.push(DnType::OrganizationName, organization.as_str()),
+        // The library holds one value per attribute; a second group would be lost silently.
+        _ => return Err(unfit("it wants more than one organisation")),
+    }
+    subject.push(DnType::CommonName, want.common_name.as_str());
+    params.distinguished_name = subject;
+
+    for name in &want.dns_names {
+        let name = name
+            .clone()
+            .try_into()
+            .map_err(|_| unfit("a DNS name is not ASCII"))?;
+        params.subject_alt_names.push(SanType::DnsName(name));
+    }
+    params
+        .subject_alt_names
+        .extend(want.addresses.iter().copied().map(SanType::IpAddress));
+
+    if want.is_authority() {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyCertSign,
+        ];
+    } else {
+        // ExplicitNoCa is what writes the SubjectKeyIdentifier into a leaf.
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    }
+    if want.server {
+        params
+            .extended_key_usages
+            .push(ExtendedKeyUsagePurpose::ServerAuth);
+    }
+    if want.client {
+        params
+            .extended_key_usages
+            .push(ExtendedKeyUsagePurpose::ClientAuth);
+    }
+    Ok(params)
+}
+
+fn serial() -> Result<SerialNumber, Error> {
+    let mut bytes = random_bytes::<SERIAL_BYTES>()?;
+    // A set top bit would need a leading zero byte, a leading zero would be dropped: keep neither.
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(SerialNumber::from_slice(&bytes))
+}
+
+#[cfg(test)]
+mod tests;
