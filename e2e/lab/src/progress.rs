@@ -233,9 +233,9 @@ impl Step {
     /// Hands `result` through as it is.
     pub fn finish<T, E>(self, result: Result<T, E>) -> Result<T, E> {
         if result.is_ok() {
-            self.done()
+            self.done();
         } else {
-            self.failed()
+            self.failed();
         }
         result
     }

@@ -1,0 +1,243 @@
+//! The images of the lab, under the names and with the paths of those they stand for.
+//!
+//! Invariant: every image works as its `user` with a read-only root file system: it has users,
+//! groups and a `/tmp` to mount over.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use super::{File, Image, Layer, NONROOT, Source};
+use crate::programs::{Bins, KubernetesVersion, Program};
+
+const BIN: &str = "/usr/local/bin";
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The commands of Kubernetes that containers run; kubelet and kubeadm belong to nodes.
+const COMMANDS: [&str; 5] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+];
+
+/// `registry.k8s.io/{kube-apiserver,kube-controller-manager,kube-scheduler}:v<version>`. All are
+/// one layer: a node that has one has all of them.
+///
+/// # Errors
+/// `bins` lacks this version of Kubernetes.
+pub fn control_plane(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Vec<Image>> {
+    let commands = [
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ];
+    let image = |command: &str| {
+        let name = format!("registry.k8s.io/{command}:v{version}");
+        Ok(image(
+            &name,
+            vec![kubernetes(bins, version)?],
+            &format!("{BIN}/{command}"),
+        ))
+    };
+    commands.into_iter().map(image).collect()
+}
+
+/// `registry.k8s.io/kube-proxy:v<version>`: root, as upstream, with this machine's `nft`, so only
+/// nftables mode works.
+///
+/// # Errors
+/// `bins` lacks this version of Kubernetes, or this machine lacks nftables.
+pub fn kube_proxy(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image> {
+    let nft = on_path("nft").context("nft is not installed: it is in Debian's package nftables")?;
+    let mut files = libraries(&nft)?;
+    files.push(File::program("/usr/sbin/nft", nft));
+    let layers = vec![Layer { files }, kubernetes(bins, version)?];
+    let name = format!("registry.k8s.io/kube-proxy:v{version}");
+    Ok(Image {
+        user: 0,
+        ..image(&name, layers, &format!("{BIN}/kube-proxy"))
+    })
+}
+
+/// `registry.k8s.io/etcd:3.6.16-0` with `etcd`, `etcdctl` and `etcdutl`.
+///
+/// # Errors
+/// `bins` lacks etcd.
+pub fn etcd(bins: &Bins) -> anyhow::Result<Image> {
+    let dir = bins.dir(Program::ETCD)?;
+    let program = |name: &str| File::program(format!("{BIN}/{name}"), dir.join(name));
+    let files = ["etcd", "etcdctl", "etcdutl"].map(program).into();
+    let name = "registry.k8s.io/etcd:3.6.16-0";
+    Ok(image(name, vec![Layer { files }], &format!("{BIN}/etcd")))
+}
+
+/// `registry.k8s.io/pause:3.10.1`, containerd's sandbox image.
+///
+/// # Errors
+/// `bins` lacks pause.
+pub fn pause(bins: &Bins) -> anyhow::Result<Image> {
+    let layer = Layer {
+        files: vec![File::program("/pause", bins.path("pause")?)],
+    };
+    let image = image("registry.k8s.io/pause:3.10.1", vec![layer], "/pause");
+    Ok(Image {
+        user: 65535,
+        ..image
+    }) // upstream's
+}
+
+/// `registry.k8s.io/coredns/coredns:v1.13.1`. To listen on port 53 it needs root or
+/// `NET_BIND_SERVICE`, and upstream's manifests run it as root.
+///
+/// # Errors
+/// `bins` lacks CoreDNS.
+pub fn coredns(bins: &Bins) -> anyhow::Result<Image> {
+    let layer = Layer {
+        files: vec![File::program("/coredns", bins.path("coredns")?)],
+    };
+    Ok(Image {
+        user: 0,
+        ..image(
+            "registry.k8s.io/coredns/coredns:v1.13.1",
+            vec![layer],
+            "/coredns",
+        )
+    })
+}
+
+/// The operator, or any one program of ours, as `/operator` under a name of the caller's. A binary
+/// that is not static gets the libraries that it loads here.
+///
+/// # Errors
+/// The binary is missing, or its libraries cannot be found.
+pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    let mut layers = Vec::new();
+    let files = libraries(binary)?;
+    if !files.is_empty() {
+        layers.push(Layer { files });
+    }
+    layers.push(Layer {
+        files: vec![File::program("/operator", binary)],
+    });
+    Ok(image(name, layers, "/operator"))
+}
+
+/// `ghcr.io/covey-dev/testbox:1`: busybox with all its commands, `kubectl` and `etcdctl`. It waits
+/// until it is told to end, so that tests can run commands in it.
+///
+/// # Errors
+/// `bins` lacks this version of Kubernetes, etcd or pause, or this machine lacks a static busybox.
+pub fn testbox(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image> {
+    let busybox = on_path("busybox").context("busybox is not installed")?;
+    if !libraries(&busybox)?.is_empty() {
+        bail!(
+            "{} is not static: install Debian's package busybox-static",
+            busybox.display()
+        );
+    }
+    let list = Command::new(&busybox)
+        .arg("--list")
+        .output()
+        .context("busybox cannot be run")?;
+    let mut files: Vec<_> = String::from_utf8_lossy(&list.stdout)
+        .lines()
+        .filter(|applet| *applet != "busybox")
+        .map(|applet| File::link(format!("/bin/{applet}"), "busybox"))
+        .collect();
+    files.push(File::program("/bin/busybox", busybox));
+    files.push(File::program("/pause", bins.path("pause")?));
+    files.push(File::program(
+        format!("{BIN}/etcdctl"),
+        bins.path("etcdctl")?,
+    ));
+    let layers = vec![kubernetes(bins, version)?, Layer { files }];
+    let mut image = image("ghcr.io/covey-dev/testbox:1", layers, "/pause");
+    image.env.push("HOME=/tmp".to_owned()); // kubectl's cache
+    Ok(image)
+}
+
+fn image(name: &str, layers: Vec<Layer>, entrypoint: &str) -> Image {
+    Image {
+        name: name.to_owned(),
+        layers: [vec![base()], layers].concat(),
+        entrypoint: vec![entrypoint.to_owned()],
+        user: NONROOT,
+        env: vec![PATH.to_owned()],
+    }
+}
+
+/// What programs expect of any system.
+fn base() -> Layer {
+    let passwd = "root:x:0:0:root:/root:/sbin/nologin\n\
+                  nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n\
+                  nonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n";
+    let group = "root:x:0:\nnogroup:x:65534:\nnonroot:x:65532:\n";
+    let tmp = File {
+        path: "/tmp".to_owned(),
+        source: Source::Directory,
+        mode: 0o1777,
+    };
+    Layer {
+        files: vec![
+            File::text("/etc/passwd", passwd),
+            File::text("/etc/group", group),
+            tmp,
+        ],
+    }
+}
+
+fn kubernetes(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Layer> {
+    let binary = bins.kubernetes("kubernetes", version)?;
+    let links = COMMANDS.map(|command| File::link(format!("{BIN}/{command}"), "kubernetes"));
+    let mut files = vec![File::program(format!("{BIN}/kubernetes"), binary)];
+    files.extend(links);
+    Ok(Layer { files })
+}
+
+/// The shared libraries that `binary` loads, at the paths where it looks for them.
+fn libraries(binary: &Path) -> anyhow::Result<Vec<File>> {
+    if !binary.is_file() {
+        bail!("{} is not there", binary.display());
+    }
+    let output = Command::new("ldd")
+        .arg(binary)
+        .output()
+        .context("`ldd` cannot be run")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.contains("not a dynamic executable") {
+        return Ok(Vec::new());
+    }
+    if !output.status.success() || said.contains("not found") {
+        bail!("`ldd {}` failed: {said}{complaint}", binary.display());
+    }
+    Ok(loaded(&said)
+        .into_iter()
+        .map(|path| File::program(path, path))
+        .collect())
+}
+
+/// The paths in the output of `ldd`: `name => /path (address)`, or `/path (address)`.
+fn loaded(ldd: &str) -> Vec<&str> {
+    let path = |line| {
+        let line: &str = line;
+        let target = line.split_once(" => ").map_or(line, |(_, target)| target);
+        let path = target.split_whitespace().next()?;
+        path.starts_with('/').then_some(path)
+    };
+    ldd.lines().filter_map(path).collect()
+}
+
+fn on_path(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(more)
+        .map(|dir| dir.join(command))
+        .find(|p| p.is_file())
+}
+
+#[cfg(test)]
+mod tests;

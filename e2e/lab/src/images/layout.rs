@@ -1,0 +1,267 @@
+//! Writes images into the cache as OCI image layouts (image-spec 1.1, `image-layout.md`).
+//!
+//! Invariant: a blob's name is its digest and its file is whole. All layouts share one folder of
+//! blobs, so a layer that ten images use is there once.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{Image, Layer, Source, tar};
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// Not compressed: images here travel over loopback, and Go binaries take seconds to compress.
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+const EPOCH: &str = "1970-01-01T00:00:00Z";
+
+/// An image that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// An OCI image layout with this one image.
+    pub dir: PathBuf,
+    /// `sha256:…` of its manifest: what `image@digest` and a registry call it.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+struct Blob {
+    digest: String,
+    size: u64,
+}
+
+impl Blob {
+    fn descriptor(&self, media_type: &str) -> Value {
+        json!({ "mediaType": media_type, "digest": self.digest, "size": self.size })
+    }
+}
+
+/// Writes `image` below `cache` (`images/` of [`crate::programs::cache_dir`]) unless it is there.
+///
+/// # Errors
+/// A source is missing or the cache cannot be written.
+pub fn write(image: &Image, cache: &Path) -> anyhow::Result<Layout> {
+    let store = Store::open(cache)?;
+    let layers = image.layers.iter().map(|layer| store.layer(layer));
+    let layers = layers.collect::<anyhow::Result<Vec<_>>>();
+    let layers = layers.with_context(|| format!("{} cannot be written", image.name))?;
+    let config = store.json(&config(image, &layers))?;
+    let layers: Vec<_> = layers.iter().map(|layer| layer.descriptor(LAYER)).collect();
+    let manifest = store.json(&json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": config.descriptor(CONFIG),
+        "layers": layers,
+    }))?;
+    store.layout(&manifest)
+}
+
+fn config(image: &Image, layers: &[Blob]) -> Value {
+    let user = image.user;
+    let layers: Vec<_> = layers.iter().map(|layer| &layer.digest).collect();
+    json!({
+        "created": EPOCH,
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {
+            "User": format!("{user}:{user}"),
+            "Env": image.env,
+            "Entrypoint": image.entrypoint,
+            "WorkingDir": "/",
+        },
+        "rootfs": { "type": "layers", "diff_ids": layers },
+    })
+}
+
+/// Go's name of this machine's architecture, which is what images use.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// `blobs/sha256/<digest>`, `layers/<identity of the sources>` (which blob they made) and
+/// `layouts/<digest of the manifest>/`.
+struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    fn open(root: &Path) -> anyhow::Result<Self> {
+        for dir in ["blobs/sha256", "layers", "layouts"] {
+            let dir = root.join(dir);
+            fs::create_dir_all(&dir)
+                .with_context(|| format!("{} cannot be made", dir.display()))?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+        })
+    }
+
+    fn blob_path(&self, digest: &str) -> PathBuf {
+        self.root
+            .join("blobs/sha256")
+            .join(digest.trim_start_matches("sha256:"))
+    }
+
+    /// A layer's blob. Sources that kept size, time and inode are taken for unchanged: reading
+    /// 150 MB again for every image would take longer than all the rest.
+    fn layer(&self, layer: &Layer) -> anyhow::Result<Blob> {
+        let memo = self.root.join("layers").join(identity(layer)?);
+        let known = fs::read(&memo)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(known) = known {
+            let known: Blob = known;
+            let size = fs::metadata(self.blob_path(&known.digest)).map(|meta| meta.len());
+            if size.is_ok_and(|size| size == known.size) {
+                return Ok(known);
+            }
+        }
+        let blob = self.blob(|to| tar::write(layer, to))?;
+        self.put(&memo, &serde_json::to_vec(&blob)?)?;
+        Ok(blob)
+    }
+
+    fn json(&self, value: &Value) -> anyhow::Result<Blob> {
+        // serde_json sorts keys, so equal values are equal bytes.
+        let text = serde_json::to_vec(value)?;
+        self.blob(|to| Ok(to.write_all(&text)?))
+    }
+
+    fn blob(
+        &self,
+        write: impl FnOnce(&mut Hashing<fs::File>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Blob> {
+        let file = tempfile::NamedTempFile::new_in(&self.root)?;
+        let mut hashing = Hashing::new(file.reopen()?);
+        write(&mut hashing)?;
+        let blob = hashing.finish()?;
+        let path = self.blob_path(&blob.digest);
+        file.persist(&path)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(blob)
+    }
+
+    fn layout(&self, manifest: &Blob) -> anyhow::Result<Layout> {
+        let dir = self
+            .root
+            .join("layouts")
+            .join(manifest.digest.trim_start_matches("sha256:"));
+        let layout = Layout {
+            dir: dir.clone(),
+            digest: manifest.digest.clone(),
+        };
+        if dir.is_dir() {
+            return Ok(layout);
+        }
+        let partial = tempfile::TempDir::new_in(&self.root)?;
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": INDEX,
+            "manifests": [manifest.descriptor(MANIFEST)],
+        });
+        fs::write(
+            partial.path().join("index.json"),
+            serde_json::to_vec(&index)?,
+        )?;
+        fs::write(
+            partial.path().join("oci-layout"),
+            r#"{"imageLayoutVersion":"1.0.0"}"#,
+        )?;
+        symlink("../../blobs", partial.path().join("blobs"))?;
+        match fs::rename(partial.path(), &dir) {
+            // Gone by the rename: there is nothing left to remove.
+            Ok(()) => drop(partial.keep()),
+            Err(_) if dir.is_dir() => {} // another process was faster with the same
+            Err(error) => bail!("{} cannot be put in place: {error}", dir.display()),
+        }
+        Ok(layout)
+    }
+
+    fn put(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.root)?;
+        file.write_all(bytes)?;
+        file.persist(path)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(())
+    }
+}
+
+/// Names the sources of a layer without reading those that are files.
+fn identity(layer: &Layer) -> anyhow::Result<String> {
+    let mut files: Vec<_> = layer.files.iter().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut hash = Sha256::new();
+    for file in files {
+        let source = match &file.source {
+            Source::Path(path) => {
+                let meta = fs::metadata(path)
+                    .with_context(|| format!("{} is not there", path.display()))?;
+                let (time, nanos) = (meta.mtime(), meta.mtime_nsec());
+                format!(
+                    "{path:?} {} {} {time} {nanos} {}",
+                    meta.dev(),
+                    meta.ino(),
+                    meta.len()
+                )
+            }
+            Source::Bytes(bytes) => format!("bytes {}", hex::encode(Sha256::digest(bytes))),
+            Source::Link(target) => format!("link {target:?}"),
+            Source::Directory => "directory".to_owned(),
+        };
+        hash.update(format!("{:?} {:o} {source}\n", file.path, file.mode));
+    }
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// Hashes and counts what passes through.
+struct Hashing<W: Write> {
+    to: BufWriter<W>,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<W: Write> Hashing<W> {
+    fn new(to: W) -> Self {
+        Self {
+            to: BufWriter::with_capacity(1 << 20, to),
+            hash: Sha256::new(),
+            size: 0,
+        }
+    }
+
+    fn finish(mut self) -> io::Result<Blob> {
+        self.to.flush()?;
+        let digest = format!("sha256:{}", hex::encode(self.hash.finalize()));
+        Ok(Blob {
+            digest,
+            size: self.size,
+        })
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.size += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

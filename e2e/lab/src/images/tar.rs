@@ -1,0 +1,142 @@
+//! Writes a layer as a tar archive (POSIX.1-1988 `ustar`), always the same for the same files.
+//!
+//! Invariant: nothing but paths, modes, link targets and contents decides the bytes: sorted names,
+//! no times, owner root, no sparse files, no extended headers.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+use anyhow::{Context as _, bail};
+
+use super::{File, Layer, Source};
+
+const BLOCK: u64 = 512;
+/// The size field has eleven octal digits.
+const LARGEST: u64 = 0o777_7777_7777;
+
+/// Writes `layer` with every directory above its files.
+pub(super) fn write(layer: &Layer, to: &mut impl Write) -> anyhow::Result<()> {
+    for (path, file) in entries(layer)? {
+        add(&path, &file, to).with_context(|| format!("/{path} cannot be put into the layer"))?;
+    }
+    to.write_all(&[0; 2 * BLOCK as usize])?;
+    Ok(())
+}
+
+/// Archive paths (relative, directories without a slash) in the order of the archive: a directory
+/// comes before what is in it, because it is a prefix of its path.
+fn entries(layer: &Layer) -> anyhow::Result<BTreeMap<String, File>> {
+    let mut entries = BTreeMap::new();
+    for file in &layer.files {
+        let Some(path) = file.path.strip_prefix('/') else {
+            bail!("{:?} is not absolute", file.path);
+        };
+        let clean = |part: &str| !part.is_empty() && part != "." && part != "..";
+        if !path.split('/').all(clean) {
+            bail!("{:?} is not a plain path", file.path);
+        }
+        for (slash, _) in path.match_indices('/') {
+            let above = path[..slash].to_owned();
+            entries.entry(above).or_insert_with_key(|above| File {
+                path: format!("/{above}"),
+                source: Source::Directory,
+                mode: 0o755,
+            });
+        }
+        let previous = entries.insert(path.to_owned(), file.clone());
+        match previous {
+            // A directory that was only implied, and is now described.
+            Some(File {
+                source: Source::Directory,
+                ..
+            }) if file.source == Source::Directory => {}
+            Some(_) => bail!("{:?} is in the layer twice", file.path),
+            None => {}
+        }
+    }
+    let above_a_file = entries.iter().find_map(|(path, file)| {
+        let is_file = file.source != Source::Directory;
+        let below = format!("{path}/");
+        (is_file && entries.keys().any(|other| other.starts_with(&below))).then_some(path)
+    });
+    match above_a_file {
+        Some(path) => bail!("\"/{path}\" is a file and has files below it"),
+        None => Ok(entries),
+    }
+}
+
+fn add(path: &str, file: &File, to: &mut impl Write) -> anyhow::Result<()> {
+    match &file.source {
+        Source::Directory => {
+            to.write_all(&header(&format!("{path}/"), file.mode, 0, b'5', "")?)?;
+        }
+        Source::Link(target) => to.write_all(&header(path, file.mode, 0, b'2', target)?)?,
+        Source::Bytes(bytes) => {
+            to.write_all(&header(path, file.mode, bytes.len() as u64, b'0', "")?)?;
+            content(&mut bytes.as_slice(), bytes.len() as u64, to)?;
+        }
+        Source::Path(from) => {
+            let mut from_file = std::fs::File::open(from)
+                .with_context(|| format!("{} cannot be read", from.display()))?;
+            let size = from_file.metadata()?.len();
+            to.write_all(&header(path, file.mode, size, b'0', "")?)?;
+            content(&mut from_file, size, to)
+                .with_context(|| format!("{} changed while it was read", from.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn content(from: &mut impl Read, size: u64, to: &mut impl Write) -> anyhow::Result<()> {
+    let copied = std::io::copy(&mut from.take(size), to)?;
+    if copied != size {
+        bail!("it has {copied} of {size} bytes");
+    }
+    let padding = size.next_multiple_of(BLOCK) - size;
+    to.write_all(&vec![0; padding as usize])?;
+    Ok(())
+}
+
+/// One header block. Offsets are those of POSIX's `ustar` table.
+fn header(path: &str, mode: u32, size: u64, kind: u8, link: &str) -> anyhow::Result<[u8; 512]> {
+    if size > LARGEST {
+        bail!("{size} bytes are more than a tar archive can say");
+    }
+    let (prefix, name) = split(path)?;
+    let mut block = [0; BLOCK as usize];
+    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, name.as_bytes());
+    put(100, format!("{:07o}", mode & 0o7777).as_bytes());
+    put(108, b"0000000"); // user
+    put(116, b"0000000"); // group
+    put(124, format!("{size:011o}").as_bytes());
+    put(136, b"00000000000"); // time
+    put(148, b"        "); // the checksum counts itself as spaces
+    put(156, &[kind]);
+    if link.len() > 100 {
+        bail!(
+            "a link's target has at most 100 bytes, this one {}",
+            link.len()
+        );
+    }
+    put(157, link.as_bytes());
+    put(257, b"ustar\x0000");
+    put(345, prefix.as_bytes());
+    let sum: u32 = block.iter().copied().map(u32::from).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    Ok(block)
+}
+
+/// A path of up to 255 bytes as prefix (up to 155) and name (up to 100), split at a slash.
+fn split(path: &str) -> anyhow::Result<(&str, &str)> {
+    if path.len() <= 100 {
+        return Ok(("", path));
+    }
+    path.match_indices('/')
+        .map(|(slash, _)| (&path[..slash], &path[slash + 1..]))
+        .find(|(prefix, name)| prefix.len() <= 155 && (1..=100).contains(&name.len()))
+        .context("its path is too long for a tar archive")
+}
+
+#[cfg(test)]
+mod tests;

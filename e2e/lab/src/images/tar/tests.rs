@@ -1,0 +1,124 @@
+use std::process::Command;
+
+use super::super::{File, Layer, Source};
+use super::{split, write};
+
+fn layer(files: &[File]) -> Layer {
+    Layer {
+        files: files.to_vec(),
+    }
+}
+
+fn archive(files: &[File]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(&layer(files), &mut bytes).unwrap();
+    bytes
+}
+
+fn error(files: &[File]) -> String {
+    format!("{:#}", write(&layer(files), &mut Vec::new()).unwrap_err())
+}
+
+/// What the system's tar makes of it: an independent reader.
+fn listing(files: &[File]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("layer.tar");
+    std::fs::write(&path, archive(files)).unwrap();
+    let tar = Command::new("tar")
+        .args(["--numeric-owner", "--utc", "-tvf"])
+        .arg(path)
+        .output();
+    let tar = tar.unwrap();
+    assert!(
+        tar.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tar.stderr)
+    );
+    String::from_utf8(tar.stdout).unwrap()
+}
+
+fn words(listing: &str) -> Vec<String> {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    listing.lines().map(words).collect()
+}
+
+#[test]
+fn an_archive_is_the_same_whatever_the_order_of_its_files() {
+    let (a, b) = (File::text("/etc/a", "1"), File::text("/b", "2"));
+    assert_eq!(archive(&[a.clone(), b.clone()]), archive(&[b, a]));
+}
+
+#[test]
+fn an_archive_does_not_know_when_or_where_its_sources_were_made() {
+    let make = || {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        std::fs::write(&path, "same").unwrap();
+        let early = std::time::SystemTime::UNIX_EPOCH;
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(early)
+            .unwrap();
+        archive(&[File::program("/program", &path)])
+    };
+    let bytes = vec![File {
+        path: "/program".to_owned(),
+        source: Source::Bytes(b"same".to_vec()),
+        mode: 0o755,
+    }];
+    assert_eq!(make(), archive(&bytes));
+}
+
+#[test]
+fn tar_reads_files_directories_and_links() {
+    let tmp = File {
+        path: "/tmp".to_owned(),
+        source: Source::Directory,
+        mode: 0o1777,
+    };
+    let list = listing(&[
+        File::link("/usr/bin/sh", "busybox"),
+        File::text("/usr/bin/text", &"x".repeat(513)),
+        tmp,
+    ]);
+    assert_eq!(
+        words(&list),
+        [
+            "drwxrwxrwt 0/0 0 1970-01-01 00:00 tmp/",
+            "drwxr-xr-x 0/0 0 1970-01-01 00:00 usr/",
+            "drwxr-xr-x 0/0 0 1970-01-01 00:00 usr/bin/",
+            "lrwxrwxrwx 0/0 0 1970-01-01 00:00 usr/bin/sh -> busybox",
+            "-rw-r--r-- 0/0 513 1970-01-01 00:00 usr/bin/text",
+        ]
+    );
+}
+
+#[test]
+fn a_long_path_is_split_at_a_slash() {
+    let long = format!("/{}/{}", "d".repeat(90), "f".repeat(90));
+    assert!(listing(&[File::text(&long, "")]).contains(&long[1..]));
+    assert_eq!(
+        split(&"a".repeat(100)).unwrap(),
+        ("", "a".repeat(100).as_str())
+    );
+    assert!(split(&"a".repeat(101)).is_err());
+    assert!(split(&"abc/".repeat(80)).is_err());
+}
+
+#[test]
+fn an_archive_ends_with_two_empty_blocks_and_has_whole_blocks() {
+    let bytes = archive(&[File::text("/a", "1")]);
+    assert_eq!(bytes.len(), 4 * 512);
+    assert!(bytes[2 * 512..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn paths_that_would_escape_or_collide_are_refused() {
+    assert!(error(&[File::text("a", "")]).contains("not absolute"));
+    assert!(error(&[File::text("/../a", "")]).contains("not a plain path"));
+    assert!(error(&[File::text("/a", "1"), File::text("/a", "2")]).contains("twice"));
+    let below = [File::text("/a", "1"), File::text("/a/b", "2")];
+    assert!(error(&below).contains("file"), "{}", error(&below));
+}
