@@ -1,1 +1,26 @@
-//! Fixtures and a real kube-apiserver with etcd for tests
+//! What tests against a real kube-apiserver need: the servers themselves, faults in and out of
+//! the process, stand-ins for kubelets and tenants, fixtures, and counts of who wrote what.
+//!
+//! Invariant: nothing here depends on the operator, and nothing outlives the test process: neither
+//! a child nor a temporary folder. No test sleeps; what has to be waited for is watched.
+
+pub mod apiserver;
+pub mod audit;
+pub mod certs;
+pub mod etcd;
+pub mod faults;
+pub mod fixtures;
+pub mod kubelet;
+pub mod process;
+pub mod programs;
+pub mod proxy;
+pub mod request;
+pub mod tenant_api;
+mod tls;
+
+pub use apiserver::{ManagementApi, Options, Snapshot};
+pub use audit::{AuditEntry, AuditLog, Window};
+pub use faults::FaultPlan;
+//pub use kubelet::PodPlayer;
+//pub use proxy::FaultProxy;
+//pub use tenant_api::TenantApis;

@@ -1,0 +1,234 @@
+//! The kube-apiserver's audit log: who asked for what since a moment.
+//!
+//! Invariant: a request counts from its arrival (stage `RequestReceived`), which the server
+//! writes before it acts. So a window that is read after a caller got its answer has that call.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+const LEASES: &str = "coordination.k8s.io/leases";
+
+/// The log file of one server.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+}
+
+/// The part of the log after one moment.
+#[derive(Clone, Debug)]
+pub struct Window {
+    log: AuditLog,
+    start: u64,
+}
+
+/// One request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AuditEntry {
+    /// Who asked; the impersonated user where there is one.
+    pub user: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, …
+    pub verb: String,
+    /// `group/resource/subresource` without what is empty; empty for other paths.
+    pub kind: String,
+    /// Namespace, if any.
+    pub namespace: Option<String>,
+    /// Name of the object, if the request had one.
+    pub name: Option<String>,
+    /// Path and query.
+    pub uri: String,
+    /// What the caller says it is.
+    pub user_agent: String,
+    /// Status of the answer, once there is one.
+    pub code: Option<u16>,
+}
+
+impl AuditEntry {
+    /// Whether it was to change something (no dry run, no access review).
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        let mutating = ["create", "update", "patch", "delete", "deletecollection"];
+        let review = ["authentication.k8s.io/", "authorization.k8s.io/"];
+        mutating.contains(&self.verb.as_str())
+            && !self.uri.contains("dryRun=")
+            && !review.iter().any(|group| self.kind.starts_with(group))
+    }
+
+    /// Whether it is about a Lease, by which leaders stay leaders.
+    #[must_use]
+    pub fn is_lease(&self) -> bool {
+        self.kind == LEASES
+    }
+}
+
+impl AuditLog {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// A window that starts now.
+    pub fn window(&self) -> Result<Window> {
+        let start = match self.path.metadata() {
+            Ok(file) => file.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error).context("cannot look at the audit log"),
+        };
+        Ok(Window { log: self.clone(), start })
+    }
+
+    /// Everything since the server's start.
+    pub fn entries(&self) -> Result<Vec<AuditEntry>> {
+        Window { log: self.clone(), start: 0 }.entries()
+    }
+
+    /// The writes of `user` while `work` runs; its Leases aside.
+    pub async fn writes_during<T>(
+        &self,
+        user: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<(T, Vec<AuditEntry>)> {
+        let window = self.window()?;
+        let result = work.await;
+        Ok((result, window.writes_of(user)?))
+    }
+}
+
+impl Window {
+    /// All requests that arrived in the window, in the order of arrival.
+    pub fn entries(&self) -> Result<Vec<AuditEntry>> {
+        let mut file = File::open(&self.log.path).context("cannot open the audit log")?;
+        file.seek(SeekFrom::Start(self.start)).context("cannot read the audit log")?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).context("cannot read the audit log")?;
+        parse(&text)
+    }
+
+    /// The writes of one user; its Leases aside.
+    pub fn writes_of(&self, user: &str) -> Result<Vec<AuditEntry>> {
+        let mut entries = self.entries()?;
+        entries.retain(|entry| entry.user == user && entry.is_write() && !entry.is_lease());
+        Ok(entries)
+    }
+
+    /// Fails, naming them, when the user wrote anything but Leases.
+    pub fn assert_no_writes(&self, user: &str) -> Result<()> {
+        let writes = self.writes_of(user)?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let lines = writes.iter().map(|w| format!("  {} {} -> {:?}", w.verb, w.uri, w.code));
+        bail!("{user} wrote although nothing changed:\n{}", lines.collect::<Vec<_>>().join("\n"));
+    }
+
+    /// How many requests of one user, by verb and kind.
+    pub fn counts(&self, user: &str) -> Result<BTreeMap<(String, String), usize>> {
+        let mut counts = BTreeMap::new();
+        for entry in self.entries()?.into_iter().filter(|entry| entry.user == user) {
+            *counts.entry((entry.verb, entry.kind)).or_default() += 1;
+        }
+        Ok(counts)
+    }
+}
+
+/// One line of the log (k8s.io/apiserver `pkg/apis/audit/v1`), as far as it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    user: User,
+    impersonated_user: Option<User>,
+    #[serde(default)]
+    user_agent: String,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    api_group: String,
+    resource: String,
+    subresource: String,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    code: Option<u16>,
+}
+
+fn parse(text: &[u8]) -> Result<Vec<AuditEntry>> {
+    let mut entries: Vec<AuditEntry> = Vec::new();
+    let mut at = BTreeMap::new();
+    // The last line may be half written.
+    let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    for line in text[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let event: Event = serde_json::from_slice(line).context("not a line of an audit log")?;
+        let code = event.response_status.as_ref().and_then(|status| status.code);
+        if event.stage == "RequestReceived" {
+            at.insert(event.audit_id.clone(), entries.len());
+            entries.push(event.into());
+        } else if let Some(entry) = at.get(&event.audit_id).and_then(|at| entries.get_mut(*at)) {
+            entry.code = code.or(entry.code);
+            // Impersonation is known only after the request was let in.
+            if let Some(user) = event.impersonated_user {
+                entry.user = user.username;
+            }
+        }
+    }
+    Ok(entries)
+}
+
+impl From<Event> for AuditEntry {
+    fn from(event: Event) -> Self {
+        let object = event.object_ref.unwrap_or_default();
+        let kind = [object.api_group, object.resource, object.subresource];
+        Self {
+            user: event.impersonated_user.unwrap_or(event.user).username,
+            verb: event.verb,
+            kind: kind.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("/"),
+            namespace: object.namespace,
+            name: object.name,
+            uri: event.request_uri,
+            user_agent: event.user_agent,
+            code: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_joined_to_requests_and_half_a_line_waits() {
+        let log = concat!(
+            r#"{"auditID":"1","stage":"RequestReceived","verb":"patch","requestURI":"/api/v1/namespaces/a/secrets/b?force=true","user":{"username":"covey"},"objectRef":{"resource":"secrets","namespace":"a","name":"b"}}"#, "\n",
+            r#"{"auditID":"2","stage":"RequestReceived","verb":"patch","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","user":{"username":"covey"},"objectRef":{"apiGroup":"coordination.k8s.io","resource":"leases"}}"#, "\n",
+            r#"{"auditID":"1","stage":"ResponseComplete","verb":"patch","requestURI":"/","user":{"username":"covey"},"responseStatus":{"code":409}}"#, "\n",
+            r#"{"auditID":"3","stage":"Requ"#,
+        );
+        let entries = parse(log.as_bytes()).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[0].code, Some(409));
+        assert_eq!(entries[0].kind, "secrets");
+        assert!(entries[0].is_write() && !entries[0].is_lease());
+        assert!(entries[1].is_lease());
+    }
+}

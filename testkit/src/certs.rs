@@ -1,0 +1,81 @@
+//! Certificates of the tests: one authority per use, P-256 keys, loopback names.
+//!
+//! Invariant: nothing here is used by the operator; what is issued never leaves a test.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::{Context as _, Result, bail};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, SanType,
+};
+
+/// A certificate and its key, as PEM.
+#[derive(Clone)]
+pub struct Identity {
+    /// The certificate.
+    pub cert: String,
+    /// The key (PKCS#8).
+    pub key: String,
+}
+
+/// A self-signed authority.
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    /// A new authority with a new key.
+    pub fn new(name: &str) -> Result<Self> {
+        let mut params = params(name, &[])?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().context("cannot generate a key")?;
+        Ok(Self(CertifiedIssuer::self_signed(params, key).context("cannot sign an authority")?))
+    }
+
+    /// The authority's certificate as PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A serving certificate for 127.0.0.1, `localhost` and further DNS names or addresses.
+    pub fn server(&self, name: &str, sans: &[&str]) -> Result<Identity> {
+        let mut params = params(name, &[])?;
+        params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        for san in ["localhost"].iter().chain(sans) {
+            params.subject_alt_names.push(match san.parse() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName((*san).try_into().context("not a DNS name")?),
+            });
+        }
+        self.issue(params, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// A client certificate: common name and, as organisations, at most two groups.
+    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
+        self.issue(params(user, groups)?, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn issue(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Result<Identity> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().context("cannot generate a key")?;
+        let cert = params.signed_by(&key, &self.0).context("cannot sign a certificate")?;
+        Ok(Identity { cert: cert.pem(), key: key.serialize_pem() })
+    }
+}
+
+fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(Vec::new()).context("no subject names")?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    // A subject of rcgen is a map by type; the same attribute fits in twice by its bare OID.
+    let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
+    if groups.len() > types.len() {
+        bail!("a client certificate of a test has at most two groups, not {groups:?}");
+    }
+    for (kind, group) in types.into_iter().zip(groups) {
+        params.distinguished_name.push(kind, *group);
+    }
+    Ok(params)
+}

@@ -1,0 +1,198 @@
+//! Faults inside the process: a layer below a kube client that counts writes, "kills" the client
+//! before or after the k-th of them, and answers chosen requests with errors.
+//!
+//! Invariant: once crashed, nothing more reaches the server through any client of the plan, and
+//! every open watch ends; a restarted operator gets a new plan. A layer added by
+//! [`FaultPlan::client`] lies below kube's retries, so those are tested too.
+
+mod answer;
+mod layer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result};
+use http::{Method, Uri};
+use kube::client::{Body, ConfigExt as _, retry::RetryPolicy};
+use kube::{Client, Config};
+use tokio::sync::watch;
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder};
+
+use crate::request::RequestInfo;
+
+pub use answer::Answer;
+pub use layer::{FaultLayer, FaultService};
+
+/// Where the process "dies".
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Crash {
+    Never,
+    /// The k-th write does not reach the server.
+    Before(u64),
+    /// The k-th write is carried out and its reply is lost.
+    After(u64),
+}
+
+type Ignore = Arc<dyn Fn(&RequestInfo) -> bool + Send + Sync>;
+
+/// What is to go wrong; clones share their counters.
+#[derive(Clone)]
+pub struct FaultPlan {
+    crash: Crash,
+    answers: Arc<Vec<Answer>>,
+    ignore: Ignore,
+    state: Arc<State>,
+}
+
+struct State {
+    requests: AtomicU64,
+    writes: AtomicU64,
+    answered: AtomicU64,
+    crashed: watch::Sender<bool>,
+}
+
+impl FaultPlan {
+    /// Nothing goes wrong; counts.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::with(Crash::Never)
+    }
+
+    /// Dies instead of sending the k-th write (from 1).
+    #[must_use]
+    pub fn crash_before_write(k: u64) -> Self {
+        Self::with(Crash::Before(k))
+    }
+
+    /// Dies when the k-th write (from 1) is carried out, before its reply is seen.
+    #[must_use]
+    pub fn crash_after_write(k: u64) -> Self {
+        Self::with(Crash::After(k))
+    }
+
+    fn with(crash: Crash) -> Self {
+        let state = State {
+            requests: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            crashed: watch::Sender::new(false),
+        };
+        let ignore: Ignore = Arc::new(|info| info.kind() == "coordination.k8s.io/leases");
+        Self { crash, answers: Arc::new(Vec::new()), ignore, state: Arc::new(state) }
+    }
+
+    /// Adds an answer; the first that applies to a request is given.
+    #[must_use]
+    pub fn answering(mut self, answer: Answer) -> Self {
+        Arc::make_mut(&mut self.answers).push(answer);
+        self
+    }
+
+    /// Writes that do not count; default: those of Leases. Dry runs and access reviews are no
+    /// writes anyway.
+    #[must_use]
+    pub fn ignoring(
+        mut self,
+        ignore: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.ignore = Arc::new(ignore);
+        self
+    }
+
+    /// Writes so far; one that was lost before it reached the server included.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.state.writes.load(Ordering::SeqCst)
+    }
+
+    /// Requests so far, retries included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.state.requests.load(Ordering::SeqCst)
+    }
+
+    /// Requests that got one of the plan's answers.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.state.answered.load(Ordering::SeqCst)
+    }
+
+    /// Whether it died.
+    #[must_use]
+    pub fn is_crashed(&self) -> bool {
+        *self.state.crashed.borrow()
+    }
+
+    /// Returns once it died: abort the operator's task then.
+    pub async fn crashed(&self) {
+        let mut crashed = self.state.crashed.subscribe();
+        // The sender is ours, so waiting cannot fail.
+        let _ = crashed.wait_for(|crashed| *crashed).await;
+    }
+
+    /// Dies now: as killing the process between two requests.
+    pub fn crash(&self) {
+        self.state.crashed.send_replace(true);
+    }
+
+    /// The layer, for a stack of one's own; above kube's retries when it is added with
+    /// `ClientBuilder::with_layer`.
+    #[must_use]
+    pub fn layer(&self) -> FaultLayer {
+        FaultLayer::new(self.clone())
+    }
+
+    /// A client with the plan between kube's retries and the connection.
+    pub fn client(&self, config: Config) -> Result<Client> {
+        let connector = config.rustls_https_connector().context("no TLS to this server")?;
+        let http = hyper_util::client::legacy::Client::builder(
+            hyper_util::rt::TokioExecutor::new(),
+        )
+        .build::<_, Body>(connector);
+        let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(retry)
+            .option_layer(config.auth_layer().context("cannot authenticate")?)
+            .layer(self.layer())
+            .map_err(BoxError::from)
+            .service(http);
+        Ok(Client::new(service, config.default_namespace))
+    }
+
+    /// Decides about one request: `Err(answer)` when it must not be sent.
+    fn decide(&self, method: &Method, uri: &Uri) -> Decision {
+        if self.is_crashed() {
+            return Decision::Dead;
+        }
+        self.state.requests.fetch_add(1, Ordering::SeqCst);
+        let info = RequestInfo::new(method, uri);
+        if let Some(answer) = self.answers.iter().find(|answer| answer.applies(&info)) {
+            self.state.answered.fetch_add(1, Ordering::SeqCst);
+            return Decision::Answer(answer.clone());
+        }
+        if !info.is_write() || (self.ignore)(&info) {
+            return Decision::Send;
+        }
+        let number = self.state.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.crash {
+            Crash::Before(k) if number == k => {
+                self.crash();
+                Decision::Dead
+            }
+            Crash::After(k) if number == k => Decision::SendAndDie,
+            _ => Decision::Send,
+        }
+    }
+}
+
+enum Decision {
+    Send,
+    SendAndDie,
+    Answer(Answer),
+    Dead,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Children of a test: started without a shell, killed by pid, and never outliving the test.
+//!
+//! Invariant: a child ends with its [`Process`] value (also when a test panics) and with this
+//! process (also when it is killed); a [`Workdir`] is removed in both cases.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A child whose output goes to a log file.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; both its outputs are appended to `log`.
+    pub fn spawn(name: &str, program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        let output = File::options().create(true).append(true).open(log);
+        let output = output.with_context(|| format!("cannot write {}", log.display()))?;
+        let errors = output.try_clone().context("cannot duplicate a log file")?;
+        // The kernel kills the child when the thread that started it ends; that thread is
+        // `starter`, which lives as long as this process.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(args);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = start(command).with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+    }
+
+    /// The child's name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The child's pid.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How the child ended, if it did.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Sends a signal, for example [`Signal::STOP`]; nothing happens once the child has ended.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        if self.exited().is_some() {
+            return Ok(());
+        }
+        // Not reaped yet, so the pid is still this child's.
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// Kills the child at once and waits for its end.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The last lines of what the child wrote, for the message of a failed start.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
+
+/// Starts a command on a thread that never ends (see [`Process::spawn`]).
+fn start(command: Command) -> Result<Child> {
+    static STARTER: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (orders, incoming) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, reply) in incoming {
+                let _ = reply.send(command.spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (reply, child) = mpsc::channel();
+    starter
+        .lock()
+        .map_err(|_| anyhow!("the thread that starts processes is poisoned"))?
+        .send((command, reply))
+        .context("the thread that starts processes is gone")?;
+    child.recv().context("the thread that starts processes is gone")?.context("cannot spawn")
+}
+
+/// A temporary folder that is removed when it is dropped, or by a helper process when this
+/// process ends without dropping it (a `static`, a kill).
+#[derive(Debug)]
+pub struct Workdir {
+    // Order matters: the folder goes first, then the helper sees the end of its input.
+    dir: Option<TempDir>,
+    helper: Child,
+}
+
+impl Workdir {
+    /// Makes a folder whose name starts with `covey-testkit-`.
+    pub fn new() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("covey-testkit-").tempdir();
+        let dir = dir.context("cannot make a temporary folder")?;
+        let mut command = Command::new("sh");
+        // `read` ends when every copy of the pipe's other end is closed, that is with us.
+        command.args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"]).arg(dir.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A Ctrl-C in the terminal must not reach it.
+        command.process_group(0);
+        let helper = command.spawn().context("cannot start sh")?;
+        Ok(Self { dir: Some(dir), helper })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.as_ref().expect("invariant: taken only by drop").path()
+    }
+
+    /// Writes a file readable by the owner only and returns its path.
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let path = self.path().join(name);
+        let file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(content.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Workdir {
+    fn drop(&mut self) {
+        drop(self.dir.take());
+        drop(self.helper.stdin.take());
+        let _ = self.helper.wait();
+    }
+}

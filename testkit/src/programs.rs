@@ -1,0 +1,68 @@
+//! Where the programs of the management API are, and what a test does when they are missing.
+//!
+//! Invariant: a test that could not run says `SKIPPED` past the test runner's capture, and fails
+//! instead when `COVEY_TEST_REQUIRE=1` is set, so that CI never skips silently.
+
+use std::env;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Folders to search before those of the lab, separated by `:` as in `PATH`.
+pub const PROGRAMS_VARIABLE: &str = "COVEY_TEST_PROGRAMS";
+/// Set to `1`: missing programs are an error and not a reason to skip.
+pub const REQUIRE_VARIABLE: &str = "COVEY_TEST_REQUIRE";
+
+/// The programs that a management API consists of.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// etcd 3.6.
+    pub etcd: PathBuf,
+    /// kube-apiserver.
+    pub kube_apiserver: PathBuf,
+    /// kube-controller-manager.
+    pub kube_controller_manager: PathBuf,
+}
+
+impl Programs {
+    /// Finds all three; the error names the first that is missing.
+    pub fn find() -> Result<Self> {
+        let folders: Vec<PathBuf> = env::var_os(PROGRAMS_VARIABLE)
+            .map(|value| env::split_paths(&value).collect())
+            .unwrap_or_default();
+        Ok(Self {
+            etcd: find_one(&folders, "etcd")?,
+            kube_apiserver: find_one(&folders, "kube-apiserver")?,
+            kube_controller_manager: find_one(&folders, "kube-controller-manager")?,
+        })
+    }
+
+    /// The programs; `None`, loudly, when they are missing and the test may be skipped.
+    pub fn find_or_skip() -> Result<Option<Self>> {
+        match Self::find() {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => Err(error)
+                .context(format!("{REQUIRE_VARIABLE}=1 forbids to skip this test")),
+            Err(error) => {
+                let thread = std::thread::current();
+                let test = thread.name().unwrap_or("a test");
+                // `eprintln!` would be captured: nobody would see it.
+                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error:#}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn find_one(folders: &[PathBuf], name: &str) -> Result<PathBuf> {
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path));
+    let Some(path) = found else {
+        bail!("{name} not found; build it with `cargo xtask test`, or name its folder in {PROGRAMS_VARIABLE}");
+    };
+    Ok(path)
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|m| m.is_file())
+}

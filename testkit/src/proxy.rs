@@ -1,0 +1,2 @@
+//! The fault proxy.
+pub const IDENTITY: &str = "testkit-fault-proxy";
