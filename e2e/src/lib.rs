@@ -1,1 +1,3 @@
 //! Suites that run against the lab, from outside
+
+pub mod agent;

@@ -1,0 +1,112 @@
+//! `lab-agent`: what a node of the lab needs and a real cluster brings along, namely enforcement
+//! of NetworkPolicies and a default storage class. For the lab alone; never ship it.
+//!
+//! Invariant: it runs inside the node's network and mount namespaces and changes nothing but the
+//! nftables table of its own, directories below its storage directory, its storage class and the
+//! volumes it made.
+
+pub mod network;
+pub mod storage;
+mod watch;
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use self::{network::render::Refusal, storage::plan::Place};
+
+/// Network policies and local volumes for one node of the lab.
+///
+/// Runs inside the node's network and mount namespaces, as root. Ends on SIGTERM and leaves its
+/// rules and volumes in place. RUST_LOG sets what is logged ("info" if unset).
+#[derive(Clone, Debug, Parser)]
+#[command(name = "lab-agent", version)]
+pub struct Options {
+    /// Kubeconfig of a cluster administrator.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// Name of this node.
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// Directory for the volumes, as the kubelet sees it; made if need be.
+    #[arg(long, value_name = "DIR")]
+    pub storage_dir: PathBuf,
+    /// Directory where the container runtime's CNI library keeps results.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/cni/results")]
+    pub cni_results: PathBuf,
+    /// What happens to packets that no policy allows.
+    #[arg(long, value_enum, default_value_t)]
+    pub refuse: Refusal,
+    /// Format of the log, on standard error.
+    #[arg(long, value_enum, default_value_t, env = "LAB_AGENT_LOG")]
+    pub log: LogFormat,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the node cannot be served at all: no kubeconfig, no storage directory, no CNI results. An
+/// API server that is away is waited for.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    start_log(options.log);
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let client = client(&options).await?;
+    let directory = fs::create_dir_all(&options.storage_dir)
+        .and_then(|()| options.storage_dir.canonicalize())
+        .with_context(|| format!("cannot use {} for volumes", options.storage_dir.display()))?;
+    tracing::info!(node = options.node, directory = %directory.display(), "lab-agent starts");
+    let place = Place {
+        node: options.node.clone(),
+        directory,
+    };
+    let settings = network::Settings {
+        node: options.node,
+        cni_results: options.cni_results,
+        refusal: options.refuse,
+    };
+    tokio::select! {
+        ended = network::run(client.clone(), settings) => ended.context("network policies"),
+        ended = storage::run(client, place) => ended.context("storage"),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn client(options: &Options) -> anyhow::Result<Client> {
+    let file = options.kubeconfig.display();
+    let kubeconfig =
+        Kubeconfig::read_from(&options.kubeconfig).with_context(|| format!("cannot use {file}"))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("{file} names no usable cluster"))?;
+    Client::try_from(config).with_context(|| format!("{file} makes no usable client"))
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
