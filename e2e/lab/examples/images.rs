@@ -8,12 +8,18 @@ use lab::progress::Progress;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let registry = arguments.next().context("say which registry, as in 127.0.0.1:5000")?;
+    let registry = arguments
+        .next()
+        .context("say which registry, as in 127.0.0.1:5000")?;
     let versions = arguments.map(|text| text.parse());
     let versions = versions.collect::<anyhow::Result<Vec<KubernetesVersion>>>()?;
     let kubernetes = versions.iter().map(|version| Program::kubernetes(*version));
     let bins = programs::find(&kubernetes.chain(Program::ALL).collect::<Vec<_>>())?;
-    let mut all = vec![images::etcd(&bins)?, images::pause(&bins)?, images::coredns(&bins)?];
+    let mut all = vec![
+        images::etcd(&bins)?,
+        images::pause(&bins)?,
+        images::coredns(&bins)?,
+    ];
     for version in &versions {
         all.extend(images::control_plane(&bins, *version)?);
         all.push(images::kube_proxy(&bins, *version)?);

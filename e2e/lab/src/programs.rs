@@ -117,7 +117,8 @@ impl Bins {
 
 /// Builds whatever of `programs` is missing and says where all of them are.
 ///
-/// A first build needs Go and network access to its module mirror; later ones need neither.
+/// A first build needs network access to Go's module mirror. Later calls take milliseconds and only
+/// ask Go for its version, which is part of what makes a build.
 /// Two checkouts that want the same program at once build it once.
 ///
 /// # Errors
