@@ -10,25 +10,26 @@ use anyhow::{Context, Result, bail};
 
 /// What every command that generates files takes.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub struct Args {
+pub(crate) struct Args {
     /// Write nothing; fail when a committed file is not what would be written
     #[arg(long)]
-    pub check: bool,
+    pub(crate) check: bool,
 }
 
 /// One generated file.
 #[derive(Debug)]
-pub struct File {
+pub(crate) struct File {
     /// From the top of the repository.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// All of it.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// The top of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    top.expect("invariant: xtask is a folder of the repository").to_owned()
+    top.expect("invariant: xtask is a folder of the repository")
+        .to_owned()
 }
 
 /// Writes `files`, or compares them. Other `.yaml` files in `folders` are left-overs: removed, or
@@ -36,7 +37,7 @@ pub fn root() -> PathBuf {
 ///
 /// # Errors
 /// When a file cannot be read or written, or differs.
-pub fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Result<()> {
+pub(crate) fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Result<()> {
     let root = root();
     let mut differences = Vec::new();
     for file in files {
@@ -67,7 +68,10 @@ pub fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Resu
         }
     }
     if !differences.is_empty() {
-        bail!("{}\nrun `{command}` and commit what it writes", differences.join("\n"));
+        bail!(
+            "{}\nrun `{command}` and commit what it writes",
+            differences.join("\n")
+        );
     }
     Ok(())
 }
@@ -76,7 +80,7 @@ pub fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Resu
 ///
 /// # Errors
 /// When it fails; its own messages have been shown by then.
-pub fn cargo_run(args: &[&str]) -> Result<String> {
+pub(crate) fn cargo_run(args: &[&str]) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["run", "--quiet"])
@@ -86,7 +90,10 @@ pub fn cargo_run(args: &[&str]) -> Result<String> {
         .output()
         .context("could not start cargo")?;
     if !output.status.success() {
-        bail!("`cargo run {}` failed; its message is above", args.join(" "));
+        bail!(
+            "`cargo run {}` failed; its message is above",
+            args.join(" ")
+        );
     }
     String::from_utf8(output.stdout).context("cargo run printed something that is not UTF-8")
 }
@@ -94,11 +101,17 @@ pub fn cargo_run(args: &[&str]) -> Result<String> {
 fn left_overs(root: &Path, files: &[File], folders: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in folders {
-        let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
+        let Ok(entries) = fs::read_dir(root.join(folder)) else {
+            continue;
+        };
         for entry in entries {
-            let name = entry.with_context(|| format!("could not list {folder}"))?.file_name();
+            let name = entry
+                .with_context(|| format!("could not list {folder}"))?
+                .file_name();
             let path = Path::new(folder).join(name);
-            let yaml = path.extension().is_some_and(|extension| extension == "yaml");
+            let yaml = path
+                .extension()
+                .is_some_and(|extension| extension == "yaml");
             if yaml && files.iter().all(|file| file.path != path) {
                 found.push(path);
             }
@@ -136,17 +149,35 @@ mod tests {
     #[test]
     fn the_first_line_that_differs_is_named() {
         let text = difference(Path::new("a.yaml"), "a\nb\nc\n", "a\nB\nc\n");
-        assert_eq!(text, "a.yaml:2 is not up to date\n  committed: b\n  wanted:    B");
+        assert_eq!(
+            text,
+            "a.yaml:2 is not up to date\n  committed: b\n  wanted:    B"
+        );
         let text = difference(Path::new("a.yaml"), "a\n", "a\nb\n");
-        assert!(text.contains(":2 ") && text.contains("(end of file)"), "{text}");
-        assert_eq!(difference(Path::new("a.yaml"), "", "a\n"), "a.yaml is missing");
+        assert!(
+            text.contains(":2 ") && text.contains("(end of file)"),
+            "{text}"
+        );
+        assert_eq!(
+            difference(Path::new("a.yaml"), "", "a\n"),
+            "a.yaml is missing"
+        );
     }
 
     #[test]
     fn a_file_that_is_not_generated_any_more_is_found() {
-        let kept = File { path: "deploy/examples/demo.yaml".into(), text: String::new() };
+        let kept = File {
+            path: "deploy/examples/demo.yaml".into(),
+            text: String::new(),
+        };
         let found = left_overs(&root(), &[kept], &["deploy/examples", "no/such/folder"]).unwrap();
-        assert!(found.contains(&PathBuf::from("deploy/examples/ha.yaml")), "{found:?}");
-        assert!(!found.contains(&PathBuf::from("deploy/examples/demo.yaml")), "{found:?}");
+        assert!(
+            found.contains(&PathBuf::from("deploy/examples/ha.yaml")),
+            "{found:?}"
+        );
+        assert!(
+            !found.contains(&PathBuf::from("deploy/examples/demo.yaml")),
+            "{found:?}"
+        );
     }
 }

@@ -1,0 +1,131 @@
+//! `cargo xtask tidy`: the rules of docs/architecture.md that a compiler does not know.
+//!
+//! Invariant: every rule is a pure function from texts to findings, tested on small fixtures; only
+//! this file reads the disk and starts cargo.
+
+mod crates;
+mod files;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::generated;
+
+/// A rule that is broken, and how to mend it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Finding {
+    /// From the top of the repository.
+    path: String,
+    /// From 1; 0 means the whole file.
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            line,
+            message,
+        } = self;
+        match line {
+            0 => write!(f, "{path}: {message}"),
+            line => write!(f, "{path}:{line}: {message}"),
+        }
+    }
+}
+
+/// One text of the repository.
+#[derive(Clone, Debug)]
+struct Text {
+    /// From the top of the repository, with `/`.
+    path: String,
+    text: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a rule is broken: everything that is wrong, one line each.
+pub(crate) fn run() -> Result<()> {
+    let root = generated::root();
+    let mut texts = Vec::new();
+    read_folder(&root, &root, &mut texts)?;
+    let lock = fs::read_to_string(root.join("Cargo.lock")).context("could not read Cargo.lock")?;
+
+    let mut findings = crates::directions(&crates::Metadata::parse(&metadata(&root)?)?);
+    findings.extend(crates::versions(&lock)?);
+    findings.extend(files::check(&texts));
+    findings.extend(words::check(&texts));
+    if findings.is_empty() {
+        return Ok(());
+    }
+    findings.sort();
+    let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    bail!("{} findings:\n{}", lines.len(), lines.join("\n"))
+}
+
+fn metadata(root: &Path) -> Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root)
+        .output()
+        .context("could not start cargo")?;
+    if !output.status.success() {
+        bail!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    String::from_utf8(output.stdout).context("cargo metadata printed something that is not UTF-8")
+}
+
+/// Reads every text below `folder` but what is built (see `.gitignore`) and git's own.
+fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("could not list {}", folder.display()))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let kind = entry
+            .file_type()
+            .with_context(|| format!("no such {}", path.display()))?;
+        if kind.is_dir() {
+            let skipped = [".git", ".lab", "target", "node_modules"]
+                .iter()
+                .any(|s| name == *s);
+            if !skipped {
+                read_folder(root, &path, texts)?;
+            }
+        } else if kind.is_file() {
+            // What is not UTF-8 is not a text.
+            if let Ok(text) = fs::read_to_string(&path) {
+                let path = path.strip_prefix(root).unwrap_or(&path);
+                texts.push(Text {
+                    path: path.to_string_lossy().into_owned(),
+                    text,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether `text` holds `word` as a whole: not as a part of a longer identifier.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, found)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + found.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}

@@ -1,0 +1,228 @@
+//! Which crate may depend on which, and how often a crate may be there.
+//!
+//! Invariant: a crate that the table does not know is a finding, so nobody forgets to decide.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::Finding;
+
+/// What one crate may depend on.
+struct Rule {
+    name: &'static str,
+    /// Our own crates that it may use outside tests.
+    uses: &'static [&'static str],
+    /// No runtime and no client: it must stay usable without I/O.
+    pure: bool,
+}
+
+/// docs/architecture.md, "Directions". Nobody is allowed to use `operator`, `e2e` and `xtask`,
+/// which are programs, and only tests use `testkit`.
+const RULES: &[Rule] = &[
+    Rule {
+        name: "api",
+        uses: &[],
+        pure: true,
+    },
+    Rule {
+        name: "pki",
+        uses: &[],
+        pure: true,
+    },
+    Rule {
+        name: "tenant-cp",
+        uses: &["api", "pki"],
+        pure: true,
+    },
+    Rule {
+        name: "kit",
+        uses: &[],
+        pure: false,
+    },
+    Rule {
+        name: "operator",
+        uses: &["api", "kit", "pki", "tenant-cp"],
+        pure: false,
+    },
+    Rule {
+        name: "lab",
+        uses: &[],
+        pure: false,
+    },
+    Rule {
+        name: "testkit",
+        uses: &["api", "lab", "pki"],
+        pure: false,
+    },
+    Rule {
+        name: "e2e",
+        uses: &["api", "kit", "lab"],
+        pure: false,
+    },
+    Rule {
+        name: "xtask",
+        uses: &["lab"],
+        pure: false,
+    },
+];
+
+/// Crates that a pure crate must not use outside tests.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "async-std",
+    "futures",
+    "hyper",
+    "hyper-util",
+    "reqwest",
+    "rand",
+    "tower",
+    "axum",
+];
+/// Features of `kube` that bring a client.
+const CLIENT_FEATURES: &[&str] = &["client", "runtime", "ws", "config"];
+/// Types of these crates meet in one program, so there is one version of each.
+const ONE_VERSION: &[&str] = &[
+    "kube",
+    "kube-core",
+    "k8s-openapi",
+    "rustls",
+    "rcgen",
+    "schemars",
+];
+/// A second TLS or crypto library; deny.toml says the same for those who run cargo-deny.
+const BANNED: &[&str] = &[
+    "aws-lc-rs",
+    "aws-lc-sys",
+    "native-tls",
+    "openssl",
+    "openssl-sys",
+];
+
+/// The part of `cargo metadata` that matters here.
+#[derive(Debug, Deserialize)]
+pub(super) struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    /// `dev`, `build`, or none for an ordinary one.
+    kind: Option<String>,
+    /// Set for crates of this repository.
+    path: Option<String>,
+    features: Vec<String>,
+}
+
+impl Metadata {
+    /// Reads what `cargo metadata --no-deps` printed.
+    pub(super) fn parse(json: &str) -> Result<Self> {
+        serde_json::from_str(json).context("could not read the output of cargo metadata")
+    }
+}
+
+/// Dependencies that point the wrong way.
+pub(super) fn directions(metadata: &Metadata) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &metadata.packages {
+        let mut find = |message: String| {
+            let path = format!("Cargo.toml of {}", package.name);
+            findings.push(Finding {
+                path,
+                line: 0,
+                message,
+            });
+        };
+        let Some(rule) = RULES.iter().find(|rule| rule.name == package.name) else {
+            find("add this crate to RULES in xtask/src/tidy/crates.rs".to_owned());
+            continue;
+        };
+        let outside_tests = package
+            .dependencies
+            .iter()
+            .filter(|d| d.kind.as_deref() != Some("dev"));
+        for dependency in outside_tests {
+            let name = dependency.name.as_str();
+            if dependency.path.is_some() && !rule.uses.contains(&name) {
+                find(match rule.uses {
+                    [] => format!("must not depend on {name}: it uses no crate of ours"),
+                    uses => format!("must not depend on {name}, only on {}", uses.join(", ")),
+                });
+            }
+            if rule.pure && IMPURE.contains(&name) {
+                find(format!(
+                    "must not depend on {name}: it does no I/O and waits for nothing"
+                ));
+            }
+            let client = dependency
+                .features
+                .iter()
+                .find(|f| CLIENT_FEATURES.contains(&f.as_str()));
+            if let ("kube", true, Some(feature)) = (name, rule.pure, client) {
+                find(format!(
+                    "must not use kube's feature {feature}: it does no I/O"
+                ));
+            }
+        }
+    }
+    findings
+}
+
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Locked>,
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    version: String,
+}
+
+/// Crates that are there twice and must not be, or must not be there at all.
+pub(super) fn versions(lock: &str) -> Result<Vec<Finding>> {
+    let lock: Lock = toml::from_str(lock).context("could not read Cargo.lock")?;
+    let mut findings = Vec::new();
+    let mut find = |message| {
+        findings.push(Finding {
+            path: "Cargo.lock".to_owned(),
+            line: 0,
+            message,
+        });
+    };
+    for name in ONE_VERSION {
+        let found: Vec<_> = lock
+            .package
+            .iter()
+            .filter(|package| package.name == *name)
+            .collect();
+        if found.len() > 1 {
+            let versions: Vec<_> = found
+                .iter()
+                .map(|package| package.version.as_str())
+                .collect();
+            find(format!(
+                "{name} is there {} times ({}): `cargo tree -d -i {name}` says who wants them",
+                found.len(),
+                versions.join(", ")
+            ));
+        }
+    }
+    for package in lock
+        .package
+        .iter()
+        .filter(|p| BANNED.contains(&p.name.as_str()))
+    {
+        let name = &package.name;
+        find(format!(
+            "{name} must not be used: `cargo tree -i {name}` says who wants it"
+        ));
+    }
+    Ok(findings)
+}
