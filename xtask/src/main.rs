@@ -1,2 +1,83 @@
 //! The one entry point: `cargo xtask …`.
-fn main() {}
+//!
+//! Only the dispatch: every subcommand has a file of its own, with its arguments and a `run`.
+
+mod crds;
+mod demo;
+mod deny;
+mod deploy;
+mod generated;
+mod lab;
+mod test;
+mod tidy;
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// Everything that is done with this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the CustomResourceDefinitions from their Rust types, or check them
+    Crds(generated::Args),
+    /// Bring the lab up, install the operator, create a tenant cluster and use it
+    Demo(demo::Args),
+    /// Licences, advisories, banned crates and sources (needs cargo-deny)
+    Deny(deny::Args),
+    /// Write the chart's roles from the rights that the operator declares, or check them
+    Deploy(generated::Args),
+    /// A real management cluster on this machine
+    #[command(subcommand)]
+    Lab(lab::Command),
+    /// Format, lints and every tier of tests; brings the lab up and down again
+    Test(test::Args),
+    /// Crate directions, pure plans, file sizes, headings, words, links
+    Tidy,
+    /// First process of a simulated host (started by `lab up`)
+    #[command(hide = true)]
+    LabHost {
+        /// The host's folder below .lab/hosts
+        folder: std::path::PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line of causes; a backtrace helps nobody who runs a command.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Crds(args) => crds::run(args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Deny(args) => deny::run(&args),
+        Command::Deploy(args) => deploy::run(args),
+        Command::Lab(command) => lab::run(command),
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
+        Command::LabHost { folder } => ::lab::host::supervisor::run(&folder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,1 +1,43 @@
-//! A real management cluster on one machine: programs, images, hosts
+//! A real management cluster on one machine: programs, images, hosts.
+//!
+//! `up` builds what is missing, starts one simulated host (namespaces) with etcd, the Kubernetes
+//! control plane, containerd, kubelet and a registry in it, and returns when its node is Ready.
+//! `down` leaves nothing behind. Invariant: nothing outside `.lab/`, the user's cache folder and
+//! the slot's own namespaces, interfaces and control groups is changed.
+
+mod binaries;
+pub mod cgroups;
+pub mod config;
+mod down;
+pub mod host;
+pub mod images;
+mod install;
+mod layout;
+pub mod leftovers;
+pub mod logs;
+pub mod network;
+pub mod packages;
+mod pki;
+pub mod procfs;
+pub mod programs;
+pub mod progress;
+pub mod run;
+pub mod slot;
+pub mod state;
+mod status;
+mod up;
+
+pub use down::down;
+pub use install::{Operator, install_operator};
+pub use layout::{Layout, MANAGEMENT_HOST};
+pub use status::status;
+pub use up::{UpOptions, up};
+
+/// Programs of the tests that run against a real kube-apiserver and etcd without a kubelet.
+#[must_use]
+pub fn control_plane_programs() -> Vec<programs::Program> {
+    vec![
+        programs::Program::ETCD,
+        programs::Program::kubernetes(binaries::MANAGEMENT_VERSION),
+    ]
+}

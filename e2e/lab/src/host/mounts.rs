@@ -1,0 +1,148 @@
+//! Builds a host's view of the file system, from inside its new mount namespace.
+//!
+//! Order matters: private copies first, then what must stay visible through them, then /proc.
+//! Invariant: every mount is made after the namespace was cut off, so the machine sees none.
+
+use std::{
+    fs::{self, File},
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+};
+
+use super::HostSpec;
+
+/// Mounts everything that `spec` asks for.
+pub(super) fn set_up(spec: &HostSpec) -> Result<()> {
+    // Pods with mount propagation and the kubelet's own checks want a shared tree; its peers are
+    // in this namespace only.
+    mount_change(
+        "/",
+        MountPropagationFlags::SHARED | MountPropagationFlags::REC,
+    )
+    .context("the mount tree cannot be made shared")?;
+
+    // Opened before anything is covered: their descriptors lead to them all the same.
+    let covered = covered(spec);
+    let mut kept = Vec::new();
+    for path in spec
+        .keep
+        .iter()
+        .filter(|path| covered.iter().any(|by| path.starts_with(by)))
+    {
+        let open = File::open(path).with_context(|| format!("{}: not there", path.display()))?;
+        kept.push((path, open));
+    }
+    let mut sources = Vec::new();
+    for (source, target) in &spec.binds {
+        fs::create_dir_all(source)?;
+        sources.push((File::open(source)?, target));
+    }
+
+    for path in &spec.in_memory {
+        in_memory(path)?;
+    }
+    for path in &spec.copy_on_write {
+        copy_on_write(spec, path)?;
+    }
+    for (source, target) in &sources {
+        bind(source, target)?;
+    }
+    for (path, open) in &kept {
+        bind(open, path)?;
+    }
+
+    mount("proc", "/proc", "proc", MountFlags::empty(), None).context("/proc cannot be mounted")?;
+    for (name, value) in &spec.pretended_sysctls {
+        pretend(spec, name, value)?;
+    }
+    Ok(())
+}
+
+fn covered(spec: &HostSpec) -> Vec<&Path> {
+    let targets = spec.binds.iter().map(|(_, target)| target);
+    spec.copy_on_write
+        .iter()
+        .chain(&spec.in_memory)
+        .chain(targets)
+        .map(PathBuf::as_path)
+        .collect()
+}
+
+/// Shows an open folder at `target`, through the descriptor: its path may be covered by now.
+fn bind(open: &File, target: &Path) -> Result<()> {
+    fs::create_dir_all(target).with_context(|| format!("{}: no folder", target.display()))?;
+    mount_bind_recursive(format!("/proc/self/fd/{}", open.as_raw_fd()), target)
+        .with_context(|| format!("{}: cannot be bound", target.display()))
+}
+
+fn in_memory(path: &Path) -> Result<()> {
+    mount(
+        "tmpfs",
+        path,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        Some(c"mode=755"),
+    )
+    .with_context(|| format!("{}: no tmpfs", path.display()))
+}
+
+fn copy_on_write(spec: &HostSpec, path: &Path) -> Result<()> {
+    let name = path
+        .to_string_lossy()
+        .trim_start_matches('/')
+        .replace('/', "-");
+    // The written layer may not lie inside the one below it: a checkout in /var or /opt.
+    let layers = if spec.folder.starts_with(path) {
+        Path::new("/run/overlay").join(name)
+    } else {
+        spec.folder.join("overlay").join(name)
+    };
+    let (upper, work) = (layers.join("upper"), layers.join("work"));
+    fs::create_dir_all(&upper)?;
+    fs::create_dir_all(&work)?;
+    // mount(2) splits options at commas and colons; mount(8) would have to escape the same way.
+    let escaped = |path: &Path| {
+        path.to_string_lossy()
+            .replace('\\', "\\\\")
+            .replace(',', "\\,")
+            .replace(':', "\\:")
+    };
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        escaped(path),
+        escaped(&upper),
+        escaped(&work)
+    );
+    let options = std::ffi::CString::new(options).context("a path holds a zero byte")?;
+    mount(
+        "overlay",
+        path,
+        "overlay",
+        MountFlags::empty(),
+        Some(options.as_c_str()),
+    )
+    .with_context(|| {
+        format!(
+            "{}: no overlay, the checkout's disk must allow one",
+            path.display()
+        )
+    })
+}
+
+/// Covers one file below /proc/sys by a plain one.
+fn pretend(spec: &HostSpec, name: &str, value: &str) -> Result<()> {
+    let real = Path::new("/proc/sys").join(name);
+    if !real.exists() {
+        return Ok(());
+    }
+    let folder = spec.folder.join("sysctl");
+    fs::create_dir_all(&folder)?;
+    let shown = folder.join(name.replace('/', "."));
+    fs::write(&shown, format!("{value}\n"))?;
+    mount_bind(&shown, &real).with_context(|| format!("{}: cannot be covered", real.display()))
+}

@@ -1,0 +1,99 @@
+//! Installs the operator in the lab as a user would: an image, the chart, helm.
+//!
+//! Invariant: what runs is built from this checkout.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    binaries,
+    config::Cluster,
+    images,
+    layout::{Layout, MANAGEMENT_HOST},
+    programs,
+    progress::Progress,
+    run,
+    state::State,
+    up::{kubectl, load},
+};
+
+/// What the operator's binary is built for: static, so that its image needs no files of a
+/// distribution.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// How the operator is installed.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Helm release and namespace.
+    pub namespace: String,
+    /// `--set` values on top of the chart's own.
+    pub values: Vec<(String, String)>,
+    /// The version of the image's tag.
+    pub version: String,
+}
+
+impl Operator {
+    /// As the README installs it: namespace covey-system, the chart's own values.
+    #[must_use]
+    pub fn as_released(version: &str) -> Self {
+        let namespace = "covey-system".to_owned();
+        Self {
+            namespace,
+            values: Vec::new(),
+            version: version.to_owned(),
+        }
+    }
+}
+
+/// Builds the operator, pushes its image to the lab and installs or upgrades the chart.
+///
+/// # Errors
+/// When the lab is down, the build fails or the operator does not become ready in 3 minutes.
+pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progress) -> Result<()> {
+    let state = State::read(layout).filter(State::is_up);
+    let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
+    let step = progress.step("building the operator (release, static)");
+    let binary = step.finish(build(layout))?;
+
+    let name = format!("ghcr.io/covey-dev/operator:{}", operator.version);
+    let step = progress.step(format!("pushing {name}"));
+    let host = state
+        .hosts
+        .get(MANAGEMENT_HOST)
+        .context("the lab has no management host")?;
+    let cluster = Cluster {
+        layout: layout.clone(),
+        slot: state.slot,
+    };
+    let bins = programs::find(&binaries::wanted(&[]))?;
+    let image = images::operator(&name, &binary)?;
+    step.finish(load(host, &cluster, &[image], &bins, progress))?;
+
+    let step = progress.step("installing the chart");
+    let mut helm = Command::new(layout.tool("helm"));
+    helm.arg("--kubeconfig").arg(layout.kubeconfig());
+    helm.args(["upgrade", "--install", "covey", "deploy/charts/covey"]);
+    helm.args(["--namespace", &operator.namespace, "--create-namespace"]);
+    for (key, value) in &operator.values {
+        helm.args(["--set", &format!("{key}={value}")]);
+    }
+    helm.args(["--wait", "--timeout", "3m"])
+        .current_dir(layout.checkout());
+    step.finish(run::output(&mut helm).map_err(|error| {
+        let pods = ["get", "pods,events", "--namespace", &operator.namespace];
+        let pods = run::output(kubectl(layout).args(pods)).unwrap_or_default();
+        error.context(format!("the operator did not become ready:\n{pods}"))
+    }))?;
+    Ok(())
+}
+
+fn build(layout: &Layout) -> Result<PathBuf> {
+    // Only for what is built for TARGET, never for build scripts: hence `--target` although it is
+    // the machine's own.
+    binaries::cargo_binary_with(
+        layout,
+        &["-p", "operator", "--release", "--target", TARGET],
+        &[("RUSTFLAGS", "-C target-feature=+crt-static")],
+    )
+}

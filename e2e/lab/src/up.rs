@@ -1,0 +1,156 @@
+//! Brings the lab up: builds what is missing, starts the management host, waits for its node.
+//!
+//! Invariant: `up` on a running lab changes nothing but the images of tenant versions that are
+//! asked for and not there yet; `up` on anything else begins by taking it down.
+
+mod fresh;
+mod preload;
+mod start;
+
+use std::{process::Command, time::Duration};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    binaries,
+    config::Cluster,
+    layout::Layout,
+    packages,
+    programs::{self, KubernetesVersion},
+    progress::Progress,
+    run,
+    state::{self, State},
+};
+
+pub(crate) use preload::load;
+
+/// What a lab shall have.
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    /// Kubernetes versions of tenants: their images are made and loaded.
+    pub tenant_versions: Vec<KubernetesVersion>,
+    /// Goes on with the objects of the lab before, instead of an empty management cluster.
+    pub keep: bool,
+}
+
+impl Default for UpOptions {
+    fn default() -> Self {
+        let tenant_versions = vec![KubernetesVersion::V1_34, KubernetesVersion::V1_35];
+        Self {
+            tenant_versions,
+            keep: false,
+        }
+    }
+}
+
+/// Brings the lab of this checkout up; returns at once when it is up already.
+///
+/// # Errors
+/// When a program cannot be built or does not come up; the message ends with its log.
+pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<()> {
+    let _lock = state::lock(layout)?;
+    if let Some(state) = State::read(layout)
+        && state.is_up()
+        && answers(layout)
+    {
+        return already_up(layout, options, state, progress);
+    }
+    crate::down::tear_down(layout, progress)?;
+
+    packages::ensure(&packages::RUNTIME, progress)?;
+    let bins = programs::ensure(&binaries::wanted(&options.tenant_versions), progress)?;
+    let step = progress.step("building lab-agent");
+    step.finish(binaries::build_agent(layout))?;
+    let started = fresh::prepare(layout, options)
+        .and_then(|cluster| start::start(&cluster, options, &bins, progress));
+    if started.is_err() {
+        progress.note(
+            "the lab did not come up; what runs of it stays for a look: \
+                       `cargo xtask lab status`, `cargo xtask lab logs`, `cargo xtask lab down`",
+        );
+    }
+    started
+}
+
+/// Whether the API answers.
+pub(crate) fn answers(layout: &Layout) -> bool {
+    run::succeeds(kubectl(layout).args(["get", "--raw", "/livez", "--request-timeout=5s"]))
+}
+
+/// The lab's kubectl with the lab's kubeconfig.
+pub(crate) fn kubectl(layout: &Layout) -> Command {
+    let mut kubectl = Command::new(layout.tool("kubectl"));
+    kubectl.arg("--kubeconfig").arg(layout.kubeconfig());
+    kubectl
+}
+
+fn already_up(
+    layout: &Layout,
+    options: &UpOptions,
+    mut state: State,
+    progress: &Progress,
+) -> Result<()> {
+    let missing: Vec<KubernetesVersion> = options
+        .tenant_versions
+        .iter()
+        .copied()
+        .filter(|version| !state.tenant_versions.contains(&version.to_string()))
+        .collect();
+    if !missing.is_empty() {
+        let bins = programs::ensure(&binaries::wanted(&missing), progress)?;
+        preload::add_versions(layout, &mut state, &missing, &bins, progress)?;
+    }
+    match changes(layout, &state) {
+        Ok(changed) if changed.is_empty() => progress.note("the lab is up already"),
+        Ok(changed) => progress.note(format!(
+            "the lab is up, with another configuration than this checkout's (changed: {}): \
+             `cargo xtask lab down && cargo xtask lab up` applies it",
+            changed.join(", ")
+        )),
+        Err(error) => progress.note(format!(
+            "the lab is up; whether its configuration is this checkout's is not known: {error:#}"
+        )),
+    }
+    Ok(())
+}
+
+/// Names of the files and programs that would be different in a lab started now.
+fn changes(layout: &Layout, state: &State) -> Result<Vec<String>> {
+    let bins = programs::find(&binaries::wanted(&[]))?;
+    let cluster = Cluster {
+        layout: layout.clone(),
+        slot: state.slot,
+    };
+    let now = cluster.fingerprints(&binaries::paths(layout, &bins)?);
+    let mut changed: Vec<String> = now
+        .iter()
+        .filter(|(name, print)| state.fingerprints.get(*name) != Some(*print))
+        .map(|(name, _)| name.clone())
+        .collect();
+    changed.extend(
+        state
+            .fingerprints
+            .keys()
+            .filter(|name| !now.contains_key(*name))
+            .cloned(),
+    );
+    Ok(changed)
+}
+
+/// Tries `condition` until it holds; `failure` says what is missing when it never does.
+pub(crate) fn wait_for(
+    patience: Duration,
+    pause: Duration,
+    mut condition: impl FnMut() -> Result<bool>,
+    failure: impl FnOnce() -> String,
+) -> Result<()> {
+    let end = std::time::Instant::now() + patience;
+    while !condition()? {
+        if std::time::Instant::now() > end {
+            return Err(anyhow::Error::msg(failure()))
+                .with_context(|| format!("not within {} s", patience.as_secs()));
+        }
+        std::thread::sleep(pause);
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Pushes images to the lab's registry and makes containerd know them, so that no first start of a
+//! pod pays for a pull.
+//!
+//! Invariant: containerd starts serving pods only when nothing of an earlier lab's pods is left in
+//! it; its images stay.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{UpOptions, start::Running};
+use crate::{
+    binaries,
+    config::{CONTAINERD_SOCKET, Cluster, text},
+    host::{Host, Order},
+    images::{self, Image},
+    layout::{Layout, MANAGEMENT_HOST},
+    packages,
+    programs::{Bins, KubernetesVersion},
+    progress::Progress,
+    run,
+    state::State,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts the registry and containerd, and loads every image of the lab.
+pub(super) fn all(
+    running: &Running<'_>,
+    options: &UpOptions,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    running.order_start("registry")?;
+    clean(running, bins)?;
+    running.order_start("containerd")?;
+    packages::ensure(&packages::IMAGES, progress)?;
+    let mut wanted = vec![
+        images::pause(bins)?,
+        images::coredns(bins)?,
+        images::etcd(bins)?,
+    ];
+    wanted.push(images::testbox(bins, binaries::MANAGEMENT_VERSION)?);
+    for version in &options.tenant_versions {
+        wanted.extend(images::control_plane(bins, *version)?);
+    }
+    running.wait("registry", PATIENCE, || running.listens(5000))?;
+    running.wait("containerd", PATIENCE, || running.containerd_answers())?;
+    load(&running.host, running.cluster, &wanted, bins, progress)
+}
+
+/// Adds the images of further tenant versions to a lab that is up.
+pub(super) fn add_versions(
+    layout: &Layout,
+    state: &mut State,
+    versions: &[KubernetesVersion],
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    let host = state
+        .hosts
+        .get(MANAGEMENT_HOST)
+        .context("the lab has no management host")?;
+    let cluster = Cluster {
+        layout: layout.clone(),
+        slot: state.slot,
+    };
+    for version in versions {
+        let wanted = images::control_plane(bins, *version)?;
+        load(host, &cluster, &wanted, bins, progress)?;
+        state.tenant_versions.push(version.to_string());
+    }
+    state.write(layout)
+}
+
+/// Pushes `wanted` and pulls each by its public name.
+pub(crate) fn load(
+    host: &Host,
+    cluster: &Cluster,
+    wanted: &[Image],
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    images::ensure_pushed(wanted, &cluster.slot.registry(), bins, progress)?;
+    let step = progress.step(format!("pulling {} images", wanted.len()));
+    let ctr = text(&bins.path("ctr")?);
+    let certs = cluster.config_file("certs.d");
+    let result = wanted.iter().try_for_each(|image| {
+        step.detail(&image.name);
+        let pull = [
+            "-a",
+            CONTAINERD_SOCKET,
+            "-n",
+            "k8s.io",
+            "images",
+            "pull",
+            "--hosts-dir",
+        ];
+        run::output(host.inside(&ctr, pull).args([&*certs, &*image.name]))
+            .map(drop)
+            .with_context(|| format!("containerd cannot pull {}", image.name))
+    });
+    step.finish(result)
+}
+
+/// Removes what an earlier lab's pods left in containerd, with a containerd that serves no pods.
+fn clean(running: &Running<'_>, bins: &Bins) -> Result<()> {
+    let data = running.cluster.layout.containerd_data(MANAGEMENT_HOST);
+    if !data.join("io.containerd.metadata.v1.bolt/meta.db").exists() {
+        return Ok(());
+    }
+    running.order_start("containerd-clean")?;
+    running.wait("containerd-clean", PATIENCE, || {
+        running.containerd_answers()
+    })?;
+    let ctr = text(&bins.path("ctr")?);
+    let ctr = |args: &[&str]| {
+        run::output(
+            running
+                .host
+                .inside(&ctr, ["-a", CONTAINERD_SOCKET, "-n", "k8s.io"])
+                .args(args),
+        )
+    };
+    let containers = ctr(&["containers", "list", "--quiet"])?;
+    let mut remove = vec!["containers", "remove"];
+    remove.extend(containers.lines());
+    if remove.len() > 2 {
+        ctr(&remove)?;
+    }
+    running
+        .host
+        .order(&Order::Stop("containerd-clean".to_owned()))?;
+    super::wait_for(
+        PATIENCE,
+        Duration::from_millis(10),
+        || Ok(running.ended("containerd-clean").is_some()),
+        || "containerd does not end".to_owned(),
+    )?;
+    for folder in [
+        "io.containerd.grpc.v1.cri/containers",
+        "io.containerd.grpc.v1.cri/sandboxes",
+    ] {
+        crate::down::empty(&data.join(folder))?;
+    }
+    Ok(())
+}

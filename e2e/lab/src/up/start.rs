@@ -1,0 +1,227 @@
+//! Starts the programs of the management host in the order that makes none of them back off.
+//!
+//! Invariant: while `start` waits for a program it watches that program: one that ends is reported
+//! at once with the end of its log, not after a timeout.
+
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::{UpOptions, answers, kubectl, preload, wait_for};
+use crate::{
+    binaries,
+    cgroups::Cgroups,
+    config::{self, Cluster},
+    host::{Host, HostSpec, Order, Program},
+    layout::MANAGEMENT_HOST,
+    logs, network,
+    programs::{Bins, cache_dir},
+    progress::Progress,
+    run,
+    slot::Registry,
+    state::{Phase, State},
+};
+
+const COREDNS: &str = include_str!("coredns.yaml");
+const TICK: Duration = Duration::from_millis(50);
+
+/// A cluster whose host runs.
+pub(super) struct Running<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) host: Host,
+    programs: BTreeMap<String, Program>,
+}
+
+pub(super) fn start(
+    cluster: &Cluster,
+    options: &UpOptions,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    let layout = &cluster.layout;
+    let paths = binaries::paths(layout, bins)?;
+    config::write(&cluster.files(&paths))?;
+
+    let step = progress.step("starting the management host");
+    let host = step.finish(start_host(cluster))?;
+    let mut state = State::starting(cluster.slot);
+    state.hosts.insert(MANAGEMENT_HOST.to_owned(), host.clone());
+    state.fingerprints = cluster.fingerprints(&paths);
+    state.write(layout)?;
+    Registry::open()?.hand_over(cluster.slot, layout.checkout(), &host.init)?;
+    binaries::link_tools(layout, bins, &host)?;
+
+    let programs = cluster
+        .programs(&paths)
+        .into_iter()
+        .map(|p| (p.name.clone(), p))
+        .collect();
+    let running = Running {
+        cluster,
+        host,
+        programs,
+    };
+    thread::scope(|scope| {
+        let images = scope.spawn(|| preload::all(&running, options, bins, progress));
+        let brought_up = control_plane(&running, progress).and_then(|()| node(&running, progress));
+        let images = images
+            .join()
+            .map_err(|_| anyhow!("loading images panicked"))?;
+        brought_up.and(images)
+    })?;
+    let step = progress.step("waiting for cluster DNS");
+    let rollout = [
+        "-n",
+        "kube-system",
+        "rollout",
+        "status",
+        "deployment/coredns",
+        "--timeout=120s",
+    ];
+    step.finish(run::output(kubectl(layout).args(rollout)))?;
+    state.tenant_versions = options
+        .tenant_versions
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    state.phase = Phase::Up;
+    state.write(layout)
+}
+
+fn start_host(cluster: &Cluster) -> Result<Host> {
+    let layout = &cluster.layout;
+    let cgroups = Cgroups::of_slot(cluster.slot.number())?;
+    cgroups.create()?;
+    network::create_bridge(cluster.slot)?;
+    let host = Host::start(
+        &spec(cluster, &cgroups)?,
+        &binaries::supervisor(layout)?,
+        &layout.logs().join("supervisor.log"),
+    )?;
+    network::connect_host(cluster.slot, 0, host.init.pid)?;
+    Ok(host)
+}
+
+fn spec(cluster: &Cluster, cgroups: &Cgroups) -> Result<HostSpec> {
+    let layout = &cluster.layout;
+    let pairs = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    Ok(HostSpec {
+        hostname: MANAGEMENT_HOST.to_owned(),
+        folder: layout.host(MANAGEMENT_HOST),
+        copy_on_write: ["/etc", "/opt", "/var"].map(Into::into).to_vec(),
+        in_memory: vec!["/run".into()],
+        binds: config::binds(cluster),
+        keep: vec![layout.checkout().to_path_buf(), cache_dir()?],
+        // kubelet: pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables.
+        pretended_sysctls: pairs(&[
+            ("kernel/keys/root_maxbytes", "25000000"),
+            ("kernel/keys/root_maxkeys", "1000000"),
+            ("kernel/panic", "10"),
+            ("kernel/panic_on_oops", "1"),
+            ("vm/overcommit_memory", "1"),
+            ("vm/panic_on_oom", "0"),
+        ]),
+        network_sysctls: pairs(&[("ipv4/ip_forward", "1")]),
+        cgroup_join: cgroups.join_files(),
+    })
+}
+
+fn control_plane(running: &Running<'_>, progress: &Progress) -> Result<()> {
+    let step = progress.step("starting etcd and kube-apiserver");
+    running.order_start("etcd")?;
+    running.order_start("kube-apiserver")?;
+    let result = running.wait("kube-apiserver", Duration::from_secs(90), || {
+        running.listens(6443) && answers(&running.cluster.layout)
+    });
+    step.finish(result)
+}
+
+fn node(running: &Running<'_>, progress: &Progress) -> Result<()> {
+    let layout = &running.cluster.layout;
+    running.order_start("kube-controller-manager")?;
+    running.order_start("kube-scheduler")?;
+    running.order_start("kube-proxy")?;
+    let step = progress.step("starting kubelet, kube-proxy and controllers");
+    running.wait("containerd", Duration::from_secs(60), || {
+        running.containerd_answers()
+    })?;
+    running.order_start("kubelet")?;
+    let dns = running.cluster.slot.dns_address().to_string();
+    let manifest = COREDNS.replace("CLUSTER_DNS_ADDRESS", &dns);
+    let apply = ["apply", "--server-side", "-f", "-"];
+    run::output_with_input(kubectl(layout).args(apply), &manifest)?;
+    running.order_start("lab-agent")?;
+    let node = format!("node/{MANAGEMENT_HOST}");
+    running.wait("kubelet", Duration::from_secs(90), || {
+        let wait = ["wait", "--for=condition=Ready", &node, "--timeout=5s"];
+        run::succeeds(kubectl(layout).args(wait))
+    })?;
+    step.done();
+    Ok(())
+}
+
+impl Running<'_> {
+    pub(super) fn order_start(&self, name: &str) -> Result<()> {
+        let program = self
+            .programs
+            .get(name)
+            .with_context(|| format!("{name}: unknown"))?;
+        self.host.order(&Order::Start(program.clone()))
+    }
+
+    /// Waits until `condition` holds, and fails as soon as the program ended.
+    pub(super) fn wait(
+        &self,
+        program: &str,
+        patience: Duration,
+        mut condition: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let tail = || logs::last_lines(&self.cluster.layout, program, 15);
+        wait_for(
+            patience,
+            TICK,
+            || {
+                if let Some(how) = self.ended(program) {
+                    bail!("{program} ended: {how}\n{}", tail())
+                }
+                Ok(condition())
+            },
+            || format!("{program} does not answer; the end of its log:\n{}", tail()),
+        )
+    }
+
+    /// How the program ended, when it did; the whole host counts.
+    pub(super) fn ended(&self, program: &str) -> Option<String> {
+        if !self.host.is_alive() {
+            return Some("its host ended".to_owned());
+        }
+        self.host
+            .programs()
+            .into_iter()
+            .find(|state| state.name == program)?
+            .ended
+    }
+
+    pub(super) fn listens(&self, port: u16) -> bool {
+        let address = SocketAddr::from((self.cluster.slot.host_address(0), port));
+        TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+    }
+
+    pub(super) fn containerd_answers(&self) -> bool {
+        let socket = config::CONTAINERD_SOCKET.trim_start_matches('/');
+        // /run is the host's own: seen from here through its first process.
+        let socket = format!("/proc/{}/root/{socket}", self.host.init.pid);
+        self.ended("containerd").is_none()
+            && std::os::unix::net::UnixStream::connect(socket).is_ok()
+    }
+}

@@ -1,0 +1,173 @@
+//! `cargo xtask demo`: from nothing to a tenant cluster that answers kubectl.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use lab::{
+    Layout, Operator, UpOptions,
+    progress::{Progress, seconds},
+    run,
+};
+use serde_json::Value;
+
+use crate::lab::say;
+
+/// The version of the operator's image: the workspace's.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const EXAMPLE: &str = "deploy/examples/demo.yaml";
+const NAME: &str = "demo";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Take the lab down at the end
+    #[arg(long)]
+    down: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let layout = Layout::discover()?;
+    let progress = Progress::new();
+    lab::up(&layout, &UpOptions::default(), &progress)?;
+    lab::install_operator(&layout, &Operator::as_released(VERSION), &progress)?;
+
+    let kubectl = Kubectl {
+        layout: &layout,
+        kubeconfig: layout.kubeconfig(),
+    };
+    let namespace = kubectl.apply_example()?;
+    let step = progress.step("waiting for the tenant cluster's API");
+    let begun = Instant::now();
+    let tenant = kubectl.wait_for_tenant(&namespace, begun);
+    let (tenant, answered) = step.finish(tenant)?;
+
+    let step = progress.step("using the tenant cluster");
+    let created = step.finish(use_tenant(&tenant))?;
+    let ready = [
+        "wait",
+        "--for=condition=Ready",
+        "tenantcluster/demo",
+        "--timeout=120s",
+    ];
+    kubectl.run(&[&ready[..], &["-n", &namespace]].concat())?;
+    let clusters = kubectl.run(&["get", "tc", "-A"])?;
+
+    progress.show_summary();
+    say(&format!(
+        "\nThe tenant cluster's API answered {} after it was created.\n\n{created}\n{clusters}\n\
+         Use it:      {kubectl} --kubeconfig {tenant} get namespaces\n\
+         Management:  {kubectl} --kubeconfig {management} get tc -A\n",
+        seconds(answered),
+        kubectl = layout.tool("kubectl").display(),
+        tenant = tenant.kubeconfig.display(),
+        management = layout.kubeconfig().display(),
+    ))?;
+    if args.down {
+        return lab::down(&layout, false, &progress);
+    }
+    say("End it all:  cargo xtask lab down\n")
+}
+
+struct Kubectl<'a> {
+    layout: &'a Layout,
+    kubeconfig: PathBuf,
+}
+
+impl Kubectl<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.layout.tool("kubectl"));
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        command.current_dir(self.layout.checkout());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Result<String> {
+        run::output(&mut self.command(args))
+    }
+
+    /// Applies the example and returns the namespace of its TenantCluster. An earlier demo's is
+    /// deleted first, so that the time shown is that of a creation.
+    fn apply_example(&self) -> Result<String> {
+        self.run(&[
+            "delete",
+            "--ignore-not-found",
+            "--wait",
+            "--timeout=120s",
+            "-f",
+            EXAMPLE,
+        ])?;
+        let applied = self.run(&["apply", "-o", "json", "-f", EXAMPLE])?;
+        let applied: Value = serde_json::from_str(&applied).context("kubectl printed no JSON")?;
+        let items = match &applied["items"] {
+            Value::Array(items) => items.clone(),
+            _ => vec![applied],
+        };
+        let found = items.iter().find(|item| item["kind"] == "TenantCluster");
+        let namespace = found.and_then(|item| item["metadata"]["namespace"].as_str());
+        namespace
+            .map(str::to_owned)
+            .with_context(|| format!("{EXAMPLE} has no TenantCluster"))
+    }
+
+    /// Waits for the kubeconfig Secret and an authenticated answer with it.
+    fn wait_for_tenant(&self, namespace: &str, begun: Instant) -> Result<(Kubectl<'_>, Duration)> {
+        let folder = self.layout.root().join("demo");
+        fs::create_dir_all(&folder)?;
+        let kubeconfig = folder.join("kubeconfig");
+        let secret = format!("secret/{NAME}-kubeconfig");
+        let end = begun + Duration::from_secs(300);
+        while Instant::now() < end {
+            let get = ["get", &secret, "-n", namespace, "-o"];
+            let value = "go-template={{.data.value | base64decode}}";
+            if let Ok(text) = self.run(&[&get[..], &[value]].concat()) {
+                write_private(&kubeconfig, &text)?;
+                let tenant = Kubectl {
+                    layout: self.layout,
+                    kubeconfig: kubeconfig.clone(),
+                };
+                if tenant
+                    .run(&["get", "namespaces", "--request-timeout=2s"])
+                    .is_ok()
+                {
+                    return Ok((tenant, begun.elapsed()));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let about = self
+            .run(&["describe", "tc", NAME, "-n", namespace])
+            .unwrap_or_default();
+        bail!("the tenant cluster did not answer within 5 minutes:\n{about}")
+    }
+}
+
+/// Writes through the generated kubeconfig and reads back what was written.
+fn use_tenant(tenant: &Kubectl<'_>) -> Result<String> {
+    tenant.run(&["create", "namespace", "hello"])?;
+    let literal = "--from-literal=greeting=hello from the tenant cluster";
+    tenant.run(&["create", "configmap", "greeting", "-n", "hello", literal])?;
+    let namespaces = tenant.run(&["get", "namespaces"])?;
+    let path = "jsonpath={.data.greeting}";
+    let greeting = tenant.run(&["get", "configmap", "greeting", "-n", "hello", "-o", path])?;
+    Ok(format!(
+        "{namespaces}\nConfigMap hello/greeting says: {greeting}\n"
+    ))
+}
+
+fn write_private(path: &Path, text: &str) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
+}

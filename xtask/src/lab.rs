@@ -1,0 +1,100 @@
+//! `cargo xtask lab …`: the lab's command line; the work is in crate `lab`.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Subcommand;
+use lab::{Layout, UpOptions, logs, programs::KubernetesVersion, progress::Progress, state::State};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Bring the lab up (under 40 s when everything is built, at once when it is up)
+    Up {
+        /// Kubernetes versions of tenants; each one costs a build of about 5 minutes, once
+        #[arg(long, value_delimiter = ',', default_value = "1.34,1.35")]
+        tenant_versions: Vec<KubernetesVersion>,
+        /// Go on with the objects of the lab before instead of an empty management cluster
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Take the lab down; nothing of it is left on the machine but .lab/
+    Down {
+        /// Delete .lab/ too: images, logs, the registry
+        #[arg(long)]
+        purge: bool,
+    },
+    /// Show the lab on one screen
+    Status,
+    /// Show the log of a program, or the last lines of every one
+    Logs {
+        /// For example kubelet
+        program: Option<String>,
+        /// Go on showing what is written
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Run a command inside a simulated host, for example `lab exec -- nft list ruleset`
+    Exec {
+        /// The simulated host
+        #[arg(long, default_value = lab::MANAGEMENT_HOST)]
+        host: String,
+        /// Command and arguments
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    let layout = Layout::discover()?;
+    match command {
+        Command::Up {
+            tenant_versions,
+            keep,
+        } => {
+            let progress = Progress::new();
+            lab::up(
+                &layout,
+                &UpOptions {
+                    tenant_versions,
+                    keep,
+                },
+                &progress,
+            )?;
+            progress.show_summary();
+            progress.note(format!(
+                "kubectl: {} --kubeconfig {}",
+                layout.tool("kubectl").display(),
+                layout.kubeconfig().display()
+            ));
+        }
+        Command::Down { purge } => lab::down(&layout, purge, &Progress::new())?,
+        Command::Status => say(&lab::status(&layout)?)?,
+        Command::Logs { program, follow } => logs::show(&layout, program.as_deref(), follow)?,
+        Command::Exec { host, command } => exec(&layout, &host, &command)?,
+    }
+    Ok(())
+}
+
+fn exec(layout: &Layout, host: &str, command: &[String]) -> Result<()> {
+    let state = State::read(layout).context("the lab is down: run `cargo xtask lab up` first")?;
+    let Some(found) = state.hosts.get(host) else {
+        let names: Vec<_> = state.hosts.into_keys().collect();
+        bail!("there is no host {host:?}; there are: {}", names.join(", "))
+    };
+    let (program, args) = command.split_first().context("the command is empty")?;
+    let status = found
+        .inside(program, args)
+        .status()
+        .context("nsenter cannot be run")?;
+    if !status.success() {
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    Ok(())
+}
+
+/// Results go to standard output, everything else to standard error.
+pub(crate) fn say(text: &str) -> Result<()> {
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("standard output is closed")
+}
