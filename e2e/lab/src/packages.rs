@@ -210,13 +210,18 @@ fn exists(witness: &str) -> bool {
     }
 }
 
-/// Also where root's commands are: a user's `PATH` often lacks those.
 fn on_path(command: &str) -> bool {
+    locate(command).is_some()
+}
+
+/// A command's file. Also where root's commands are: a user's `PATH` often lacks those.
+pub(crate) fn locate(command: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let more = ["/usr/sbin", "/sbin", "/bin"].map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(more)
-        .any(|dir| dir.join(command).is_file())
+        .map(|dir| dir.join(command))
+        .find(|p| p.is_file())
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 //! Invariant: every image works as its `user` with a read-only root file system: it has users,
 //! groups and a `/tmp` to mount over.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
 use super::{File, Image, Layer, NONROOT, Source};
+use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};
 
 const BIN: &str = "/usr/local/bin";
@@ -50,7 +51,7 @@ pub fn control_plane(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<
 /// # Errors
 /// `bins` lacks this version of Kubernetes, or this machine lacks nftables.
 pub fn kube_proxy(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image> {
-    let nft = on_path("nft").context("nft is not installed: it is in Debian's package nftables")?;
+    let nft = locate("nft").context("nft is not installed: it is in Debian's package nftables")?;
     let mut files = libraries(&nft)?;
     files.push(File::program("/usr/sbin/nft", nft));
     let layers = vec![Layer { files }, kubernetes(bins, version)?];
@@ -130,7 +131,7 @@ pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
 /// # Errors
 /// `bins` lacks this version of Kubernetes, etcd or pause, or this machine lacks a static busybox.
 pub fn testbox(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image> {
-    let busybox = on_path("busybox").context("busybox is not installed")?;
+    let busybox = locate("busybox").context("busybox is not installed")?;
     if !libraries(&busybox)?.is_empty() {
         bail!(
             "{} is not static: install Debian's package busybox-static",
@@ -228,15 +229,6 @@ fn loaded(ldd: &str) -> Vec<&str> {
         path.starts_with('/').then_some(path)
     };
     ldd.lines().filter_map(path).collect()
-}
-
-fn on_path(command: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/sbin", "/bin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(more)
-        .map(|dir| dir.join(command))
-        .find(|p| p.is_file())
 }
 
 #[cfg(test)]
