@@ -7,17 +7,24 @@
 //! Invariant: nobody is in `system:masters` but [`super_admin`], which is never stored. What was
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change.
 
+pub(crate) mod files;
 mod kubeconfig;
 mod secrets;
 mod wants;
 
 pub use kubeconfig::kubeconfig;
-pub use secrets::{SecretData, authority_secrets, leaf_secrets, read_store};
+pub use secrets::{
+    AUTHORITIES, CONSUMERS, ENCRYPTION, SERVICE_ACCOUNT, SecretData, authority_secrets,
+    established, leaf_secrets, read_store,
+};
 pub use wants::{super_admin, wants};
 
+use std::collections::BTreeSet;
+
 use api::tenant_cluster::CertificateStatus;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use pki::{Due, Key, Reason, Store, Want};
+use pki::{Due, Key, Reason, Signer, Store, Want};
 
 /// Everything secret that a tenant cluster has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,20 +80,83 @@ pub struct Problem {
 /// identity, so authorities and keys that are missing are problems and are not made anew.
 #[must_use]
 pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timestamp) -> Plan {
-    let _ = (wants, material, established, now);
-    Plan::default()
+    let store = &material.store;
+    let mut plan = Plan {
+        due: pki::plan(wants, store, now),
+        service_account: material.service_account.is_none(),
+        encryption: material.encryption.is_none(),
+        problems: pki::authority_problems(wants, store, now)
+            .into_iter()
+            .map(|problem| Problem {
+                secret: problem.name,
+                reason: problem.reason,
+            })
+            .collect(),
+    };
+    if !established {
+        return plan;
+    }
+
+    let lost: BTreeSet<&str> = wants
+        .iter()
+        .filter(|want| want.is_authority() && !store.contains_key(&want.name))
+        .map(|want| want.name.as_str())
+        .collect();
+    // Neither the authority nor what only it could sign.
+    let hopeless: BTreeSet<&str> = wants
+        .iter()
+        .filter(|want| match &want.signer {
+            Signer::Own => lost.contains(want.name.as_str()),
+            Signer::By(signer) => lost.contains(signer.as_str()),
+        })
+        .map(|want| want.name.as_str())
+        .collect();
+    plan.due.retain(|due| !hopeless.contains(due.name.as_str()));
+    let missing = |secret: &str| Problem {
+        secret: secret.to_owned(),
+        reason: Reason::Missing,
+    };
+    plan.problems.extend(lost.into_iter().map(missing));
+    if std::mem::take(&mut plan.service_account) {
+        plan.problems.push(missing(SERVICE_ACCOUNT));
+    }
+    if std::mem::take(&mut plan.encryption) {
+        plan.problems.push(missing(ENCRYPTION));
+    }
+    plan
 }
 
-/// The file `encryption.yaml` for one random key.
+/// The file `encryption.yaml` for one random key: Secrets are written with it, and what was written
+/// without encryption can still be read (apiserver.config.k8s.io/v1).
 #[must_use]
 pub fn encryption_configuration(key: &[u8; 32]) -> Key {
-    let _ = key;
-    Key::new(String::new())
+    let key = STANDARD.encode(key);
+    Key::new(format!(
+        "apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - secretbox:
+      keys:
+      - name: key1
+        secret: {key}
+  - identity: {{}}
+"
+    ))
 }
 
 /// Name and end of every certificate in the store, sorted by name.
 #[must_use]
 pub fn status(store: &Store) -> Vec<CertificateStatus> {
-    let _ = store;
-    Vec::new()
+    store
+        .iter()
+        .filter_map(|(name, pair)| {
+            let not_after = pki::not_after(&pair.certificate)?.to_string();
+            Some(CertificateStatus {
+                name: name.clone(),
+                not_after,
+            })
+        })
+        .collect()
 }

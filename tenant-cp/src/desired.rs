@@ -6,75 +6,107 @@
 //! Invariant: everything but [`user_binding`] is in the tenant namespace (or is it), or inside the
 //! tenant cluster.
 
-use std::collections::BTreeSet;
+mod apiserver;
+mod bootstrap;
+mod control_plane;
+mod controller_manager;
+mod disruption;
+mod etcd;
+mod flags;
+pub mod names;
+mod namespace;
+mod network_policy;
+mod pod;
+mod scheduler;
+mod service;
+mod service_account;
+mod storage;
+
+pub use bootstrap::{bootstrap, is_privileged};
+pub use flags::{Program, managed_flags};
+pub use namespace::{foundation, user_binding};
+pub use service::port as service_port;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{Addresses, Object, Settings, Validated};
-
-/// The tenant namespace and what lets the operator work in it.
-#[must_use]
-pub fn foundation(v: &Validated, settings: &Settings) -> Vec<Object> {
-    let _ = (v, settings);
-    Vec::new()
-}
-
-/// What lets the operator write into a user's namespace; one for all TenantClusters there.
-#[must_use]
-pub fn user_binding(namespace: &str, settings: &Settings) -> Object {
-    let _ = settings;
-    Object::from_value(serde_json::json!({"metadata": {"namespace": namespace}}))
-}
 
 /// What needs no addresses: Services, ServiceAccounts, volumes, NetworkPolicies,
 /// PodDisruptionBudgets.
 #[must_use]
 pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
-    let _ = (v, settings);
-    Vec::new()
+    // Services first: their addresses are what the next stage waits for.
+    let mut objects = service::services(v);
+    objects.extend(storage::volumes(v));
+    objects.extend(service_account::service_accounts(v));
+    objects.extend(network_policy::network_policies(v, settings));
+    objects.extend(disruption::budgets(v));
+    objects
 }
 
 /// StatefulSet `etcd` and Deployment `control-plane`.
 #[must_use]
 pub fn workloads(v: &Validated, settings: &Settings, addresses: &Addresses) -> Vec<Object> {
-    let _ = (v, settings, addresses);
-    Vec::new()
+    vec![
+        etcd::stateful_set(v, settings, addresses),
+        control_plane::deployment(v, addresses),
+    ]
 }
 
-/// Objects inside the tenant cluster, those that [`is_privileged`] names first. `cluster-info` and
-/// `kubeadm-config` are left out while there is no endpoint.
-#[must_use]
-pub fn bootstrap(
-    v: &Validated,
-    settings: &Settings,
-    addresses: &Addresses,
-    ca_pem: &str,
-) -> Vec<Object> {
-    let _ = (v, settings, addresses, ca_pem);
-    Vec::new()
+/// Labels of an object in the tenant namespace, or of the kubeconfig's Secret.
+pub(crate) fn labels(v: &Validated, component: &str) -> BTreeMap<String, String> {
+    let mut labels = selector(component);
+    labels.insert(
+        api::names::LABEL_MANAGED_BY.to_owned(),
+        api::names::MANAGED_BY.to_owned(),
+    );
+    labels.insert(api::names::LABEL_TENANT_UID.to_owned(), v.uid.clone());
+    labels.insert(api::names::LABEL_TENANT_NAME.to_owned(), v.name.clone());
+    labels.insert(
+        api::names::LABEL_TENANT_NAMESPACE.to_owned(),
+        v.namespace.clone(),
+    );
+    labels
 }
 
-/// Whether an object of [`bootstrap`] may be written only by
-/// [`crate::certificates::super_admin`]: the operator's own rights and the administrators'.
-#[must_use]
-pub fn is_privileged(object: &Object) -> bool {
-    let _ = object;
-    false
+/// Labels by which pods are selected. They can never change: a Deployment's selector is immutable.
+pub(crate) fn selector(component: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(api::names::LABEL_COMPONENT.to_owned(), component.to_owned())])
 }
 
-/// A program of the control plane that takes flags from the user.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Program {
-    /// kube-apiserver.
-    ApiServer,
-    /// kube-controller-manager.
-    ControllerManager,
-    /// kube-scheduler.
-    Scheduler,
+/// Metadata of an object in the tenant namespace.
+pub(crate) fn meta(v: &Validated, name: &str, component: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(v.tenant_namespace.clone()),
+        labels: Some(labels(v, component)),
+        ..ObjectMeta::default()
+    }
 }
 
-/// Flags (without dashes) that a user may not set: those that Covey sets, and those that would
-/// undo what Covey sets.
-#[must_use]
-pub fn managed_flags(program: Program) -> BTreeSet<&'static str> {
-    let _ = program;
-    BTreeSet::new()
+/// The `n`th address of a range: 1 is the `kubernetes` Service, 10 the DNS Service.
+pub(crate) fn network_address(range: &IpNet, n: u8) -> IpAddr {
+    match range.network() {
+        IpAddr::V4(first) => {
+            Ipv4Addr::from_bits(first.to_bits().saturating_add(u32::from(n))).into()
+        }
+        IpAddr::V6(first) => {
+            Ipv6Addr::from_bits(first.to_bits().saturating_add(u128::from(n))).into()
+        }
+    }
+}
+
+/// How a program listens on all addresses of its pod, in the family of the management cluster.
+pub(crate) fn any_address(addresses: &Addresses) -> &'static str {
+    if addresses.cluster_ip.is_ipv6() {
+        "[::]"
+    } else {
+        "0.0.0.0"
+    }
 }

@@ -72,7 +72,9 @@ impl Object {
     /// Hash of the wanted content.
     #[must_use]
     pub fn hash(&self) -> &str {
-        self.value["metadata"]["annotations"][api::names::ANNOTATION_HASH].as_str().unwrap_or("")
+        self.value["metadata"]["annotations"][api::names::ANNOTATION_HASH]
+            .as_str()
+            .unwrap_or("")
     }
 
     fn seal(&mut self) {
@@ -96,7 +98,11 @@ impl Key {
     /// Shorthand.
     #[must_use]
     pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
-        Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 

@@ -143,7 +143,10 @@ impl Default for DefaultResources {
 
 impl Default for CertificateSettings {
     fn default() -> Self {
-        Self { authority_hours: 87_600, leaf_hours: 8_760 }
+        Self {
+            authority_hours: 87_600,
+            leaf_hours: 8_760,
+        }
     }
 }
 

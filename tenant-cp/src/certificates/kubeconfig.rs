@@ -1,14 +1,29 @@
-//! The administrator's kubeconfig in the user's namespace.
+//! Kubeconfigs: the administrator's in the user's namespace, and those of the components.
 //!
 //! Invariant: the same certificate, authority and server give the same bytes.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use pki::Store;
+use std::collections::BTreeMap;
 
-use crate::{Object, Validated};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use pki::{Key, KeyPair, Store};
+use serde::Deserialize;
+
+use crate::{
+    Object, Validated,
+    desired::{labels, meta, names},
+};
+
+/// Largest kubeconfig that is read back; ours has 5 KiB, and the user may write this Secret.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Secret `<name>-kubeconfig`, key `value`. None while `ca` or `admin` is not in the store.
 /// `server` is the URL, e.g. `https://203.0.113.7:6443`.
+///
+/// It changes exactly when the server, the authority or the administrator's certificate changes,
+/// because `admin` is kept nowhere else ([`super::read_store`] reads it from here).
 #[must_use]
 pub fn kubeconfig(
     v: &Validated,
@@ -16,6 +31,113 @@ pub fn kubeconfig(
     server: &str,
     owner: Option<OwnerReference>,
 ) -> Option<Object> {
-    let _ = (v, store, server, owner);
-    None
+    let admin = store.get("admin")?;
+    let value = render(&v.name, server, &store.get("ca")?.certificate, admin);
+    let mut metadata = meta(v, "", "kubeconfig");
+    metadata.name = Some(api::names::kubeconfig_secret(&v.name));
+    metadata.namespace = Some(v.namespace.clone());
+    metadata.owner_references = owner.map(|owner| vec![owner]);
+    let mut labels = labels(v, "kubeconfig");
+    // Cluster API's label; tools that look for kubeconfigs of clusters select by it.
+    labels.insert("cluster.x-k8s.io/cluster-name".to_owned(), v.name.clone());
+    metadata.labels = Some(labels);
+    Some(Object::new(&Secret {
+        metadata,
+        data: Some(BTreeMap::from([(
+            "value".to_owned(),
+            ByteString(value.into_bytes()),
+        )])),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    }))
+}
+
+/// The kubeconfig of a component in the control plane's pod. Certificate and key are files, which
+/// client-go reads again when they change.
+pub(super) fn of_component(name: &str) -> String {
+    let (dir, port) = (names::SECRET_DIR, names::API_PORT);
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: local
+  cluster:
+    server: https://127.0.0.1:{port}
+    certificate-authority: {dir}/ca.crt
+users:
+- name: {name}
+  user:
+    client-certificate: {dir}/{name}.crt
+    client-key: {dir}/{name}.key
+contexts:
+- name: local
+  context:
+    cluster: local
+    user: {name}
+current-context: local
+"
+    )
+}
+
+fn render(name: &str, server: &str, ca: &str, admin: &KeyPair) -> String {
+    // JSON strings are YAML strings; the server holds a host that somebody else wrote.
+    let server = serde_json::Value::from(server);
+    let (ca, certificate, key) = (
+        STANDARD.encode(ca),
+        STANDARD.encode(&admin.certificate),
+        STANDARD.encode(admin.key.reveal()),
+    );
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: {name}
+  cluster:
+    server: {server}
+    certificate-authority-data: {ca}
+users:
+- name: {name}-admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {name}-admin@{name}
+  context:
+    cluster: {name}
+    user: {name}-admin
+current-context: {name}-admin@{name}
+"
+    )
+}
+
+/// The administrator's certificate and key from a kubeconfig of [`kubeconfig`]; none when it is
+/// anything else. Nothing in it is believed: what the authority did not sign is made anew.
+pub(super) fn read(value: &Vec<u8>) -> Option<KeyPair> {
+    if value.len() > MAX_BYTES {
+        return None;
+    }
+    let config: Config = serde_saphyr::from_str(std::str::from_utf8(value).ok()?).ok()?;
+    let user = config.users.into_iter().next()?.user;
+    let decode = |data: String| String::from_utf8(STANDARD.decode(data).ok()?).ok();
+    Some(KeyPair {
+        certificate: decode(user.client_certificate_data)?,
+        key: Key::new(decode(user.client_key_data)?),
+    })
+}
+
+#[derive(Deserialize)]
+struct Config {
+    users: Vec<NamedUser>,
+}
+
+#[derive(Deserialize)]
+struct NamedUser {
+    user: User,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct User {
+    client_certificate_data: String,
+    client_key_data: String,
 }

@@ -1,20 +1,62 @@
 //! The Secrets of the tenant namespace that hold keys and certificates, and reading them back.
 //!
+//! A certificate `x` with its key is always `x.crt` and `x.key`; an authority in its own Secret is
+//! `ca.crt` and `ca.key`.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
 use std::collections::BTreeMap;
 
-use crate::{Object, Validated, certificates::Material};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use pki::{Key, KeyPair, Store};
+
+use super::{Material, ServiceAccountKeys, files, kubeconfig};
+use crate::{
+    Object, Validated,
+    desired::{meta, names},
+};
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+
+/// Authorities, which are also the names of their Secrets.
+pub const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd-ca"];
+/// Secret with the keys of service account tokens.
+pub const SERVICE_ACCOUNT: &str = "service-account";
+/// Secret with the keys of encryption at rest.
+pub const ENCRYPTION: &str = "encryption";
+/// The Secrets that [`leaf_secrets`] makes.
+pub const CONSUMERS: [&str; 6] = [
+    names::API_SERVER,
+    names::CONTROLLER_MANAGER,
+    names::SCHEDULER,
+    names::ETCD,
+    names::ETCD_HEALTHCHECK_CLIENT,
+    names::OPERATOR_CLIENT,
+];
 
 /// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
 /// once and never overwritten; what the material lacks is left out.
 #[must_use]
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
-    let _ = (v, material);
-    Vec::new()
+    let mut secrets = Vec::new();
+    for name in AUTHORITIES {
+        if let Some(pair) = material.store.get(name) {
+            let mut files = Files::default();
+            files.pair("ca", pair);
+            secrets.push(files.into_secret(v, name));
+        }
+    }
+    if let Some(keys) = &material.service_account {
+        let mut files = Files::default();
+        files.service_account(keys);
+        secrets.push(files.into_secret(v, SERVICE_ACCOUNT));
+    }
+    if let Some(encryption) = &material.encryption {
+        let mut files = Files::default();
+        files.put("encryption.yaml", encryption.reveal());
+        secrets.push(files.into_secret(v, ENCRYPTION));
+    }
+    secrets
 }
 
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `etcd`,
@@ -22,8 +64,75 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 /// out; that never means that it should be deleted.
 #[must_use]
 pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
-    let _ = (v, material);
-    Vec::new()
+    CONSUMERS
+        .into_iter()
+        .filter_map(|name| Some(consumer(v, material, name)?.into_secret(v, name)))
+        .collect()
+}
+
+fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
+    let store = &material.store;
+    let mut files = Files::default();
+    match name {
+        names::API_SERVER => {
+            for leaf in [
+                "apiserver",
+                "apiserver-kubelet-client",
+                "front-proxy-client",
+                "apiserver-etcd-client",
+            ] {
+                files.pair(leaf, store.get(leaf)?);
+            }
+            for authority in AUTHORITIES {
+                files.certificate(authority, store)?;
+            }
+            files.service_account(material.service_account.as_ref()?);
+            files.put("encryption.yaml", material.encryption.as_ref()?.reveal());
+            files.put("audit-policy.yaml", files::AUDIT_POLICY);
+            files.put("authentication.yaml", files::AUTHENTICATION);
+            files.put("admission.yaml", files::ADMISSION);
+        }
+        names::CONTROLLER_MANAGER => {
+            files.pair("controller-manager", store.get("controller-manager")?);
+            files.pair("ca", store.get("ca")?);
+            files.certificate("front-proxy-ca", store)?;
+            files.put(
+                "sa.key",
+                material.service_account.as_ref()?.private.reveal(),
+            );
+            files.put(
+                "kubeconfig",
+                &kubeconfig::of_component("controller-manager"),
+            );
+        }
+        names::SCHEDULER => {
+            files.pair("scheduler", store.get("scheduler")?);
+            files.certificate("ca", store)?;
+            files.put("kubeconfig", &kubeconfig::of_component("scheduler"));
+        }
+        names::ETCD => {
+            for member in 0..v.etcd.replicas {
+                for role in ["server", "peer"] {
+                    let leaf = format!("{}-{role}", names::etcd_member(member));
+                    files.pair(&leaf, store.get(&leaf)?);
+                }
+            }
+            files.certificate("etcd-ca", store)?;
+        }
+        names::ETCD_HEALTHCHECK_CLIENT => {
+            files.pair(
+                "etcd-healthcheck-client",
+                store.get("etcd-healthcheck-client")?,
+            );
+            files.certificate("etcd-ca", store)?;
+        }
+        names::OPERATOR_CLIENT => {
+            files.pair("operator", store.get("operator")?);
+            files.certificate("ca", store)?;
+        }
+        _ => return None,
+    }
+    Some(files)
 }
 
 /// The inverse: what the Secrets hold. Authorities and keys whose own Secret is gone are taken from
@@ -31,6 +140,102 @@ pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 /// too: `admin` is read from it. What cannot be read is left out.
 #[must_use]
 pub fn read_store(secrets: &SecretData) -> Material {
-    let _ = secrets;
-    Material::default()
+    let mut material = Material::default();
+    for name in CONSUMERS {
+        let Some(data) = secrets.get(name) else {
+            continue;
+        };
+        for leaf in data.keys().filter_map(|key| key.strip_suffix(".crt")) {
+            if let Some(pair) = read_pair(data, leaf) {
+                material.store.insert(leaf.to_owned(), pair);
+            }
+        }
+        if name == names::API_SERVER {
+            material.service_account = read_service_account(data);
+            material.encryption = text(data, "encryption.yaml").map(Key::new);
+        }
+    }
+    for name in AUTHORITIES {
+        if let Some(data) = secrets.get(name) {
+            match read_pair(data, "ca") {
+                Some(pair) => material.store.insert(name.to_owned(), pair),
+                None => material.store.remove(name),
+            };
+        }
+    }
+    if let Some(data) = secrets.get(SERVICE_ACCOUNT) {
+        material.service_account = read_service_account(data);
+    }
+    if let Some(data) = secrets.get(ENCRYPTION) {
+        material.encryption = text(data, "encryption.yaml").map(Key::new);
+    }
+    let admin = secrets
+        .values()
+        .filter_map(|data| data.get("value"))
+        .find_map(kubeconfig::read);
+    if let Some(admin) = admin {
+        material.store.insert("admin".to_owned(), admin);
+    }
+    material
+}
+
+/// Whether this tenant cluster had its identity already: a consumer's Secret is there, which is
+/// written only after all Secrets of [`authority_secrets`]. Pass it to [`super::plan`], together
+/// with what else proves that etcd ever ran (its StatefulSet).
+#[must_use]
+pub fn established(secrets: &SecretData) -> bool {
+    CONSUMERS.iter().any(|name| secrets.contains_key(*name))
+}
+
+fn read_pair(data: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<KeyPair> {
+    Some(KeyPair {
+        certificate: text(data, &format!("{name}.crt"))?,
+        key: Key::new(text(data, &format!("{name}.key"))?),
+    })
+}
+
+fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Option<ServiceAccountKeys> {
+    Some(ServiceAccountKeys {
+        public: text(data, "sa.pub")?,
+        private: Key::new(text(data, "sa.key")?),
+    })
+}
+
+fn text(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Option<String> {
+    String::from_utf8(data.get(key)?.clone()).ok()
+}
+
+/// Contents of one Secret.
+#[derive(Default)]
+struct Files(BTreeMap<String, ByteString>);
+
+impl Files {
+    fn put(&mut self, name: &str, content: &str) {
+        self.0
+            .insert(name.to_owned(), ByteString(content.as_bytes().to_vec()));
+    }
+
+    fn pair(&mut self, name: &str, pair: &KeyPair) {
+        self.put(&format!("{name}.crt"), &pair.certificate);
+        self.put(&format!("{name}.key"), pair.key.reveal());
+    }
+
+    fn certificate(&mut self, name: &str, store: &Store) -> Option<()> {
+        self.put(&format!("{name}.crt"), &store.get(name)?.certificate);
+        Some(())
+    }
+
+    fn service_account(&mut self, keys: &ServiceAccountKeys) {
+        self.put("sa.pub", &keys.public);
+        self.put("sa.key", keys.private.reveal());
+    }
+
+    fn into_secret(self, v: &Validated, name: &str) -> Object {
+        Object::new(&Secret {
+            metadata: meta(v, name, "certificates"),
+            data: Some(self.0),
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        })
+    }
 }

@@ -2,16 +2,92 @@
 //!
 //! Invariant: only [`super_admin`] is in `system:masters`.
 
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
 use pki::{Signer, Want};
 
-use crate::{Addresses, Settings, Validated};
+use crate::{Addresses, Settings, Validated, desired::names, desired::network_address};
 
-/// Every certificate that is stored. Those that hold the ClusterIP (`apiserver`) are left out
-/// while there are no addresses.
+/// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
+/// there are no addresses.
 #[must_use]
 pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) -> Vec<Want> {
-    let _ = (v, settings, addresses);
-    Vec::new()
+    let authority = |name: &str, common_name: &str| Want {
+        name: name.to_owned(),
+        signer: Signer::Own,
+        common_name: common_name.to_owned(),
+        organizations: Vec::new(),
+        server: false,
+        client: false,
+        // kubeadm puts the common name there, and some verifiers look for it.
+        dns_names: vec![common_name.to_owned()],
+        addresses: Vec::new(),
+        lifetime_hours: settings.certificates.authority_hours,
+    };
+    let client = |name: &str, signer: &str, user: &str, group: Option<&str>| Want {
+        lifetime_hours: settings.certificates.leaf_hours,
+        ..client(name, signer, user, group)
+    };
+
+    let mut list = vec![
+        authority("ca", "kubernetes"),
+        authority("front-proxy-ca", "front-proxy-ca"),
+        authority("etcd-ca", "etcd-ca"),
+        client(
+            "apiserver-kubelet-client",
+            "ca",
+            "kube-apiserver-kubelet-client",
+            None,
+        ),
+        client(
+            "controller-manager",
+            "ca",
+            "system:kube-controller-manager",
+            None,
+        ),
+        client("scheduler", "ca", "system:kube-scheduler", None),
+        client(
+            "admin",
+            "ca",
+            "kubernetes-admin",
+            Some("kubeadm:cluster-admins"),
+        ),
+        client(
+            "operator",
+            "ca",
+            names::OPERATOR_USER,
+            Some(names::OPERATOR_GROUP),
+        ),
+        client(
+            "front-proxy-client",
+            "front-proxy-ca",
+            "front-proxy-client",
+            None,
+        ),
+        client(
+            "apiserver-etcd-client",
+            "etcd-ca",
+            "kube-apiserver-etcd-client",
+            None,
+        ),
+        client(
+            "etcd-healthcheck-client",
+            "etcd-ca",
+            "kube-etcd-healthcheck-client",
+            None,
+        ),
+    ];
+    if let Some(addresses) = addresses {
+        list.push(api_server(v, settings, addresses));
+    }
+    for member in 0..v.etcd.replicas {
+        list.push(member_pair(v, settings, member, "server"));
+        list.push(member_pair(v, settings, member, "peer"));
+    }
+    list
 }
 
 /// One hour in `system:masters`, to lay the objects that [`crate::desired::is_privileged`] names.
@@ -19,14 +95,105 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
 #[must_use]
 pub fn super_admin() -> Want {
     Want {
-        name: "super-admin".to_owned(),
-        signer: Signer::By("ca".to_owned()),
-        common_name: "kubernetes-super-admin".to_owned(),
-        organizations: vec!["system:masters".to_owned()],
+        lifetime_hours: 1,
+        ..client(
+            "super-admin",
+            "ca",
+            "kubernetes-super-admin",
+            Some("system:masters"),
+        )
+    }
+}
+
+fn client(name: &str, signer: &str, user: &str, group: Option<&str>) -> Want {
+    Want {
+        name: name.to_owned(),
+        signer: Signer::By(signer.to_owned()),
+        common_name: user.to_owned(),
+        organizations: group.into_iter().map(str::to_owned).collect(),
         server: false,
         client: true,
         dns_names: Vec::new(),
         addresses: Vec::new(),
-        lifetime_hours: 1,
+        lifetime_hours: 0,
+    }
+}
+
+/// The serving certificate: every name under which somebody reaches the API.
+fn api_server(v: &Validated, settings: &Settings, addresses: &Addresses) -> Want {
+    let (service, ns, domain) = (
+        names::CONTROL_PLANE,
+        &v.tenant_namespace,
+        &v.network.dns_domain,
+    );
+    let mut hosts: BTreeSet<String> = [
+        "kubernetes".to_owned(),
+        "kubernetes.default".to_owned(),
+        "kubernetes.default.svc".to_owned(),
+        format!("kubernetes.default.svc.{domain}"),
+        "localhost".to_owned(),
+        service.to_owned(),
+        format!("{service}.{ns}"),
+        format!("{service}.{ns}.svc"),
+        format!("{service}.{ns}.svc.cluster.local"),
+        v.name.clone(),
+        // kube-controller-manager and kube-scheduler share the pod and use this one.
+        Ipv4Addr::LOCALHOST.to_string(),
+        addresses.cluster_ip.to_string(),
+        network_address(&v.network.service_cidr, 1).to_string(),
+    ]
+    .into();
+    hosts.extend(v.endpoint.host.clone());
+    hosts.extend(
+        addresses
+            .endpoint
+            .as_ref()
+            .map(|endpoint| endpoint.host.clone()),
+    );
+    hosts.extend(v.endpoint.cert_sans.iter().cloned());
+    hosts.remove("");
+
+    let mut want = Want {
+        server: true,
+        client: false,
+        lifetime_hours: settings.certificates.leaf_hours,
+        ..client("apiserver", "ca", "kube-apiserver", None)
+    };
+    for host in hosts {
+        match host.parse::<IpAddr>() {
+            Ok(address) => want.addresses.push(address),
+            Err(_) => want.dns_names.push(host),
+        }
+    }
+    want.addresses.sort_unstable();
+    want.addresses.dedup();
+    want
+}
+
+/// Server or peer certificate of one etcd member. Both are for server and client, because a member
+/// is its own client (gRPC gateway) and the client of its peers.
+fn member_pair(v: &Validated, settings: &Settings, member: i32, role: &str) -> Want {
+    let (pod, ns) = (names::etcd_member(member), &v.tenant_namespace);
+    let peers = names::ETCD_PEERS;
+    let mut dns_names = vec![
+        pod.clone(),
+        format!("{pod}.{ns}"),
+        format!("{pod}.{ns}.svc"),
+        format!("{pod}.{ns}.svc.cluster.local"),
+        format!("{pod}.{peers}"),
+        format!("{pod}.{peers}.{ns}.svc"),
+        format!("{pod}.{peers}.{ns}.svc.cluster.local"),
+        "localhost".to_owned(),
+    ];
+    if role == "peer" {
+        // What `--peer-cert-allowed-hostname` asks for: only peers may join.
+        dns_names.push(peers.to_owned());
+    }
+    Want {
+        server: true,
+        dns_names,
+        addresses: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        lifetime_hours: settings.certificates.leaf_hours,
+        ..client(&format!("{pod}-{role}"), "etcd-ca", &pod, None)
     }
 }

@@ -1,0 +1,130 @@
+//! What `kubeadm join` reads: `cluster-info`, `kubeadm-config` and `kubelet-config`.
+//!
+//! Invariant: only fields that every supported minor knows and that differ from the defaults of
+//! the program that reads them; a kubelet refuses a known field whose feature is off.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::json;
+
+use crate::{Addresses, Object, Validated, desired::network_address};
+
+/// Readable by everybody who can reach the API: authority and endpoint.
+pub(super) const CLUSTER_INFO: &str = "cluster-info";
+pub(super) const KUBEADM_CONFIG: &str = "kubeadm-config";
+pub(super) const KUBELET_CONFIG: &str = "kubelet-config";
+
+pub(super) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) -> Vec<Object> {
+    let mut objects = Vec::new();
+    if let Some(endpoint) = &addresses.endpoint {
+        let endpoint = authority(&endpoint.host, endpoint.port);
+        objects.push(config_map(
+            "kube-public",
+            CLUSTER_INFO,
+            "kubeconfig",
+            cluster_info(&endpoint, ca_pem),
+        ));
+        objects.push(config_map(
+            "kube-system",
+            KUBEADM_CONFIG,
+            "ClusterConfiguration",
+            cluster_configuration(v, &endpoint),
+        ));
+    }
+    objects.push(config_map(
+        "kube-system",
+        KUBELET_CONFIG,
+        "kubelet",
+        kubelet_configuration(v),
+    ));
+    objects
+}
+
+fn config_map(namespace: &str, name: &str, key: &str, content: String) -> Object {
+    Object::new(&ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(super::rbac::labels()),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(key.to_owned(), content)])),
+        ..ConfigMap::default()
+    })
+}
+
+/// Host and port as in a URL.
+fn authority(host: &str, port: i32) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+fn cluster_info(endpoint: &str, ca_pem: &str) -> String {
+    let (ca, server) = (
+        STANDARD.encode(ca_pem),
+        json!(format!("https://{endpoint}")),
+    );
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: ''
+  cluster:
+    certificate-authority-data: {ca}
+    server: {server}
+contexts: []
+users: []
+"
+    )
+}
+
+/// `kubeadm.k8s.io/v1beta4`: kubeadm 1.31 and later.
+fn cluster_configuration(v: &Validated, endpoint: &str) -> String {
+    format!(
+        "apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+clusterName: {name}
+controlPlaneEndpoint: {endpoint}
+encryptionAlgorithm: ECDSA-P256
+imageRepository: {registry}
+kubernetesVersion: v{version}
+networking:
+  dnsDomain: {domain}
+  podSubnet: {pods}
+  serviceSubnet: {services}
+",
+        name = json!(v.name),
+        endpoint = json!(endpoint),
+        registry = json!(v.registry),
+        version = v.version,
+        domain = json!(v.network.dns_domain),
+        pods = json!(v.network.pod_cidr),
+        services = json!(v.network.service_cidr),
+    )
+}
+
+/// `serverTLSBootstrap`: the kube-apiserver verifies kubelets (`--kubelet-certificate-authority`),
+/// so their serving certificates must come from the tenant's authority.
+fn kubelet_configuration(v: &Validated) -> String {
+    format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  x509:
+    clientCAFile: /etc/kubernetes/pki/ca.crt
+cgroupDriver: systemd
+clusterDNS: [{dns}]
+clusterDomain: {domain}
+rotateCertificates: true
+serverTLSBootstrap: true
+staticPodPath: /etc/kubernetes/manifests
+",
+        dns = json!(network_address(&v.network.service_cidr, 10)),
+        domain = json!(v.network.dns_domain),
+    )
+}

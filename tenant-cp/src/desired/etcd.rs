@@ -1,0 +1,212 @@
+//! StatefulSet `etcd`: one or three members with mutual TLS towards clients and peers.
+//!
+//! Peers are known by the name in their certificate (`--peer-cert-allowed-hostname`), not by the
+//! address they come from: that check needs reverse look-ups which lag behind a starting pod.
+//! Invariant: a member's data is only ever on its own volume; nothing here removes it.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{StatefulSet, StatefulSetSpec},
+        core::v1::{
+            Container, ContainerPort, EnvVar, EnvVarSource, ObjectFieldSelector,
+            PersistentVolumeClaim, PodSpec, PodTemplateSpec,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+
+use super::{any_address, labels, meta, names, pod, selector, storage};
+use crate::{Addresses, Object, Settings, Validated};
+
+/// Size in the StatefulSet's template, which cannot change. The claims are made by [`storage`]
+/// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the
+/// next apply makes it grow.
+const TEMPLATE_SIZE: &str = "1Gi";
+const MIB: u64 = 1024 * 1024;
+
+pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
+    let any = any_address(addresses);
+    let dir = names::SECRET_DIR;
+    let (client, peer) = (names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT);
+    let members: Vec<_> = (0..v.etcd.replicas)
+        .map(names::etcd_member)
+        .map(|member| format!("{member}=https://{member}:{peer}"))
+        .collect();
+    [
+        (
+            "advertise-client-urls",
+            format!("https://$(POD_NAME):{client}"),
+        ),
+        ("cert-file", format!("{dir}/$(POD_NAME)-server.crt")),
+        ("cipher-suites", super::flags::CIPHER_SUITES.to_owned()),
+        ("client-cert-auth", "true".to_owned()),
+        // A subdirectory: the volume's own may hold lost+found and is not etcd's to restrict.
+        ("data-dir", format!("{}/data", names::ETCD_DATA_DIR)),
+        ("feature-gates", "InitialCorruptCheck=true".to_owned()),
+        (
+            "initial-advertise-peer-urls",
+            format!("https://$(POD_NAME):{peer}"),
+        ),
+        ("initial-cluster", members.join(",")),
+        ("initial-cluster-state", "new".to_owned()),
+        ("initial-cluster-token", v.uid.clone()),
+        ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
+        ("listen-client-urls", format!("https://{any}:{client}")),
+        (
+            "listen-metrics-urls",
+            format!("http://{any}:{}", names::ETCD_METRICS_PORT),
+        ),
+        ("listen-peer-urls", format!("https://{any}:{peer}")),
+        ("name", "$(POD_NAME)".to_owned()),
+        ("peer-cert-allowed-hostname", names::ETCD_PEERS.to_owned()),
+        ("peer-cert-file", format!("{dir}/$(POD_NAME)-peer.crt")),
+        ("peer-client-cert-auth", "true".to_owned()),
+        ("peer-key-file", format!("{dir}/$(POD_NAME)-peer.key")),
+        ("peer-skip-client-san-verification", "true".to_owned()),
+        ("peer-trusted-ca-file", format!("{dir}/etcd-ca.crt")),
+        (
+            "quota-backend-bytes",
+            quota(&v.etcd.storage_size).to_string(),
+        ),
+        ("tls-min-version", "TLS1.2".to_owned()),
+        ("trusted-ca-file", format!("{dir}/etcd-ca.crt")),
+        // The kube-apiserver's watch cache counts on it (kubeadm sets the same).
+        ("watch-progress-notify-interval", "5s".to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, value)| format!("--{name}={value}"))
+    .collect()
+}
+
+/// Half the volume: defragmentation writes a second copy of the database, and the write-ahead log
+/// and snapshots need some hundred MiB. At most 8 GiB (etcd's own advice), and 512 MiB at least.
+fn quota(volume: &str) -> u64 {
+    (bytes(volume).unwrap_or(0) / 2).clamp(512 * MIB, 8192 * MIB)
+}
+
+/// Whole bytes of a quantity such as `2Gi`, `1.5G` or `2e9`; none when it is not one.
+fn bytes(quantity: &str) -> Option<u64> {
+    let end = quantity
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let factor = match suffix {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        "E" => 1e18,
+        "Ki" => 2f64.powi(10),
+        "Mi" => 2f64.powi(20),
+        "Gi" => 2f64.powi(30),
+        "Ti" => 2f64.powi(40),
+        "Pi" => 2f64.powi(50),
+        "Ei" => 2f64.powi(60),
+        "m" => 1e-3,
+        exponent => 10f64.powi(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
+    };
+    // `as` saturates; a quantity beyond u64 is "very large" here.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Some((number * factor) as u64)
+}
+
+pub(super) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addresses) -> Object {
+    Object::new(&StatefulSet {
+        metadata: meta(v, names::ETCD, names::ETCD),
+        spec: Some(StatefulSetSpec {
+            replicas: Some(v.etcd.replicas),
+            revision_history_limit: Some(2),
+            service_name: Some(names::ETCD_PEERS.to_owned()),
+            // Three members must start together: none is ready without a second.
+            pod_management_policy: Some("Parallel".to_owned()),
+            selector: LabelSelector {
+                match_labels: Some(selector(names::ETCD)),
+                ..LabelSelector::default()
+            },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(labels(v, names::ETCD)),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(PodSpec {
+                    containers: vec![container(v, settings, addresses)],
+                    termination_grace_period_seconds: Some(30),
+                    volumes: Some(vec![pod::secret_volume(names::ETCD)]),
+                    ..pod::spec(names::ETCD)
+                }),
+            },
+            volume_claim_templates: Some(vec![PersistentVolumeClaim {
+                metadata: ObjectMeta {
+                    name: Some("data".to_owned()),
+                    labels: Some(labels(v, names::ETCD)),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(storage::spec(v, TEMPLATE_SIZE)),
+                ..PersistentVolumeClaim::default()
+            }]),
+            ..StatefulSetSpec::default()
+        }),
+        ..StatefulSet::default()
+    })
+}
+
+fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Container {
+    let port = |name: &str, number| ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: number,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    };
+    let metrics = names::ETCD_METRICS_PORT;
+    Container {
+        name: names::ETCD.to_owned(),
+        image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
+        command: Some(vec!["etcd".to_owned()]),
+        args: Some(flags(v, addresses)),
+        env: Some(vec![EnvVar {
+            name: "POD_NAME".to_owned(),
+            value_from: Some(EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    field_path: "metadata.name".to_owned(),
+                    ..ObjectFieldSelector::default()
+                }),
+                ..EnvVarSource::default()
+            }),
+            ..EnvVar::default()
+        }]),
+        ports: Some(vec![
+            port("client", names::ETCD_CLIENT_PORT),
+            port("peer", names::ETCD_PEER_PORT),
+            port("metrics", metrics),
+        ]),
+        // `/livez` is true once the server runs, `/readyz` once it knows a leader.
+        startup_probe: Some(pod::probe("/livez", metrics, "HTTP", 1, 900)),
+        readiness_probe: Some(pod::probe("/readyz", metrics, "HTTP", 5, 3)),
+        liveness_probe: Some(pod::probe("/livez", metrics, "HTTP", 10, 9)),
+        resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),
+        security_context: Some(pod::container_security()),
+        volume_mounts: Some(vec![
+            pod::mount(names::ETCD, names::SECRET_DIR, true),
+            pod::mount("data", names::ETCD_DATA_DIR, false),
+        ]),
+        ..Container::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quota_leaves_room_for_a_second_copy() {
+        assert_eq!(quota("2Gi"), 1024 * MIB);
+        assert_eq!(quota("4e9"), 2_000_000_000);
+        assert_eq!(quota("1.5G"), 750_000_000);
+        assert_eq!(quota("500Mi"), 512 * MIB);
+        assert_eq!(quota("1Ti"), 8192 * MIB);
+        assert_eq!(quota("nonsense"), 512 * MIB);
+    }
+}

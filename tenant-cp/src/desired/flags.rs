@@ -1,0 +1,113 @@
+//! Flags of a program: ours, those a user may change, and those a user may add.
+//!
+//! Invariant: no flag stands twice, and none that Covey manages comes from the user.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{apiserver, controller_manager, scheduler};
+
+/// TLS 1.2 suites with forward secrecy and authenticated encryption (TLS 1.3 has no others);
+/// the same list for every program. CIS 1.2.29.
+pub(super) const CIPHER_SUITES: &str = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,\
+TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,\
+TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,\
+TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,\
+TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,\
+TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
+
+/// A program of the control plane that takes flags from the user.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Program {
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    fn table(self) -> &'static Table {
+        match self {
+            Self::ApiServer => &apiserver::FLAGS,
+            Self::ControllerManager => &controller_manager::FLAGS,
+            Self::Scheduler => &scheduler::FLAGS,
+        }
+    }
+}
+
+/// What is said about the flags of one program, without values that depend on the tenant cluster.
+pub(super) struct Table {
+    /// Set by Covey, the same for every tenant cluster.
+    pub(super) fixed: &'static [(&'static str, &'static str)],
+    /// Set by Covey from the tenant cluster; [`args`] gets the values.
+    pub(super) computed: &'static [&'static str],
+    /// Set by Covey unless the user sets them.
+    pub(super) defaults: &'static [(&'static str, &'static str)],
+    /// Not set by Covey, but refused: they would undo or contradict what is set.
+    pub(super) refused: &'static [&'static str],
+}
+
+/// Refused for every program: they end it, open it up, or move what Covey relies on.
+const REFUSED: &[&str] = &[
+    "cert-dir",
+    "config",
+    "contention-profiling",
+    "debug-socket-path",
+    "emulated-version",
+    "h",
+    "help",
+    "master",
+    "min-compatibility-version",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "tls-sni-cert-key",
+    "version",
+    "write-config-to",
+];
+
+/// Flags (without dashes) that a user may not set: those that Covey sets, and those that would
+/// undo what Covey sets.
+#[must_use]
+pub fn managed_flags(program: Program) -> BTreeSet<&'static str> {
+    let table = program.table();
+    let fixed = table.fixed.iter().map(|(name, _)| *name);
+    fixed
+        .chain(table.computed.iter().copied())
+        .chain(table.refused.iter().copied())
+        .chain(REFUSED.iter().copied())
+        .collect()
+}
+
+/// The command line without the program: Covey's flags, then the user's, each sorted by name.
+pub(super) fn args(
+    program: Program,
+    computed: &[(&'static str, String)],
+    extra: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let table = program.table();
+    let own = |list: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+        list.iter()
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect()
+    };
+    let mut flags: BTreeMap<&str, String> = own(table.fixed).into_iter().collect();
+    flags.extend(computed.iter().cloned());
+    flags.extend(
+        own(table.defaults)
+            .into_iter()
+            .filter(|(name, _)| !extra.contains_key(*name)),
+    );
+    let managed = managed_flags(program);
+    let added = extra
+        .iter()
+        .filter(|(name, _)| !managed.contains(name.as_str()));
+    flags
+        .iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .chain(added.map(|(name, value)| format!("--{name}={value}")))
+        .collect()
+}

@@ -1,0 +1,53 @@
+//! Names of what is in a tenant namespace, and its ports.
+//!
+//! Invariant: the names are the same for every tenant cluster: the namespace tells them apart.
+
+/// Deployment, Service, ServiceAccount and component label of the control plane.
+pub const CONTROL_PLANE: &str = "control-plane";
+/// StatefulSet, ServiceAccount, Secret and component label of etcd.
+pub const ETCD: &str = "etcd";
+/// Headless Service of the etcd members, and the name that every peer certificate holds.
+pub const ETCD_PEERS: &str = "etcd-peers";
+/// Container and Secret of the kube-apiserver.
+pub const API_SERVER: &str = "apiserver";
+/// Container and Secret of the kube-controller-manager.
+pub const CONTROLLER_MANAGER: &str = "controller-manager";
+/// Container and Secret of the kube-scheduler.
+pub const SCHEDULER: &str = "scheduler";
+/// Secret with a client certificate for health checks of etcd (`etcdctl endpoint health`).
+pub const ETCD_HEALTHCHECK_CLIENT: &str = "etcd-healthcheck-client";
+/// Secret with the operator's client certificate.
+pub const OPERATOR_CLIENT: &str = "operator-client";
+
+/// User of the operator inside a tenant cluster.
+pub const OPERATOR_USER: &str = "covey-operator";
+/// Group of the operator inside a tenant cluster.
+pub const OPERATOR_GROUP: &str = "covey:operators";
+
+/// Port of the kube-apiserver in its pod, and of the Service unless the user names another.
+pub const API_PORT: i32 = 6443;
+/// Port of etcd for clients.
+pub const ETCD_CLIENT_PORT: i32 = 2379;
+/// Port of etcd for its peers.
+pub const ETCD_PEER_PORT: i32 = 2380;
+/// Port of etcd for probes and metrics, without TLS.
+pub const ETCD_METRICS_PORT: i32 = 2381;
+
+/// Where each container mounts its Secret.
+pub const SECRET_DIR: &str = "/etc/kubernetes";
+/// Where the kube-apiserver writes its audit log.
+pub const AUDIT_DIR: &str = "/var/log/kubernetes";
+/// Where etcd keeps its data.
+pub const ETCD_DATA_DIR: &str = "/var/lib/etcd";
+
+/// Pod, Service and certificate name of one etcd member.
+#[must_use]
+pub fn etcd_member(member: i32) -> String {
+    format!("{ETCD}-{member}")
+}
+
+/// PersistentVolumeClaim of one etcd member, as the StatefulSet would call it.
+#[must_use]
+pub fn etcd_volume(member: i32) -> String {
+    format!("data-{}", etcd_member(member))
+}

@@ -1,0 +1,78 @@
+//! The tenant namespace, and the bindings that let the operator work there and in the user's.
+//!
+//! Invariant: Pod Security "restricted" is enforced, so nothing that Covey or a provider puts there
+//! can ask for more unnoticed.
+
+use k8s_openapi::{
+    api::{
+        core::v1::Namespace,
+        rbac::v1::{RoleBinding, RoleRef, Subject},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{labels, meta};
+use crate::{Object, Settings, Validated};
+
+/// The tenant namespace and what lets the operator work in it.
+#[must_use]
+pub fn foundation(v: &Validated, settings: &Settings) -> Vec<Object> {
+    let mut namespace = labels(v, "tenant-namespace");
+    for mode in ["enforce", "audit", "warn"] {
+        namespace.insert(
+            format!("pod-security.kubernetes.io/{mode}"),
+            "restricted".to_owned(),
+        );
+    }
+    vec![
+        Object::new(&Namespace {
+            metadata: ObjectMeta {
+                name: Some(v.tenant_namespace.clone()),
+                labels: Some(namespace),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        }),
+        binding(
+            meta(v, &settings.operator_service_account, "operator"),
+            &settings.tenant_namespace_role,
+            settings,
+        ),
+    ]
+}
+
+/// What lets the operator write into a user's namespace; one for all TenantClusters there.
+#[must_use]
+pub fn user_binding(namespace: &str, settings: &Settings) -> Object {
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let metadata = ObjectMeta {
+        name: Some(settings.operator_service_account.clone()),
+        namespace: Some(namespace.to_owned()),
+        labels: Some(
+            [
+                label(api::names::LABEL_MANAGED_BY, api::names::MANAGED_BY),
+                label(api::names::LABEL_COMPONENT, "operator"),
+            ]
+            .into(),
+        ),
+        ..ObjectMeta::default()
+    };
+    binding(metadata, &settings.user_namespace_role, settings)
+}
+
+fn binding(metadata: ObjectMeta, cluster_role: &str, settings: &Settings) -> Object {
+    Object::new(&RoleBinding {
+        metadata,
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".to_owned(),
+            kind: "ClusterRole".to_owned(),
+            name: cluster_role.to_owned(),
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: settings.operator_service_account.clone(),
+            namespace: Some(settings.operator_namespace.clone()),
+            ..Subject::default()
+        }]),
+    })
+}

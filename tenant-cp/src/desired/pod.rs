@@ -1,0 +1,152 @@
+//! Pieces that all pods of a control plane share.
+//!
+//! Invariant: whatever is built from these pieces satisfies Pod Security "restricted", has a
+//! read-only root file system and no service account token.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Affinity, Capabilities, EmptyDirVolumeSource, HTTPGetAction, PodAffinityTerm,
+        PodAntiAffinity, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
+        SecretVolumeSource, SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
+    },
+};
+
+use super::selector;
+
+/// The user and group "nonroot" of distroless images; any other than 0 would do.
+const USER: i64 = 65532;
+
+/// What every pod has; the caller adds containers and volumes.
+pub(super) fn spec(component: &str) -> PodSpec {
+    PodSpec {
+        service_account_name: Some(component.to_owned()),
+        automount_service_account_token: Some(false),
+        // Variables for every Service of the namespace are of no use to these programs.
+        enable_service_links: Some(false),
+        affinity: Some(spread(component)),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        }),
+        ..PodSpec::default()
+    }
+}
+
+/// Replicas on different nodes and zones where there are some. It stands there for a single replica
+/// too, so that adding replicas does not restart the first.
+fn spread(component: &str) -> Affinity {
+    let term = |topology: &str, weight| WeightedPodAffinityTerm {
+        weight,
+        pod_affinity_term: PodAffinityTerm {
+            topology_key: topology.to_owned(),
+            label_selector: Some(LabelSelector {
+                match_labels: Some(selector(component)),
+                ..LabelSelector::default()
+            }),
+            ..PodAffinityTerm::default()
+        },
+    };
+    Affinity {
+        pod_anti_affinity: Some(PodAntiAffinity {
+            preferred_during_scheduling_ignored_during_execution: Some(vec![
+                term("kubernetes.io/hostname", 100),
+                term("topology.kubernetes.io/zone", 50),
+            ]),
+            ..PodAntiAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}
+
+pub(super) fn container_security() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities {
+            drop: Some(vec!["ALL".to_owned()]),
+            ..Capabilities::default()
+        }),
+        read_only_root_filesystem: Some(true),
+        ..SecurityContext::default()
+    }
+}
+
+/// Requests and limits; the operator's defaults are in them already (`validate`).
+pub(super) fn resources(
+    requests: &BTreeMap<String, String>,
+    limits: &BTreeMap<String, String>,
+) -> ResourceRequirements {
+    let quantities = |map: &BTreeMap<String, String>| {
+        let map: BTreeMap<_, _> = map
+            .iter()
+            .map(|(name, amount)| (name.clone(), Quantity(amount.clone())))
+            .collect();
+        (!map.is_empty()).then_some(map)
+    };
+    ResourceRequirements {
+        requests: quantities(requests),
+        limits: quantities(limits),
+        ..ResourceRequirements::default()
+    }
+}
+
+/// An HTTP probe with a generous time-out: a busy server is not a dead one.
+pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::Int(port),
+            scheme: Some(scheme.to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(period),
+        timeout_seconds: Some(15),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}
+
+pub(super) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// A Secret as a volume of the same name, readable by the pod's group alone.
+pub(super) fn secret_volume(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(name.to_owned()),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+pub(super) fn empty_dir(name: &str, size: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            size_limit: Some(Quantity(size.to_owned())),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
