@@ -6,6 +6,7 @@
 //! prohibited", and no missing listener gives that; so no test passes for the wrong reason.
 //!
 //! Needs root, `ip` and `nft`; says so and passes where these are missing.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test are the test")]
 
 use std::{
     fs::{self, File},

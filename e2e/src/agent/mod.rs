@@ -110,3 +110,19 @@ fn start_log(format: LogFormat) {
         LogFormat::Json => builder.json().init(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn options_are_sound_and_the_documented_call_is_enough() {
+        Options::command().debug_assert();
+        let call = "lab-agent --kubeconfig k --node management-0 --storage-dir d";
+        let options = Options::try_parse_from(call.split(' ')).unwrap();
+        assert_eq!(options.node, "management-0");
+        assert_eq!(options.refuse, Refusal::Reject);
+    }
+}

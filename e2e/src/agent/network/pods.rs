@@ -99,3 +99,94 @@ fn named_ports(spec: &PodSpec) -> Vec<NamedPort> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(change: impl Fn(&mut Value), attached: Option<&BTreeSet<IpAddr>>) -> Option<Pod> {
+        let mut object = json!({
+            "metadata": {"name": "p", "namespace": "a", "labels": {"app": "x"},
+                "creationTimestamp": "1970-01-01T00:00:07Z"},
+            "spec": {"nodeName": "here", "containers": [{"name": "c", "ports": [
+                {"name": "http", "containerPort": 80}, {"containerPort": 81},
+                {"name": "dns", "containerPort": 53, "protocol": "UDP"}]}]},
+            "status": {"phase": "Running", "podIP": "10.0.0.1",
+                "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
+        });
+        change(&mut object);
+        Pod::read(&serde_json::from_value(object).unwrap(), "here", attached)
+    }
+
+    #[test]
+    fn running_pod_has_its_addresses_and_named_ports() {
+        let port = |name: &str, protocol, number| NamedPort {
+            name: name.to_owned(),
+            protocol,
+            number,
+        };
+        let expected = Pod {
+            namespace: "a".to_owned(),
+            labels: [("app".to_owned(), "x".to_owned())].into(),
+            addresses: ["10.0.0.1", "fd00::1"]
+                .map(|text| text.parse().unwrap())
+                .into(),
+            ports: vec![
+                port("http", Protocol::Tcp, 80),
+                port("dns", Protocol::Udp, 53),
+            ],
+            local: true,
+            created: 7,
+        };
+        assert_eq!(read(|_| {}, None), Some(expected));
+    }
+
+    #[test]
+    fn pod_of_another_node_is_not_local() {
+        let pod = read(|object| object["spec"]["nodeName"] = json!("there"), None);
+        assert!(!pod.unwrap().local);
+    }
+
+    #[test]
+    fn host_network_finished_and_unaddressed_pods_are_none() {
+        assert_eq!(
+            read(|object| object["spec"]["hostNetwork"] = json!(true), None),
+            None
+        );
+        assert_eq!(
+            read(|object| object["status"]["phase"] = json!("Failed"), None),
+            None
+        );
+        assert_eq!(
+            read(
+                |object| object["status"]["phase"] = json!("Succeeded"),
+                None
+            ),
+            None
+        );
+        assert_eq!(read(|object| object["status"] = json!({}), None), None);
+    }
+
+    #[test]
+    fn attachment_gives_the_address_before_and_instead_of_the_status() {
+        let attached: BTreeSet<IpAddr> = ["10.0.0.9".parse().unwrap()].into();
+        let early = read(|object| object["status"] = json!({}), Some(&attached));
+        assert_eq!(early.unwrap().addresses, attached);
+        assert_eq!(read(|_| {}, Some(&attached)).unwrap().addresses, attached);
+    }
+
+    #[test]
+    fn ports_of_sidecars_count_and_of_other_init_containers_do_not() {
+        let init = |policy: Value| {
+            move |object: &mut Value| {
+                object["spec"]["initContainers"] = json!([{"name": "i", "restartPolicy": policy,
+                    "ports": [{"name": "side", "containerPort": 90}]}]);
+            }
+        };
+        let has = |pod: Option<Pod>| pod.unwrap().ports.iter().any(|port| port.name == "side");
+        assert!(has(read(init(json!("Always")), None)));
+        assert!(!has(read(init(Value::Null), None)));
+    }
+}
