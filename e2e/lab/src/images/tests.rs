@@ -1,3 +1,5 @@
+//! Names of images in a registry that stands for all others.
+
 use super::Image;
 
 fn reference(name: &str) -> String {

@@ -1,3 +1,5 @@
+//! What is missing, and that the policy against starts goes away. No test installs anything.
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::{IMAGES, POLICY_TEXT, Policy, RUNTIME, WITNESSES, has_lists, lacking};

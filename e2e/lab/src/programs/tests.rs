@@ -1,3 +1,5 @@
+//! Finding versions and binaries, in folders that the tests make.
+
 use std::path::PathBuf;
 
 use super::{Bins, KubernetesVersion, Program};

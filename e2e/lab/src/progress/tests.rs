@@ -1,3 +1,5 @@
+//! What the plain lines and the summary say.
+
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Which files the lab's images have. No test needs built programs: they make images of themselves.
+
 use std::path::Path;
 
 use super::super::{Layer, Source, layout};

@@ -1,3 +1,5 @@
+//! Layouts are valid, deterministic and shared. Every test writes into a cache of its own.
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Archives are deterministic, and the system's `tar` reads in them what was meant.
+
 use std::process::Command;
 
 use super::super::{File, Layer, Source};

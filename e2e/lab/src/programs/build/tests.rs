@@ -1,3 +1,5 @@
+//! Which Go is good enough. No test runs `go build`.
+
 use super::super::Program;
 use super::{Go, number};
 

@@ -1,3 +1,5 @@
+//! What decides a program's key, and that the committed pins agree with each other.
+
 use super::super::{KubernetesVersion, Program};
 use super::Catalogue;
 
