@@ -1,0 +1,159 @@
+//! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
+//!
+//! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
+//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller (faults in tests), and kube's
+//! own stack of credentials and transport. So every attempt is counted, limited and timed, and an
+//! injected fault is retried as a real one would be.
+//!
+//! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is switched off: a
+//! reconcile that hangs there holds its slot; our backoff per object does the waiting.
+
+pub mod count;
+pub mod deadline;
+pub mod rate;
+pub mod retry;
+
+use std::sync::Once;
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use hyper::body::{Body as HttpBody, Bytes};
+use kube::client::{Body, ClientBuilder, DynBody};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::buffer::Buffer;
+use tower::layer::{layer_fn, util::Identity};
+use tower::retry::Retry;
+use tower::util::BoxService;
+use tower::{BoxError, Layer, Service};
+
+pub use self::count::RequestCounter;
+use crate::args::ClientArgs;
+use crate::errors::{Class, Classify};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No usable configuration.
+    #[error("no usable kubeconfig; check --kubeconfig or the pod's service account")]
+    Kubeconfig(#[source] Box<kube::Error>),
+    /// The configuration is read but cannot be used.
+    #[error("could not set up the Kubernetes client")]
+    Build(#[source] Box<kube::Error>),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        Class::Invalid
+    }
+}
+
+/// The client that the arguments describe. `requests` counts what it sends.
+///
+/// # Errors
+/// [`Error`]; nothing is sent yet, so an API that does not answer is no error here.
+pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Client, Error> {
+    build(config(args).await?, args, requests, &Identity::new())
+}
+
+/// Reads the kubeconfig named, or else what the environment offers: KUBECONFIG, `~/.kube/config`,
+/// the pod's service account.
+///
+/// # Errors
+/// [`Error::Kubeconfig`].
+pub async fn config(args: &ClientArgs) -> Result<Config, Error> {
+    let invalid = |source| Error::Kubeconfig(Box::new(source));
+    match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .map_err(|source| invalid(kube::Error::InferKubeconfig(source)))?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .map_err(|source| invalid(kube::Error::InferKubeconfig(source)))
+        }
+        None => Config::infer()
+            .await
+            .map_err(|source| invalid(kube::Error::InferConfig(source))),
+    }
+}
+
+/// kube's stack of credentials and transport, around which a caller's layer goes.
+pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// As [`connect`], from a configuration that is read already and with the layer `extra` around the
+/// transport; [`Identity`] adds nothing.
+///
+/// # Errors
+/// [`Error::Build`].
+pub fn build<L, B>(
+    mut config: Config,
+    args: &ClientArgs,
+    requests: &RequestCounter,
+    extra: &L,
+) -> Result<Client, Error>
+where
+    L: Layer<Transport>,
+    L::Service: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    install_crypto();
+    config.default_retry = false;
+    // Reads are timed by `deadline`, which knows watches from plain requests.
+    config.read_timeout = None;
+    let builder =
+        ClientBuilder::try_from(config).map_err(|source| Error::Build(Box::new(source)))?;
+    let ours = layer_fn(|transport| stack(transport, args, requests));
+    Ok(builder.with_layer(extra).with_layer(&ours).build())
+}
+
+/// A client over any transport, with our layers around it: for tests that bring a fake API server.
+pub fn assemble<S, B>(
+    transport: S,
+    namespace: impl Into<String>,
+    args: &ClientArgs,
+    requests: &RequestCounter,
+) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    Client::new(stack(transport, args, requests), namespace)
+}
+
+type Stack<B> =
+    Retry<retry::Policy, rate::RateLimited<count::Counted<deadline::Deadline<Shared<B>>>>>;
+/// Retries need a service that can be cloned; the transport cannot.
+type Shared<B> = Buffer<Request<Body>, BoxFuture<'static, Result<Response<B>, BoxError>>>;
+
+fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Stack<B>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
+    S::Future: Send + 'static,
+    B: Send + 'static,
+{
+    let shared = Buffer::new(BoxService::new(transport), BUFFERED);
+    let timed = deadline::DeadlineLayer::default().layer(shared);
+    let counted = requests.layer().layer(timed);
+    let limited = rate::RateLayer::new(args.qps, args.burst).layer(counted);
+    Retry::new(retry::Policy::default(), limited)
+}
+
+/// Requests on their way into the transport at one time; more wait.
+const BUFFERED: usize = 1024;
+
+/// Makes ring the process's provider of cryptography, once. Everything of ours that uses TLS calls
+/// it; a provider installed earlier stays.
+pub fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // It fails when there is one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+#[cfg(test)]
+mod tests;
