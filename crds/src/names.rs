@@ -20,6 +20,9 @@ pub const ANNOTATION_HASH: &str = "covey.dev/hash";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 
+/// Name of the RoleBinding that lets the operator work in a tenant namespace or a user's namespace.
+pub const OPERATOR_BINDING: &str = "covey-operator";
+
 /// Prefix of every tenant namespace; admission policies of the chart rely on it.
 pub const TENANT_NAMESPACE_PREFIX: &str = "covey-";
 /// Longest name of a TenantCluster: the tenant namespace must stay within 63 characters

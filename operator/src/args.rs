@@ -1,0 +1,82 @@
+//! The command line. Every flag has an environment variable.
+//!
+//! Invariant: what decides about objects is in the configuration file (`tenant_cp::Settings`),
+//! what decides about this process is a flag.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use kit::args::{AdminArgs, ClientArgs, LogArgs};
+
+/// The Covey operator.
+#[derive(Debug, Parser)]
+#[command(name = "operator", version)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the operator.
+    Run(Box<RunArgs>),
+    /// Prints generated manifests.
+    Print {
+        /// Which.
+        what: Printed,
+    },
+}
+
+/// Generated manifests.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Printed {
+    /// The CustomResourceDefinitions.
+    Crds,
+    /// ClusterRoles and Role that the code needs.
+    Rbac,
+    /// The default configuration file.
+    Config,
+}
+
+/// Flags of `run`.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Log filter and format.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Management API.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Configuration file (YAML, see `print config`). Default: none, all defaults.
+    #[arg(long, env = "COVEY_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Namespace of the Lease and of the webhook's certificate.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "covey-system")]
+    pub namespace: String,
+    /// Name of this process in the Lease.
+    #[arg(long, env = "POD_NAME", default_value = "operator")]
+    pub identity: String,
+    /// Address of the webhook.
+    #[arg(long, env = "COVEY_WEBHOOK_ADDRESS", default_value = "0.0.0.0:9443")]
+    pub webhook_address: SocketAddr,
+    /// Reconciles at the same time.
+    #[arg(long, env = "COVEY_CONCURRENCY", default_value_t = 16)]
+    pub concurrency: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,133 @@
+//! What every reconcile shares: client, settings, leadership, queue of starts, metrics.
+//!
+//! Invariant: nothing in here decides anything about one tenant cluster, and nothing in here has
+//! to survive a restart.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use api::TenantCluster;
+use api::tenant_cluster::NetworkStatus;
+use kit::backoff::{Attempts, Backoff};
+use kit::events::Publisher;
+use kit::lease::Leadership;
+use kit::metrics::ControllerMetrics;
+use kube::Client;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tenant_cp::Settings;
+use tokio::sync::mpsc;
+
+use crate::starts::Starts;
+use crate::tenant::Dial;
+
+/// Shared by all reconciles.
+pub struct Context {
+    /// Management API.
+    pub client: Client,
+    /// Configuration.
+    pub settings: Settings,
+    /// Fence of every write.
+    pub leadership: Leadership,
+    /// All TenantClusters, as last seen.
+    pub clusters: Store<TenantCluster>,
+    /// Starts under way and waiting.
+    pub starts: Starts,
+    /// How tenants are reached.
+    pub dial: Dial,
+    /// Event publisher.
+    pub events: Publisher,
+    /// Controller metrics.
+    pub metrics: ControllerMetrics,
+    /// Failures in a row, per TenantCluster (`namespace/name`).
+    pub attempts: Attempts<String>,
+    /// Whether reconciles come to an end.
+    pub progress: kit::admin::Progress,
+    /// Asks for another look at a TenantCluster.
+    pub wake: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+    /// Ranges given in this process, by UID: the store may not show them yet.
+    pub given: Mutex<HashMap<String, NetworkStatus>>,
+    /// Tenants whose API did not answer lately, by UID.
+    pub breaker: Breaker,
+    /// Tenant namespaces whose Secrets are watched.
+    pub secrets: crate::triggers::SecretWatches,
+}
+
+impl Context {
+    /// The backoff of failed reconciles: 0.2 s, doubling, at most 60 s, with jitter.
+    #[must_use]
+    pub fn attempts() -> Attempts<String> {
+        Attempts::new(Backoff::new(Duration::from_millis(200), Duration::from_secs(60)))
+    }
+
+    /// All TenantClusters but this one, with ranges given in this process filled in.
+    #[must_use]
+    pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.clusters.state().into_iter();
+        all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
+            .map(|c| {
+                let known = c.metadata.uid.as_ref().and_then(|uid| given.get(uid));
+                match (known, c.status.as_ref().and_then(|s| s.network.as_ref())) {
+                    (Some(network), None) => {
+                        let mut filled = (*c).clone();
+                        filled.status.get_or_insert_default().network = Some(network.clone());
+                        Arc::new(filled)
+                    }
+                    _ => c,
+                }
+            })
+            .collect()
+    }
+
+    /// Wakes whoever may start now.
+    pub fn wake_next(&self) {
+        let next = self.starts.next();
+        for cluster in self.clusters.state() {
+            let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+            if next.iter().any(|n| n == uid) {
+                // The receiver lives as long as the controller; without it nobody needs waking.
+                let _ = self.wake.send(ObjectRef::from_obj(&*cluster));
+            }
+        }
+    }
+
+    /// Forgets what was remembered of a tenant cluster that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.breaker.close(uid);
+        self.secrets.forget(uid);
+        if self.starts.done(uid) {
+            self.wake_next();
+        }
+    }
+}
+
+/// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    open: Mutex<HashMap<String, (Instant, String)>>,
+}
+
+impl Breaker {
+    /// Time between two probes of a tenant that does not answer.
+    pub const PAUSE: Duration = Duration::from_secs(30);
+
+    /// The message of the last failure, while it is too early to ask again.
+    pub fn message(&self, uid: &str) -> Option<String> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, message) = open.get(uid)?;
+        (at.elapsed() < Self::PAUSE).then(|| message.clone())
+    }
+
+    /// Notes a failure.
+    pub fn trip(&self, uid: &str, message: &str) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(uid.to_owned(), (Instant::now(), message.to_owned()));
+    }
+
+    /// Notes an answer, or that the tenant is gone, or that something changed there.
+    pub fn close(&self, uid: &str) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}

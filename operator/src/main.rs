@@ -1,0 +1,28 @@
+//! The `operator` binary: parses the command line and hands over.
+
+#![allow(clippy::print_stdout)] // `print` is for standard output
+
+use clap::Parser;
+use operator::args::{Args, Command, Printed};
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().command {
+        Command::Run(args) => {
+            // The work is waiting on the network: two threads serve hundreds of tenants, and each
+            // thread costs memory.
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
+            runtime.block_on(operator::run::run(*args))
+        }
+        Command::Print { what } => {
+            match what {
+                Printed::Crds => print!("{}", operator::run::crds_yaml()?),
+                Printed::Rbac => print!("{}", operator::rbac::yaml()?),
+                Printed::Config => print!("{}", operator::run::config_yaml()?),
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The rights that the operator's code needs, next to why. `operator print rbac` renders them;
+//! the chart's roles are that output.
+//!
+//! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
+//! TenantCluster, and our own; no wildcard; `bind` only on two roles by name
+//! (docs/adr/0001; the chart's admission policies fence where they may be bound).
+
+use kit::rbac::Rule;
+
+/// Name of the ClusterRole that the operator is bound to in every tenant namespace.
+pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
+/// Name of the ClusterRole that the operator is bound to in users' namespaces.
+pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
+
+const WATCH: &[&str] = &["get", "list", "watch"];
+const APPLY: &[&str] = &["create", "patch"];
+const OWN: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
+
+/// Cluster-wide: the kinds of ours, and metadata of what was applied, to notice drift.
+#[must_use]
+pub fn cluster() -> Vec<Rule> {
+    vec![
+        Rule::new(&["covey.dev"], &["tenantclusters"], &["get", "list", "patch", "watch"]),
+        Rule::new(&["covey.dev"], &["tenantclusters/status"], &["patch"]),
+        Rule::new(&["covey.dev"], &["tenantclusters/finalizers"], &["update"]),
+        Rule::new(&[""], &["namespaces"], OWN),
+        Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], WATCH),
+        Rule::new(&["apps"], &["deployments", "statefulsets"], WATCH),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], WATCH),
+        Rule::new(&["policy"], &["poddisruptionbudgets"], WATCH),
+        Rule::new(&["rbac.authorization.k8s.io"], &["rolebindings"], &[
+            "create", "get", "list", "patch", "watch",
+        ]),
+        Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"])
+            .named(&[TENANT_NAMESPACE_ROLE, USER_NAMESPACE_ROLE]),
+        // Events about a TenantCluster stand beside it.
+        Rule::new(&["events.k8s.io"], &["events"], APPLY),
+        // The webhook's caBundle.
+        Rule::new(
+            &["admissionregistration.k8s.io"],
+            &["validatingwebhookconfigurations"],
+            &["get", "list", "patch", "watch"],
+        )
+        .named(&["covey"]),
+    ]
+}
+
+/// In every tenant namespace: the parts of a control plane.
+#[must_use]
+pub fn tenant_namespace() -> Vec<Rule> {
+    vec![
+        Rule::new(
+            &[""],
+            &["persistentvolumeclaims", "secrets", "serviceaccounts", "services"],
+            OWN,
+        ),
+        Rule::new(&["apps"], &["deployments", "statefulsets"], OWN),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], OWN),
+        Rule::new(&["policy"], &["poddisruptionbudgets"], OWN),
+    ]
+}
+
+/// In a user's namespace: the kubeconfig Secrets.
+#[must_use]
+pub fn user_namespace() -> Vec<Rule> {
+    vec![Rule::new(&[""], &["secrets"], &["create", "get", "list", "patch", "watch"])]
+}
+
+/// In our own namespace: the Lease and the webhook's certificate.
+#[must_use]
+pub fn system_namespace() -> Vec<Rule> {
+    let mut rules = kit::lease::RULES.to_vec();
+    rules.push(Rule::new(&[""], &["secrets"], &["create"]));
+    rules.push(
+        Rule::new(&[""], &["secrets"], &["get", "list", "patch", "watch"])
+            .named(&["covey-webhook"]),
+    );
+    rules
+}
+
+/// The chart's roles.
+///
+/// # Errors
+/// When they cannot be written as YAML, which is a bug.
+pub fn yaml() -> anyhow::Result<String> {
+    let role = |kind: &str, name: &str, rules: &[Rule]| {
+        let mut metadata = serde_json::json!({ "name": name });
+        if kind == "Role" {
+            metadata["namespace"] = "{{ .Release.Namespace }}".into();
+        }
+        serde_json::json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": metadata,
+            "rules": kit::rbac::render(rules),
+        })
+    };
+    let roles = [
+        role("ClusterRole", "covey-operator", &cluster()),
+        role("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
+        role("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
+        role("Role", "covey-operator", &system_namespace()),
+    ];
+    let mut text = String::from("# Generated from operator/src/rbac.rs by `cargo xtask deploy`.\n");
+    for role in roles {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&role)?);
+    }
+    Ok(text)
+}

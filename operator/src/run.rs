@@ -1,0 +1,279 @@
+//! The wiring of the process: store, webhook and admin port in every replica, the controller in
+//! the one that leads.
+//!
+//! Invariant: a replica that loses the Lease ends; it never goes on with what it had in hand.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::TenantCluster;
+use futures::StreamExt;
+use kit::admin::{Admin, Progress};
+use kit::lease::{Election, LeaseConfig, Leadership};
+use kit::shutdown::Shutdown;
+use kube::core::DeserializeGuard;
+use kit::events::Publisher;
+use kit::metrics::ControllerMetrics;
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{Controller, WatchStreamExt, controller};
+use kube::{Api, Client};
+use tenant_cp::Settings;
+use tokio::sync::mpsc;
+
+use crate::args::RunArgs;
+use crate::context::{Breaker, Context};
+use crate::starts::Starts;
+use crate::tenant::Dial;
+use crate::triggers::{self, SecretWatches};
+use crate::tenant_cluster;
+
+/// Name of the Lease.
+pub const LEASE: &str = "covey-operator";
+/// How long a stop may take.
+const GRACE: Duration = Duration::from_secs(25);
+/// A reconcile that takes longer is stuck, and the process is not live.
+const STUCK: Duration = Duration::from_secs(180);
+
+/// Runs until a signal, or until the Lease is lost.
+///
+/// # Errors
+/// When it cannot start, or has to end because it no longer leads.
+pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    let RunArgs { log, admin, client, config, namespace, identity, webhook_address, concurrency } =
+        args;
+    kit::telemetry::init(&log)?;
+    kit::client::install_crypto();
+    let shutdown = Shutdown::on_signals(GRACE)?;
+    let settings = settings(config.as_deref())?;
+    let requests = kit::client::RequestCounter::new();
+    let client = kit::client::connect(&client, &requests).await?;
+    let port = Admin::new();
+    port.metrics(|registry| requests.register(registry));
+    port.metrics(kit::metrics::process);
+
+    let timing = kit::lease::Timing::default();
+    let lease = LeaseConfig { namespace: namespace.clone(), name: LEASE.into(), identity, timing };
+    let (leadership, election) = Election::start(client.clone(), lease);
+    let dial: Dial = Arc::new(|_, address| address);
+    let mut parts =
+        Parts::new(client.clone(), settings.clone(), leadership.clone(), dial, &port);
+    let store = parts.store();
+    let clusters = parts.context.clusters.clone();
+    let synced = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&synced);
+    port.ready("store", move || match flag.load(Ordering::Relaxed) {
+        true => Ok(()),
+        false => Err("TenantClusters are not listed yet".to_owned()),
+    });
+    let (starts, watched) = (Arc::clone(&parts.context), leadership.clone());
+    port.state("operator", move || {
+        let (running, waiting) = starts.starts.counts();
+        serde_json::json!({
+            "leads": watched.is_leader(),
+            "starts": { "running": running, "waiting": waiting },
+            "secretWatches": starts.secrets.len(),
+            "tenantClusters": starts.clusters.len(),
+        })
+    });
+    let admin_address = port.serve(admin.address, &shutdown).await.context("open the admin port")?;
+    tracing::info!(%admin_address, "admin port is open");
+
+    let _ = (client, namespace, webhook_address, &settings);
+    let webhook = std::future::pending::<anyhow::Result<()>>();
+    let listed = clusters.clone();
+    let ready = async move {
+        if listed.wait_until_ready().await.is_ok() {
+            synced.store(true, Ordering::Relaxed);
+        }
+        std::future::pending::<()>().await;
+    };
+    let lead = parts.lead(concurrency, shutdown.clone());
+    let result = tokio::select! {
+        result = lead => result,
+        result = webhook => result.context("serve the webhook"),
+        () = store => Err(anyhow::anyhow!("the watch on TenantClusters ended")),
+        () = ready => Ok(()),
+    };
+    tracing::info!("stops");
+    election.release().await;
+    result
+}
+
+/// Everything of a running operator but the process around it; tests run it too.
+pub struct Parts {
+    /// Shared by all reconciles.
+    pub context: Arc<Context>,
+    writer: Option<reflector::store::Writer<TenantCluster>>,
+    woken: mpsc::UnboundedReceiver<ObjectRef<TenantCluster>>,
+}
+
+impl Parts {
+    /// Puts the parts together; nothing runs yet.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        leadership: Leadership,
+        dial: Dial,
+        port: &Admin,
+    ) -> Self {
+        let (clusters, writer) = reflector::store();
+        let (wake, woken) = mpsc::unbounded_channel();
+        let progress = Progress::new(STUCK);
+        let check = progress.clone();
+        port.live("reconciles", move || check.check());
+        let context = Arc::new(Context {
+            events: Publisher::new(client.clone(), crate::FIELD_MANAGER),
+            metrics: port.metrics(|registry| ControllerMetrics::new(registry, "tenant_cluster")),
+            starts: Starts::new(settings.max_concurrent_starts),
+            secrets: SecretWatches::new(client.clone(), wake.clone()),
+            attempts: Context::attempts(),
+            given: Mutex::default(),
+            breaker: Breaker::default(),
+            progress,
+            client,
+            settings,
+            leadership,
+            clusters,
+            dial,
+            wake,
+        });
+        Self { context, writer: Some(writer), woken }
+    }
+
+    /// Keeps the store of TenantClusters up to date, in every replica. Ends never.
+    pub fn store(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let context = Arc::clone(&self.context);
+        let writer = self.writer.take();
+        async move {
+            let Some(writer) = writer else { return };
+            let api = Api::<DeserializeGuard<TenantCluster>>::all(context.client.clone());
+            let events = watcher(api, watcher::Config::default()).default_backoff();
+            let valid = events.filter_map(|event| std::future::ready(decoded(event)));
+            reflector::reflector(writer, valid)
+                .for_each(|event| {
+                    if let Ok(event) = event {
+                        note(&context, &event);
+                    }
+                    std::future::ready(())
+                })
+                .await;
+        }
+    }
+
+    /// Waits for the Lease, then reconciles until the Lease is lost or the shutdown starts.
+    ///
+    /// # Errors
+    /// When the Lease is lost.
+    pub async fn lead(self, concurrency: u16, shutdown: Shutdown) -> anyhow::Result<()> {
+        let Self { context, mut woken, .. } = self;
+        let synced = async {
+            context.leadership.acquired().await;
+            context.clusters.wait_until_ready().await
+        };
+        tokio::select! {
+            result = synced => result.context("list TenantClusters")?,
+            () = shutdown.triggered() => return Ok(()),
+        }
+        tracing::info!("leads");
+        for cluster in context.clusters.state() {
+            // The receiver is in this very function.
+            let _ = context.wake.send(ObjectRef::from_obj(&*cluster));
+        }
+        let woken = futures::stream::poll_fn(move |cx| woken.poll_recv(cx));
+        let controller = Controller::for_stream(futures::stream::pending(), context.clusters.clone())
+            .with_config(controller::Config::default().concurrency(concurrency))
+            .reconcile_on(woken)
+            .reconcile_on(triggers::owned(&context.client))
+            .graceful_shutdown_on(shutdown.triggered())
+            .run(tenant_cluster::reconcile, tenant_cluster::error_policy, Arc::clone(&context))
+            .for_each(|_| std::future::ready(()));
+        let lost = context.leadership.lost();
+        tokio::select! {
+            () = controller => Ok(()),
+            () = lost => Err(anyhow::anyhow!("the Lease {LEASE} is lost; another replica leads")),
+        }
+    }
+}
+
+/// What can be decoded; the rest is logged and left as it was in the store, so that one broken
+/// object stops nobody.
+fn decoded(
+    event: Result<Event<DeserializeGuard<TenantCluster>>, watcher::Error>,
+) -> Option<Result<Event<TenantCluster>, watcher::Error>> {
+    let decode = |guard: DeserializeGuard<TenantCluster>| match guard.0 {
+        Ok(mut cluster) => {
+            cluster.metadata.managed_fields = None;
+            Some(cluster)
+        }
+        Err(error) => {
+            tracing::error!(
+                error = error.error,
+                "cannot read TenantCluster {}/{}; correct it with kubectl edit",
+                error.metadata.namespace.unwrap_or_default(),
+                error.metadata.name.unwrap_or_default(),
+            );
+            None
+        }
+    };
+    match event {
+        Ok(Event::Apply(guard)) => decode(guard).map(|c| Ok(Event::Apply(c))),
+        Ok(Event::InitApply(guard)) => decode(guard).map(|c| Ok(Event::InitApply(c))),
+        Ok(Event::Delete(guard)) => decode(guard).map(|c| Ok(Event::Delete(c))),
+        Ok(Event::Init) => Some(Ok(Event::Init)),
+        Ok(Event::InitDone) => Some(Ok(Event::InitDone)),
+        Err(error) => {
+            tracing::warn!(error = kit::errors::chain(&error), "watch on TenantClusters");
+            Some(Err(error))
+        }
+    }
+}
+
+fn note(context: &Context, event: &Event<TenantCluster>) {
+    match event {
+        Event::Apply(cluster) | Event::InitApply(cluster) => {
+            if context.leadership.is_leader() {
+                // Fails only once the controller has ended.
+                let _ = context.wake.send(ObjectRef::from_obj(cluster));
+            }
+        }
+        Event::Delete(cluster) => {
+            context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
+        }
+        Event::Init | Event::InitDone => {}
+    }
+}
+
+fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
+    let Some(path) = path else { return Ok(Settings::default()) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("read the configuration {}", path.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| {
+        format!("understand the configuration {}; `operator print config` shows all keys", path.display())
+    })
+}
+
+/// The CustomResourceDefinitions, as YAML documents.
+///
+/// # Errors
+/// When one cannot be written as YAML, which is a bug.
+pub fn crds_yaml() -> anyhow::Result<String> {
+    let mut text = String::new();
+    for crd in api::crds() {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&crd)?);
+    }
+    Ok(text)
+}
+
+/// The default configuration.
+///
+/// # Errors
+/// When it cannot be written as YAML, which is a bug.
+pub fn config_yaml() -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(&Settings::default())?)
+}

@@ -1,0 +1,141 @@
+//! How the operator talks to a tenant's API: one short visit at a time, no cache, no watch.
+//!
+//! Invariant: every visit ends within its time-out, so a dead tenant cluster costs the operator a
+//! bounded wait; what the tenant answers is untrusted and read as typed, bounded data only.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use futures::{StreamExt, TryStreamExt, stream};
+use kit::apply;
+use kit::errors::{Class, Classify};
+use kube::{Client, Config};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use tenant_cp::Object;
+
+/// One request may take so long.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Objects written at the same time.
+const PARALLEL_WRITES: usize = 8;
+
+/// Where a tenant's API is reached from the operator: tenant namespace and the address of its
+/// Service, mapped to the address to dial. Tests put their own here; in a cluster it is identity.
+pub type Dial = Arc<dyn Fn(&str, SocketAddr) -> SocketAddr + Send + Sync>;
+
+/// Who the operator is towards a tenant's API, and where that is.
+pub struct Visit<'a> {
+    /// Where to dial.
+    pub address: SocketAddr,
+    /// The tenant's certificate authority, PEM.
+    pub authority: &'a str,
+    /// Client certificate, PEM.
+    pub certificate: &'a str,
+    /// Its key, PEM.
+    pub key: &'a str,
+}
+
+/// Why a visit failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Certificates or address do not make a client.
+    #[error("build a client for the tenant's API; look at the Secrets ca and operator-client")]
+    BuildClient(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No answer, or a refusal.
+    #[error("ask the tenant's API for its version")]
+    AskVersion(#[source] Box<kube::Error>),
+    /// A bootstrap object was refused.
+    #[error("apply an object inside the tenant cluster")]
+    ApplyObject(#[source] apply::Error),
+    /// An object could not be read.
+    #[error("read an object inside the tenant cluster")]
+    ReadObject(#[source] Box<kube::Error>),
+}
+
+impl Error {
+    /// True when the API is there but does not let this identity in (yet).
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::BuildClient(_) => false,
+            Self::AskVersion(e) | Self::ReadObject(e) => {
+                matches!(e.as_ref(), kube::Error::Api(s) if matches!(s.code, 401 | 403))
+            }
+            Self::ApplyObject(e) => matches!(e.code(), Some(401 | 403)),
+        }
+    }
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::BuildClient(_) => Class::Bug,
+            Self::AskVersion(e) | Self::ReadObject(e) => e.class(),
+            Self::ApplyObject(e) => e.class(),
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// A client that is dropped after the visit.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn client(&self) -> Result<Client, Error> {
+        let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let url = match self.address.ip() {
+            IpAddr::V4(ip) => format!("https://{ip}:{}", self.address.port()),
+            IpAddr::V6(ip) => format!("https://[{ip}]:{}", self.address.port()),
+        };
+        let url = url.parse().map_err(|e| Error::BuildClient(Box::new(e)))?;
+        let mut config = Config::new(url);
+        let root = CertificateDer::from_pem_slice(self.authority.as_bytes())
+            .map_err(|e| Error::BuildClient(Box::new(e)))?;
+        config.root_cert = Some(vec![root.to_vec()]);
+        config.auth_info.client_certificate_data = Some(base64(self.certificate));
+        config.auth_info.client_key_data = Some(base64(self.key).into());
+        // The Service's address is in the certificate, but a test dials another one.
+        config.tls_server_name = Some("kubernetes".to_owned());
+        config.connect_timeout = Some(Duration::from_secs(1));
+        config.read_timeout = Some(REQUEST_TIMEOUT);
+        config.write_timeout = Some(REQUEST_TIMEOUT);
+        config.default_retry = false;
+        Client::try_from(config).map_err(|e| Error::BuildClient(Box::new(e)))
+    }
+}
+
+/// Asks an authenticated question; gives the version without the leading `v`.
+///
+/// # Errors
+/// [`Error::AskVersion`], also when the credentials are refused.
+pub async fn version(client: &Client) -> Result<String, Error> {
+    let ask = tokio::time::timeout(REQUEST_TIMEOUT, client.apiserver_version());
+    match ask.await {
+        Ok(Ok(info)) => {
+            let text: String = info.git_version.trim_start_matches('v').chars().take(64).collect();
+            Ok(text)
+        }
+        Ok(Err(error)) => Err(Error::AskVersion(Box::new(error))),
+        Err(elapsed) => Err(Error::AskVersion(Box::new(kube::Error::Service(elapsed.into())))),
+    }
+}
+
+/// Applies the bootstrap objects: the first alone, because it is what lets the administrator in,
+/// the others side by side.
+///
+/// # Errors
+/// The first [`Error::ApplyObject`]; what was applied stays.
+pub async fn bootstrap(client: &Client, objects: &[Object]) -> Result<(), Error> {
+    let Some((first, others)) = objects.split_first() else { return Ok(()) };
+    apply_one(client, first).await?;
+    let writes: Vec<_> = others.iter().map(|object| apply_one(client, object)).collect();
+    stream::iter(writes).buffer_unordered(PARALLEL_WRITES).try_collect::<()>().await
+}
+
+async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {
+    apply::apply(client, &object.value, crate::FIELD_MANAGER, true)
+        .await
+        .map(|_| ())
+        .map_err(Error::ApplyObject)
+}

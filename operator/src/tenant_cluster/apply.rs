@@ -1,0 +1,347 @@
+//! Carries a plan out: stages in order, the objects of a stage side by side.
+//!
+//! Invariant: every write is fenced by the Lease; the first error ends the step, and whatever was
+//! written until then is found by the next observation.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use api::tenant_cluster::NetworkStatus;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use kit::apply::{self, Deletion};
+use kit::errors::{Class, Classify};
+use kit::lease::NotLeader;
+use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::object::{Key, Object};
+use tenant_cp::certificates;
+
+use super::observe::body;
+use super::observed::{Observed, Tenant};
+use super::plan::{Action, Mode, Plan, Stage};
+use crate::context::Context;
+use crate::{FIELD_MANAGER, tenant};
+
+/// Writes at the same time.
+const PARALLEL_WRITES: usize = 8;
+/// Pause between two visits of an API that is starting.
+const VISIT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a plan could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another operator may lead.
+    #[error("stop writing")]
+    Fence(#[source] NotLeader),
+    /// An object could not be applied or deleted.
+    #[error("carry out stage {stage}")]
+    Write {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What the API said.
+        #[source]
+        source: apply::Error,
+    },
+    /// An object could not be created, or somebody else created it.
+    #[error("create {key}")]
+    Create {
+        /// Which object.
+        key: Key,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The TenantCluster itself could not be written.
+    #[error("write the {part} of the TenantCluster")]
+    Own {
+        /// Finalizers or status.
+        part: &'static str,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Keys could not be made.
+    #[error("issue certificates")]
+    Issue(#[source] pki::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Fence(_) => Class::Transient,
+            Self::Write { source, .. } => source.class(),
+            Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
+            Self::Issue(_) => Class::Bug,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Applied {
+    /// The observation has to be made anew before the next plan.
+    pub observe_again: bool,
+    /// Objects written or deleted.
+    pub writes: usize,
+}
+
+/// Carries a plan out and takes its results into the observation.
+///
+/// # Errors
+/// The first one; see [`Error`].
+pub async fn apply(
+    ctx: &Context,
+    plan: &Plan,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<Applied, Error> {
+    // Without `..`, so that a new part of a plan cannot be forgotten here.
+    let Plan { stages, deletions, actions, status: _, events: _, waiting_on: _, requeue_after: _ } =
+        plan;
+    let mut applied = Applied::default();
+    for stage in stages {
+        applied.observe_again |= stage.name == "foundation";
+        applied.writes += stage.objects.len();
+        for (key, live) in write_stage(ctx, stage).await? {
+            observed.absorb(key, live);
+        }
+    }
+    for target in deletions {
+        ctx.leadership.ensure().map_err(Error::Fence)?;
+        let deletion = Deletion {
+            kind: apply::kinds::NAMESPACE,
+            namespace: None,
+            name: &target.key.name,
+            uid: &target.uid,
+            resource_version: None,
+            propagation: PropagationPolicy::Background,
+        };
+        apply::delete(&ctx.client, &deletion)
+            .await
+            .map_err(|source| Error::Write { stage: "deletion", source })?;
+        applied.observe_again = true;
+        applied.writes += 1;
+    }
+    for action in actions {
+        act(ctx, action, observed, &mut applied, now).await?;
+    }
+    Ok(applied)
+}
+
+async fn write_stage(ctx: &Context, stage: &Stage) -> Result<Vec<(Key, Value)>, Error> {
+    let writes: Vec<_> = stage.objects.iter().map(|object| write_one(ctx, stage, object)).collect();
+    stream::iter(writes).buffer_unordered(PARALLEL_WRITES).try_collect().await
+}
+
+async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key, Value), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let live = match stage.mode {
+        Mode::Apply => apply_one(ctx, stage.name, object).await?,
+        Mode::Create => create_one(ctx, object).await?,
+    };
+    Ok((object.key(), live))
+}
+
+async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Result<Value, Error> {
+    let write = || apply::apply(&ctx.client, &object.value, FIELD_MANAGER, true);
+    let mut tries = 0;
+    let live = loop {
+        match write().await {
+            // The binding that allows it is a moment old.
+            Err(error) if error.code() == Some(403) && tries < 20 && !is_refused(&error) => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+            result => break result.map_err(|source| Error::Write { stage, source })?,
+        }
+    };
+    Ok(match kind_of(object) {
+        Some(kind) => body(kind, &live),
+        None => object.value.clone(),
+    })
+}
+
+/// A 403 that waiting does not mend: quota, or a namespace that is going.
+fn is_refused(error: &apply::Error) -> bool {
+    let text = kit::errors::chain(error);
+    text.contains("exceeded quota") || text.contains("being terminated")
+}
+
+async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
+    let kind = kind_of(object).unwrap_or(apply::kinds::SECRET);
+    let typed = serde_json::from_value(object.value.clone());
+    let failed = |source: kube::Error| Error::Create { key: object.key(), source: Box::new(source) };
+    let typed = typed.map_err(|e| failed(kube::Error::SerdeError(e)))?;
+    let api = kind.api(&ctx.client, object.namespace.as_deref());
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+    let live = api.create(&params, &typed).await.map_err(failed)?;
+    Ok(body(kind, &live))
+}
+
+fn kind_of(object: &Object) -> Option<apply::Kind> {
+    apply::kinds::find(&object.api_version, &object.kind)
+}
+
+async fn act(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+    applied: &mut Applied,
+    now: Timestamp,
+) -> Result<(), Error> {
+    match action {
+        Action::AddFinalizer => {
+            let mut finalizers = observed.cluster.metadata.finalizers.clone().unwrap_or_default();
+            finalizers.push(api::names::FINALIZER.to_owned());
+            write_finalizers(ctx, observed, finalizers).await?;
+            applied.writes += 1;
+        }
+        Action::RemoveFinalizer => {
+            let mut finalizers = observed.cluster.metadata.finalizers.clone().unwrap_or_default();
+            finalizers.retain(|f| f != api::names::FINALIZER);
+            write_finalizers(ctx, observed, finalizers).await?;
+            applied.writes += 1;
+            ctx.forget(&observed.cluster.uid().unwrap_or_default());
+        }
+        Action::KeepNetwork(ranges) => {
+            keep_network(ctx, observed, ranges).await?;
+            applied.writes += 1;
+        }
+        Action::Issue { wants, due } => issue(observed, wants, due, now)?,
+        Action::Visit { .. } => visit(ctx, action, observed, now).await?,
+    }
+    Ok(())
+}
+
+async fn write_finalizers(
+    ctx: &Context,
+    observed: &mut Observed,
+    finalizers: Vec<String>,
+) -> Result<(), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let failed = |source| Error::Own { part: "finalizers", source: Box::new(source) };
+    // The resource version makes it a conflict when somebody else changed the list meanwhile.
+    let patch = json!({ "metadata": {
+        "finalizers": finalizers,
+        "resourceVersion": observed.cluster.resource_version(),
+    }});
+    let api = own_api(ctx, observed);
+    let name = observed.cluster.name_any();
+    let written = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    match written {
+        Ok(cluster) => observed.cluster = cluster,
+        // Gone: that is what taking the finalizer off is for.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            observed.cluster.metadata.finalizers = Some(finalizers);
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(())
+}
+
+async fn keep_network(
+    ctx: &Context,
+    observed: &mut Observed,
+    ranges: &NetworkStatus,
+) -> Result<(), Error> {
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let mut status = observed.cluster.status.clone().unwrap_or_default();
+    status.network = Some(ranges.clone());
+    ctx.given
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .insert(uid, ranges.clone());
+    super::report::write_status(ctx, observed, status).await
+}
+
+pub(super) fn issue(
+    observed: &mut Observed,
+    wants: &[pki::Want],
+    due: &certificates::Plan,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let material = &mut observed.material;
+    pki::renew(wants, &due.due, &mut material.store, now).map_err(Error::Issue)?;
+    if due.service_account {
+        let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
+        material.service_account = Some(certificates::ServiceAccountKeys { public, private });
+    }
+    if due.encryption {
+        let key = pki::issue::random_bytes().map_err(Error::Issue)?;
+        material.encryption = Some(certificates::encryption_configuration(&key));
+    }
+    Ok(())
+}
+
+/// Asks the tenant's API until it answers or the patience is over.
+async fn visit(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Action::Visit { address, objects, hash, apply, patience } = action else { return Ok(()) };
+    let cluster = &observed.cluster;
+    let uid = cluster.uid().unwrap_or_default();
+    let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
+    if let Some(message) = ctx.breaker.message(&uid).filter(|_| patience.is_zero()) {
+        observed.tenant = Tenant::Silent { message };
+        return Ok(());
+    }
+    let store = &observed.material.store;
+    let (Some(ca), Some(operator)) = (store.get("ca"), store.get("operator")) else {
+        return Ok(());
+    };
+    // One hour in system:masters, in memory only, because the rights of everybody else are among
+    // the objects that are laid here.
+    let mut identity = operator.clone();
+    if *apply {
+        let want = certificates::super_admin();
+        identity = pki::issue(&want, Some(ca), now).map_err(Error::Issue)?;
+    }
+    let dial = (ctx.dial)(&ns, SocketAddr::new(address.0, address.1));
+    let place = tenant::Visit {
+        address: dial,
+        authority: &ca.certificate,
+        certificate: &identity.certificate,
+        key: identity.key.reveal(),
+    };
+    let objects: &[Object] = if *apply { objects } else { &[] };
+    let deadline = tokio::time::Instant::now() + *patience;
+    let mut result = visit_once(&place, objects).await;
+    while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
+        tokio::time::sleep(VISIT_PAUSE).await;
+        result = visit_once(&place, objects).await;
+    }
+    observed.tenant = match result {
+        Ok(version) => {
+            ctx.breaker.close(&uid);
+            if ctx.starts.done(&uid) {
+                ctx.wake_next();
+            }
+            Tenant::Answers { version, bootstrap_hash: hash.clone() }
+        }
+        Err(error) => {
+            let message = kit::errors::chain(&error);
+            if patience.is_zero() {
+                ctx.breaker.trip(&uid, &message);
+            }
+            Tenant::Silent { message }
+        }
+    };
+    Ok(())
+}
+
+async fn visit_once(place: &tenant::Visit<'_>, objects: &[Object]) -> Result<String, tenant::Error> {
+    let client = place.client()?;
+    tenant::bootstrap(&client, objects).await?;
+    tenant::version(&client).await
+}
+
+/// The API of TenantClusters in the namespace of this one.
+pub(super) fn own_api(ctx: &Context, observed: &Observed) -> Api<api::TenantCluster> {
+    let namespace = observed.cluster.namespace().unwrap_or_default();
+    Api::namespaced(ctx.client.clone(), &namespace)
+}

@@ -1,0 +1,171 @@
+//! Reconciles TenantClusters: observe → validate → plan → apply → report.
+//!
+//! One reconcile plans and applies until nothing is left to do or something has to be waited for,
+//! so a creation does not go through the queue between its steps.
+//!
+//! Invariant: it does not matter why a reconcile was called, nor where the last one was cut off.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::TenantCluster;
+use jiff::Timestamp;
+use kit::errors::{Class, Classify};
+use kube::ResourceExt;
+use kube::runtime::controller::Action as Requeue;
+use kube::runtime::reflector::ObjectRef;
+
+pub mod apply;
+pub mod observe;
+pub mod observed;
+pub mod plan;
+pub mod report;
+#[cfg(test)]
+mod tests;
+
+use crate::context::Context;
+use observed::Observed;
+use plan::{Action, Plan};
+
+/// More steps than any creation needs; reaching it is a bug in a plan, and is reported as one.
+const MAX_STEPS: usize = 16;
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading failed.
+    #[error("observe")]
+    Observe(#[source] observe::Error),
+    /// Writing failed.
+    #[error("apply")]
+    Apply(#[source] apply::Error),
+    /// A plan did not come to an end.
+    #[error("a plan does not come to an end; what it wants to write again and again: {left}")]
+    Endless {
+        /// Names of stages and objects.
+        left: String,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Observe(error) => error.class(),
+            Self::Apply(error) => error.class(),
+            Self::Endless { .. } => Class::Bug,
+        }
+    }
+}
+
+/// One reconcile, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let in_hand = ctx.progress.begin();
+    let run = ctx.metrics.start();
+    let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
+    run.finish(result.as_ref().err().map(Classify::class));
+    drop(in_hand);
+    let plan = result?;
+    ctx.attempts.reset(&format!("{namespace}/{name}"));
+    Ok(plan.and_then(|p| p.requeue_after).map_or_else(Requeue::await_change, Requeue::requeue))
+}
+
+async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
+    let now = Timestamp::now();
+    let Some(mut observed) =
+        observe::observe(ctx, namespace, name, now).await.map_err(Error::Observe)?
+    else {
+        return Ok(None);
+    };
+    watch_secrets(ctx, &observed);
+    for _ in 0..MAX_STEPS {
+        let now = Timestamp::now();
+        let plan = plan::plan(&observed, &ctx.settings, now);
+        if plan.is_settled() {
+            report::report(ctx, &plan, &mut observed).await.map_err(Error::Apply)?;
+            ctx.metrics.waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
+            return Ok(Some(plan));
+        }
+        if is_long(&plan) {
+            // Somebody may be looking while this takes seconds.
+            report::report(ctx, &plan, &mut observed).await.map_err(Error::Apply)?;
+        }
+        let was_ready = is_ready(&observed);
+        let applied = apply::apply(ctx, &plan, &mut observed, now).await.map_err(Error::Apply)?;
+        tracing::debug!(
+            tenant.name = name,
+            tenant.namespace = namespace,
+            writes = applied.writes,
+            stages = ?plan.stages.iter().map(|s| s.name).collect::<Vec<_>>(),
+            "step of TenantCluster {namespace}/{name}"
+        );
+        if plan.actions.contains(&Action::RemoveFinalizer) {
+            return Ok(None);
+        }
+        if !was_ready && matches!(observed.tenant, observed::Tenant::Answers { .. }) {
+            note_ready(ctx, &observed);
+        }
+        if applied.observe_again {
+            let again = observe::observe(ctx, namespace, name, Timestamp::now()).await;
+            let Some(next) = again.map_err(Error::Observe)? else { return Ok(None) };
+            observed = next;
+            watch_secrets(ctx, &observed);
+        }
+    }
+    let left = plan::plan(&observed, &ctx.settings, Timestamp::now());
+    let left = left.stages.iter().flat_map(|s| &s.objects).map(|o| o.key().to_string());
+    Err(Error::Endless { left: left.collect::<Vec<_>>().join(", ") })
+}
+
+/// When to try again after a failure: the class decides.
+pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context>) -> Requeue {
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let wait = ctx.attempts.failed(&format!("{namespace}/{name}"));
+    let class = error.class();
+    let message = kit::errors::chain(error);
+    tracing::warn!(
+        tenant.name = name,
+        tenant.namespace = namespace,
+        error.class = class.label(),
+        error = message,
+        retry_seconds = wait.as_secs_f64(),
+        "reconcile of TenantCluster {namespace}/{name} failed"
+    );
+    match class {
+        Class::Conflict => Requeue::requeue(wait.min(Duration::from_millis(500))),
+        Class::Transient => Requeue::requeue(wait),
+        Class::Invalid | Class::Bug => Requeue::requeue(wait.max(Duration::from_secs(5))),
+    }
+}
+
+fn is_long(plan: &Plan) -> bool {
+    plan.actions.iter().any(|a| matches!(a, Action::Visit { patience, .. } if !patience.is_zero()))
+}
+
+fn is_ready(observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    status.is_some_and(|s| s.bootstrap_hash.is_some())
+}
+
+fn note_ready(ctx: &Context, observed: &Observed) {
+    if let Some(created) = &observed.cluster.metadata.creation_timestamp {
+        let elapsed = Timestamp::now().duration_since(created.0);
+        ctx.metrics.time_to_ready(Duration::try_from(elapsed).unwrap_or_default());
+    }
+}
+
+fn watch_secrets(ctx: &Context, observed: &Observed) {
+    let uid = uid(observed);
+    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
+    let readable = observed.object("RoleBinding", &ns, api::names::OPERATOR_BINDING).is_some();
+    if readable && observed.cluster.metadata.deletion_timestamp.is_none() {
+        ctx.secrets.ensure(&uid, &ns, &ObjectRef::from_obj(&observed.cluster));
+    }
+}
+
+fn uid(observed: &Observed) -> String {
+    observed.cluster.uid().unwrap_or_default()
+}

@@ -1,0 +1,208 @@
+//! Reads everything that a plan may depend on. Decides nothing.
+//!
+//! Invariant: bodies are read live, never from a cache: what is decided on them (keys are missing,
+//! a namespace may go) cannot be undone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::TenantCluster;
+use base64::Engine as _;
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use kit::apply::Kind;
+use kit::apply::kinds;
+use kit::errors::{Class, Classify};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::object::Key;
+
+use super::observed::{Observed, Tenant};
+use crate::context::Context;
+use crate::starts::Answer;
+
+/// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
+const PARTS: [Kind; 8] = [
+    kinds::PERSISTENT_VOLUME_CLAIM,
+    kinds::SECRET,
+    kinds::SERVICE_ACCOUNT,
+    kinds::SERVICE,
+    kinds::DEPLOYMENT,
+    kinds::STATEFUL_SET,
+    kinds::NETWORK_POLICY,
+    kinds::POD_DISRUPTION_BUDGET,
+];
+
+/// A binding takes a moment until the API server's authorizer knows it.
+const BINDING_PAUSE: Duration = Duration::from_millis(25);
+const BINDING_TRIES: u32 = 40;
+
+/// Why an observation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// One request failed.
+    #[error("read {what}")]
+    Read {
+        /// Kind and name or namespace.
+        what: String,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } => source.class(),
+        }
+    }
+}
+
+/// Reads the world of one TenantCluster; none when it is gone.
+///
+/// # Errors
+/// [`Error::Read`]; then nothing is known and nothing may be decided.
+pub async fn observe(
+    ctx: &Context,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> Result<Option<Observed>, Error> {
+    let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
+    let Some(cluster) = clusters.get_opt(name).await.map_err(|e| read("TenantCluster", name, e))?
+    else {
+        return Ok(None);
+    };
+    let uid = cluster.uid().unwrap_or_default();
+    let ns = api::names::tenant_namespace(name, &uid);
+    let secret = api::names::kubeconfig_secret(name);
+    let binding = api::names::OPERATOR_BINDING;
+    let mut objects = BTreeMap::new();
+    let (tenant_namespace, tenant_binding, user_binding) = futures::try_join!(
+        get(ctx, kinds::NAMESPACE, None, &ns),
+        get(ctx, kinds::ROLE_BINDING, Some(&ns), binding),
+        get(ctx, kinds::ROLE_BINDING, Some(namespace), binding),
+    )?;
+    let readable = tenant_namespace.is_some() && tenant_binding.is_some();
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let user_readable = user_binding.is_some() && !deleting;
+    let found = [tenant_namespace, tenant_binding, user_binding];
+    objects.extend(found.into_iter().flatten());
+    if readable && !deleting {
+        let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
+        objects.extend(lists.into_iter().flatten());
+    }
+    if user_readable {
+        let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
+        objects.extend(kubeconfig);
+    }
+    let material = certificates::read_store(&secrets(&objects));
+    let start = match objects.contains_key(&Key::new("Deployment", &ns, "control-plane")) {
+        true => Answer::Go,
+        false => Answer::Wait { ahead: 0 },
+    };
+    let others = ctx.others(&uid);
+    let mut observed =
+        Observed { cluster, others, objects, material, start, tenant: Tenant::NotAsked };
+    if !deleting && !observed.cluster.spec.paused {
+        observed.start = ask_for_start(ctx, &observed, &ns, now);
+    }
+    Ok(Some(observed))
+}
+
+/// Asks the queue; a start that is under way (after a restart of the operator) is noted there.
+fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -> Answer {
+    let meta = &observed.cluster.metadata;
+    let uid = meta.uid.clone().unwrap_or_default();
+    let started = observed.object("Deployment", ns, "control-plane").is_some();
+    let answered = observed.cluster.status.as_ref().is_some_and(|s| s.bootstrap_hash.is_some());
+    if answered {
+        return Answer::Go;
+    }
+    if started {
+        ctx.starts.note(&uid, now);
+        return Answer::Go;
+    }
+    let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
+    ctx.starts.ask(&(created, uid), now)
+}
+
+fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
+    let decode = |text: &Value| {
+        text.as_str()
+            .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok())
+            .unwrap_or_default()
+    };
+    objects
+        .iter()
+        .filter(|(key, _)| key.kind == "Secret")
+        .map(|(key, secret)| {
+            let data = secret["data"].as_object().into_iter().flatten();
+            (key.name.clone(), data.map(|(k, v)| (k.clone(), decode(v))).collect())
+        })
+        .collect()
+}
+
+async fn get(
+    ctx: &Context,
+    kind: Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<(Key, Value)>, Error> {
+    let api = kind.api(&ctx.client, namespace);
+    let mut tries = 0;
+    loop {
+        match api.get_opt(name).await {
+            Ok(object) => {
+                return Ok(object.map(|o| (Key::new(kind.kind, namespace.unwrap_or(""), name), body(kind, &o))));
+            }
+            Err(error) if is_forbidden(&error) && tries < BINDING_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BINDING_PAUSE).await;
+            }
+            Err(error) => return Err(read(kind.kind, name, error)),
+        }
+    }
+}
+
+async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Value)>, Error> {
+    let api = kind.api(&ctx.client, Some(namespace));
+    let mut tries = 0;
+    loop {
+        match api.list(&ListParams::default()).await {
+            Ok(list) => {
+                let found = list.items.iter();
+                return Ok(found
+                    .map(|o| (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o)))
+                    .collect());
+            }
+            Err(error) if is_forbidden(&error) && tries < BINDING_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BINDING_PAUSE).await;
+            }
+            Err(error) => return Err(read(kind.kind, namespace, error)),
+        }
+    }
+}
+
+/// The object as JSON, with kind (lists leave it out) and without managed fields.
+pub(super) fn body(kind: Kind, object: &kube::api::DynamicObject) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    value["apiVersion"] = json!(kind.api_version());
+    value["kind"] = json!(kind.kind);
+    if let Some(meta) = value["metadata"].as_object_mut() {
+        meta.remove("managedFields");
+    }
+    value
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+fn read(kind: &str, name: &str, source: kube::Error) -> Error {
+    Error::Read { what: format!("{kind} {name}"), source: Box::new(source) }
+}

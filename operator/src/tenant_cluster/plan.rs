@@ -1,0 +1,390 @@
+//! Turns one observation of one TenantCluster into the next step. No I/O, no clock, no chance.
+//!
+//! The order of stages: what lets the operator in (tenant namespace, bindings) → what gives
+//! addresses and takes time (Services, claims) with what must exist once (authorities) → leaf
+//! certificates → pods → the kubeconfig → objects inside the tenant cluster.
+//!
+//! Invariant: planning again after applying yields an empty plan; a plan never says to write what
+//! is already so.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::tenant_cluster::{EndpointStatus, EndpointType, NetworkStatus, TenantClusterStatus};
+use jiff::Timestamp;
+use kit::apply::difference;
+use serde_json::{Value, json};
+use tenant_cp::object::{Key, Object};
+use tenant_cp::validate::Problem;
+use tenant_cp::{Addresses, Settings, Validated, certificates, desired, network, validate};
+
+use super::observed::{Observed, Tenant};
+use crate::starts::Answer;
+
+mod deletion;
+mod status;
+
+pub use status::SLOW_SWEEP;
+
+/// The next step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Objects to write, stage after stage.
+    pub stages: Vec<Stage>,
+    /// Objects to delete.
+    pub deletions: Vec<Target>,
+    /// What is not a write of a Kubernetes object of the management cluster.
+    pub actions: Vec<Action>,
+    /// The status as it should be.
+    pub status: TenantClusterStatus,
+    /// Events to publish.
+    pub events: Vec<Notice>,
+    /// What keeps the tenant cluster from being Ready; waiting is not an error.
+    pub waiting_on: Option<Waiting>,
+    /// When to look again although nothing happened.
+    pub requeue_after: Option<Duration>,
+}
+
+/// Objects that may be written side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Name for logs.
+    pub name: &'static str,
+    /// How they are written.
+    pub mode: Mode,
+    /// The objects.
+    pub objects: Vec<Object>,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Server-side apply.
+    Apply,
+    /// Only if absent: keys that must never be overwritten. Somebody else's is read, not replaced.
+    Create,
+}
+
+/// An object to delete.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Target {
+    /// What.
+    pub key: Key,
+    /// Only this one, not a namesake.
+    pub uid: String,
+}
+
+/// What is not a write of a Kubernetes object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Put our finalizer on the TenantCluster.
+    AddFinalizer,
+    /// Take our finalizer off.
+    RemoveFinalizer,
+    /// Write the address ranges into the status before anything depends on them.
+    KeepNetwork(NetworkStatus),
+    /// Issue certificates and keys, to be written by the next plan.
+    Issue {
+        /// All certificates that are wanted.
+        wants: Vec<pki::Want>,
+        /// Which of them, and which keys.
+        due: certificates::Plan,
+    },
+    /// Ask the tenant's API, and lay the objects inside it where they are missing.
+    Visit {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// All objects for the inside of the tenant cluster.
+        objects: Vec<Object>,
+        /// Their hash.
+        hash: String,
+        /// Whether they have to be applied.
+        apply: bool,
+        /// How long to keep trying: longer while a start is under way.
+        patience: Duration,
+    },
+}
+
+/// An Event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    /// Normal or Warning.
+    pub warning: bool,
+    /// PascalCase.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Waiting {
+    /// PascalCase, also the condition's reason and the metric's label.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Plan {
+    /// True when nothing is left to do but, perhaps, to write the status.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.stages.is_empty() && self.deletions.is_empty() && self.actions.is_empty()
+    }
+}
+
+/// The next step for one TenantCluster.
+#[must_use]
+pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let cluster = &observed.cluster;
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return deletion::plan(observed, now);
+    }
+    if cluster.spec.paused {
+        return status::paused(observed, now);
+    }
+    let finalizers = cluster.metadata.finalizers.as_deref().unwrap_or_default();
+    if !finalizers.iter().any(|f| f == api::names::FINALIZER) {
+        return Plan { actions: vec![Action::AddFinalizer], ..unchanged(observed) };
+    }
+    let others: Vec<_> = observed.others.iter().map(AsRef::as_ref).collect();
+    let ranges = match network::decide(cluster, &others, &settings.network) {
+        Ok(ranges) => ranges,
+        Err(problem) => return status::refused(observed, &[problem], now),
+    };
+    if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(&ranges) {
+        return Plan { actions: vec![Action::KeepNetwork(ranges)], ..unchanged(observed) };
+    }
+    match validate::validate(cluster, settings) {
+        Ok(valid) => plan_parts(&valid, observed, settings, now),
+        Err(problems) => status::refused(observed, &problems, now),
+    }
+}
+
+fn unchanged(observed: &Observed) -> Plan {
+    Plan { status: observed.cluster.status.clone().unwrap_or_default(), ..Plan::default() }
+}
+
+fn plan_parts(
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+    now: Timestamp,
+) -> Plan {
+    let mut plan = unchanged(observed);
+    let ns = valid.tenant_namespace.as_str();
+    if namespace_is_going(observed, ns) {
+        // Somebody deleted the tenant namespace; it must be gone before it can be made again.
+        return status::namespace_lost(valid, observed, now);
+    }
+    let mut foundation = desired::foundation(valid, settings);
+    foundation.push(user_binding(valid, observed, settings));
+    stage(&mut plan, "foundation", observed, foundation);
+    if !plan.stages.is_empty() {
+        // The rest of the namespace cannot be read before the binding is there.
+        return status::report(plan, valid, observed, now);
+    }
+
+    let service = observed.object("Service", ns, "control-plane");
+    let addresses = service.and_then(|service| addresses(valid, service));
+    let endpoint = addresses.as_ref().and_then(|a| a.endpoint.as_ref());
+    let mut wants = certificates::wants(valid, settings, addresses.as_ref());
+    // The administrator's certificate lives in the kubeconfig, which needs an address.
+    wants.retain(|want| want.name != "admin" || endpoint.is_some());
+    let material = &observed.material;
+    let due = certificates::plan(&wants, material, was_running(observed, ns), now);
+    if !due.problems.is_empty() {
+        return status::authority_lost(plan, valid, observed, &due.problems, now);
+    }
+    if !due.is_empty() {
+        plan.actions.push(Action::Issue { wants, due });
+        return status::report(plan, valid, observed, now);
+    }
+
+    let first_start = !has_been_ready(observed);
+    let base = desired::base(valid, settings).into_iter();
+    stage(
+        &mut plan,
+        "base",
+        observed,
+        base.map(|object| publish_early(object, first_start)).collect(),
+    );
+    create(&mut plan, "authorities", observed, certificates::authority_secrets(valid, material));
+    let Some(addresses) = addresses else {
+        return status::report(plan, valid, observed, now);
+    };
+    let leafs = certificates::leaf_secrets(valid, material);
+    stage(&mut plan, "certificates", observed, leafs);
+
+    let workloads = desired::workloads(valid, settings, &addresses);
+    if is_started(observed, ns) || observed.start == Answer::Go {
+        stage(&mut plan, "workloads", observed, workloads);
+    } else if let Answer::Wait { ahead } = observed.start {
+        plan.waiting_on = Some(Waiting {
+            reason: "WaitingForStart",
+            message: format!("{ahead} other control planes start first"),
+        });
+        return status::report(plan, valid, observed, now);
+    }
+    if let Some(endpoint) = &addresses.endpoint {
+        let owner = serde_json::from_value(owner(observed)).ok();
+        let kubeconfig =
+            certificates::kubeconfig(valid, &material.store, &server(endpoint), owner);
+        stage(&mut plan, "kubeconfig", observed, kubeconfig.into_iter().collect());
+    }
+    if plan.is_settled() {
+        plan_visit(&mut plan, valid, observed, settings, &addresses);
+    }
+    status::report(plan, valid, observed, now)
+}
+
+/// Asks the tenant's API once per reconcile, after everything else is in place.
+fn plan_visit(
+    plan: &mut Plan,
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+    addresses: &Addresses,
+) {
+    if observed.tenant != Tenant::NotAsked {
+        return;
+    }
+    let Some(authority) = observed.material.store.get("ca").map(|ca| ca.certificate.as_str()) else {
+        return;
+    };
+    let objects = desired::bootstrap(valid, settings, addresses, authority);
+    let hash = tenant_cp::object::hash(&json!(objects.iter().map(Object::hash).collect::<Vec<_>>()));
+    let applied = observed.cluster.status.as_ref().and_then(|s| s.bootstrap_hash.as_deref());
+    let patience = match has_been_ready(observed) {
+        true => Duration::ZERO,
+        false => Duration::from_secs(15),
+    };
+    plan.actions.push(Action::Visit {
+        address: (addresses.cluster_ip, service_port(valid)),
+        apply: applied != Some(hash.as_str()),
+        objects,
+        hash,
+        patience,
+    });
+}
+
+/// Adds a stage with those objects that are not yet as wanted.
+fn stage(plan: &mut Plan, name: &'static str, observed: &Observed, objects: Vec<Object>) {
+    let objects: Vec<_> = objects
+        .into_iter()
+        .filter(|o| {
+            let live = observed.objects.get(&o.key());
+            live.is_none_or(|live| difference(&o.value, live).is_some())
+        })
+        .collect();
+    if !objects.is_empty() {
+        plan.stages.push(Stage { name, mode: Mode::Apply, objects });
+    }
+}
+
+/// Adds a stage with those objects that are absent.
+fn create(plan: &mut Plan, name: &'static str, observed: &Observed, objects: Vec<Object>) {
+    let objects: Vec<_> =
+        objects.into_iter().filter(|o| !observed.objects.contains_key(&o.key())).collect();
+    if !objects.is_empty() {
+        plan.stages.push(Stage { name, mode: Mode::Create, objects });
+    }
+}
+
+/// Until the first answer, the Service leads to a pod that is not Ready yet: nobody depends on it,
+/// and the first answer comes a probe's period earlier. From then on only ready pods get traffic.
+fn publish_early(object: Object, first_start: bool) -> Object {
+    if object.kind != "Service" || object.name != "control-plane" {
+        return object;
+    }
+    let mut value = object.value;
+    value["spec"]["publishNotReadyAddresses"] = json!(first_start);
+    Object::from_value(value)
+}
+
+/// The binding that lets the operator write kubeconfigs into the user's namespace. All
+/// TenantClusters of the namespace own it together, so it goes with the last of them.
+fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> Object {
+    let mut value = desired::user_binding(&valid.namespace, settings).value;
+    let mut owners: Vec<Value> = observed
+        .others
+        .iter()
+        .filter(|o| o.metadata.namespace.as_deref() == Some(valid.namespace.as_str()))
+        .filter(|o| o.metadata.deletion_timestamp.is_none())
+        .filter_map(|o| Some(owner_reference(o.metadata.name.as_deref()?, o.metadata.uid.as_deref()?)))
+        .collect();
+    owners.push(owner(observed));
+    owners.sort_by_key(|o| o["uid"].as_str().map(str::to_owned));
+    value["metadata"]["ownerReferences"] = Value::Array(owners);
+    Object::from_value(value)
+}
+
+fn owner(observed: &Observed) -> Value {
+    let meta = &observed.cluster.metadata;
+    owner_reference(
+        meta.name.as_deref().unwrap_or_default(),
+        meta.uid.as_deref().unwrap_or_default(),
+    )
+}
+
+fn owner_reference(name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "name": name, "uid": uid })
+}
+
+/// ClusterIP and, where there is one yet, the address for clients.
+fn addresses(valid: &Validated, service: &Value) -> Option<Addresses> {
+    let cluster_ip: IpAddr = service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()?;
+    let port = match valid.endpoint.type_ {
+        EndpointType::NodePort => service.pointer("/spec/ports/0/nodePort")?.as_i64()?,
+        _ => i64::from(service_port(valid)),
+    };
+    let ingress = service.pointer("/status/loadBalancer/ingress/0");
+    let text = |name: &str| ingress?.get(name)?.as_str().filter(|t| !t.is_empty());
+    let host = match (&valid.endpoint.host, valid.endpoint.type_) {
+        (Some(host), _) => Some(host.clone()),
+        (None, EndpointType::LoadBalancer) => text("ip").or(text("hostname")).map(str::to_owned),
+        (None, _) => Some(cluster_ip.to_string()),
+    };
+    let port = i32::try_from(port).ok()?;
+    Some(Addresses { cluster_ip, endpoint: host.map(|host| EndpointStatus { host, port }) })
+}
+
+/// URL for a kubeconfig.
+fn server(endpoint: &EndpointStatus) -> String {
+    match endpoint.host.parse() {
+        Ok(IpAddr::V6(ip)) => format!("https://[{ip}]:{}", endpoint.port),
+        _ => format!("https://{}:{}", endpoint.host, endpoint.port),
+    }
+}
+
+/// Port of the Service.
+fn service_port(valid: &Validated) -> u16 {
+    let named = match valid.endpoint.type_ {
+        EndpointType::NodePort => None,
+        _ => valid.endpoint.port,
+    };
+    named.and_then(|p| u16::try_from(p).ok()).unwrap_or(6443)
+}
+
+fn namespace_is_going(observed: &Observed, ns: &str) -> bool {
+    observed.text("Namespace", "", ns, "/metadata/deletionTimestamp").is_some()
+}
+
+/// True once pods were asked for: from then on keys must never be made anew.
+fn was_running(observed: &Observed, ns: &str) -> bool {
+    is_started(observed, ns) || has_been_ready(observed)
+}
+
+fn is_started(observed: &Observed, ns: &str) -> bool {
+    observed.object("Deployment", ns, "control-plane").is_some()
+}
+
+/// True once the API answered for the first time.
+fn has_been_ready(observed: &Observed) -> bool {
+    observed.cluster.status.as_ref().is_some_and(|s| s.bootstrap_hash.is_some())
+}
+
+/// All problems in one sentence each.
+fn sentences(problems: &[Problem]) -> String {
+    problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect::<Vec<_>>().join("; ")
+}
