@@ -1,7 +1,11 @@
-//! Prints every CustomResourceDefinition as a JSON list, for `cargo xtask crds`.
+//! Prints every CustomResourceDefinition as one JSON list; `cargo xtask crds` writes it as YAML.
 //!
-//! Invariant: the output depends on the types alone.
+//! Invariant: an example and not a binary, so that the crate stays a library without I/O.
 
-fn main() -> Result<(), serde_json::Error> {
-    serde_json::to_writer(std::io::stdout().lock(), &api::crds())
+use std::io::{self, Write};
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &api::crds())?;
+    writeln!(out)
 }

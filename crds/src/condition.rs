@@ -103,5 +103,7 @@ pub fn set_condition(
 /// Whether a condition is there and `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
-    conditions.iter().any(|c| c.type_ == type_.as_str() && c.status == "True")
+    conditions
+        .iter()
+        .any(|c| c.type_ == type_.as_str() && c.status == "True")
 }

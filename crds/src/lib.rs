@@ -14,7 +14,9 @@ pub use condition::{ConditionStatus, ConditionType, set_condition};
 pub use quantity::Quantity;
 pub use tenant_cluster::{TenantCluster, TenantClusterSpec, TenantClusterStatus};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 
 /// The API group of every kind of ours.
@@ -23,7 +25,38 @@ pub const GROUP: &str = "covey.dev";
 pub const VERSION: &str = "v1alpha1";
 
 /// Every CustomResourceDefinition that the chart installs, in the order of installation.
+///
+/// A field that is null counts as absent: the API server drops it, unless the schema says
+/// `nullable`, and then CEL's `has` would be true for it. So `nullable` is taken out everywhere.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![TenantCluster::crd()]
+    vec![without_nullable(TenantCluster::crd())]
+}
+
+fn without_nullable(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        if let Some(root) = version
+            .schema
+            .as_mut()
+            .and_then(|s| s.open_api_v3_schema.as_mut())
+        {
+            strip_nullable(root);
+        }
+    }
+    crd
+}
+
+fn strip_nullable(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut())
+        .for_each(strip_nullable);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        strip_nullable(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        strip_nullable(values);
+    }
 }

@@ -32,7 +32,11 @@ pub const MAX_NAME_LENGTH: usize = 63 - TENANT_NAMESPACE_PREFIX.len() - 1 - 5;
 /// The tenant namespace of a TenantCluster: `covey-<name>-<first five of the UID>`.
 #[must_use]
 pub fn tenant_namespace(name: &str, uid: &str) -> String {
-    let short: String = uid.chars().filter(char::is_ascii_alphanumeric).take(5).collect();
+    let short: String = uid
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(5)
+        .collect();
     format!("{TENANT_NAMESPACE_PREFIX}{name}-{short}")
 }
 

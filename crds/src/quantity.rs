@@ -14,7 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 pub struct Quantity(pub String);
 
 /// What a quantity looks like; the same pattern stands in the CRD.
-pub const PATTERN: &str = r"^([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$";
+pub const PATTERN: &str =
+    r"^([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$";
 
 impl From<&str> for Quantity {
     fn from(text: &str) -> Self {
@@ -58,6 +59,6 @@ impl JsonSchema for Quantity {
         "Quantity".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "x-kubernetes-int-or-string": true, "pattern": PATTERN })
+        json_schema!({ "x-kubernetes-int-or-string": true, "maxLength": 32, "pattern": PATTERN })
     }
 }

@@ -30,44 +30,52 @@ pub use status::{CertificateStatus, EndpointStatus, NetworkStatus, TenantCluster
     doc = "A Kubernetes cluster whose API server, etcd and controllers run as pods of the management cluster.",
     validation = Rule::new("self.metadata.name.size() <= 51").message("the name may have at most 51 characters, because the tenant namespace is called covey-<name>-<5 characters>; choose a shorter one"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of a namespace's name"),
+    validation = Rule::new(status::ADDED_POD_CIDR).field_path(".spec.network.podCIDR").message("network.podCIDR cannot be added later, unless it says what is in force (status.network.podCIDR); remove it or create a new tenant cluster"),
+    validation = Rule::new(status::ADDED_SERVICE_CIDR).field_path(".spec.network.serviceCIDR").message("network.serviceCIDR cannot be added later, unless it says what is in force (status.network.serviceCIDR); remove it or create a new tenant cluster"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint.host"),
     printcolumn(name = "Port", type_ = "integer", json_path = ".status.endpoint.port"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Namespace-Of-Parts", type_ = "string", json_path = ".status.namespace", priority = 1),
+    printcolumn(name = "Tenant-Namespace", type_ = "string", json_path = ".status.namespace", priority = 1),
+    printcolumn(name = "Kubeconfig", type_ = "string", json_path = ".status.kubeconfigSecret", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TenantClusterSpec {
-    /// Kubernetes version of the control plane. Required. Minors 1.34 to 1.36 are supported; it
-    /// may go up one minor at a time and never down a minor. Example: `1.35.4`.
-    #[schemars(regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
+    /// Kubernetes version of the control plane. Minors 1.34 to 1.36 are supported; it may go up
+    /// one minor at a time and never down a minor. Required, no default. Example: `1.35.4`.
+    #[schemars(length(max = 32), regex(pattern = r"^v?[0-9]+\.[0-9]+\.[0-9]+$"))]
     pub version: String,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
+    /// Default: one pod, reachable inside the management cluster. Example: `{"replicas": 3}`.
     #[serde(default)]
     pub control_plane: ControlPlane,
 
-    /// The etcd of this tenant cluster alone.
+    /// The etcd of this tenant cluster alone. Default: one member with a volume of 2Gi.
+    /// Example: `{"replicas": 3, "storage": {"size": "8Gi"}}`.
     #[serde(default)]
     pub etcd: Etcd,
 
     /// Address ranges and DNS domain inside the tenant cluster. None of it can change later.
+    /// Default: ranges that no other tenant cluster has, and `cluster.local`.
+    /// Example: `{"podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20"}`.
     #[serde(default)]
     pub network: Network,
 
-    /// What Covey installs inside the tenant cluster.
+    /// What Covey installs inside the tenant cluster. Default and only value so far: `{}`.
     #[serde(default)]
     pub addons: Addons,
 
-    /// Where the images come from.
+    /// Where the images come from. Default: where the operator is configured to take them from.
+    /// Example: `{"registry": "mirror.example.com/k8s"}`.
     #[serde(default)]
     pub images: Images,
 
     /// `true`: the operator leaves everything of this tenant cluster as it is, and says so in the
-    /// condition `Progressing`. Deletion still works. Default: `false`.
+    /// condition `Progressing`. Deletion still works. Default: `false`. Example: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -76,24 +84,28 @@ pub struct TenantClusterSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlane {
-    /// Number of control-plane pods. Default: 1. Example: 3.
+    /// Number of control-plane pods, 1 to 9. Default: 1. Example: 3.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 9))]
     pub replicas: i32,
 
-    /// How the API is published.
+    /// How the API is published. Default: `{"type": "ClusterIP"}`.
+    /// Example: `{"type": "NodePort", "host": "192.0.2.10", "port": 31443}`.
     #[serde(default)]
     pub endpoint: Endpoint,
 
-    /// Settings of the kube-apiserver.
+    /// Settings of the kube-apiserver. Default: `{}`, none beyond Covey's own.
+    /// Example: `{"extraArgs": {"event-ttl": "2h"}}`.
     #[serde(default)]
     pub api_server: Component,
 
-    /// Settings of the kube-controller-manager.
+    /// Settings of the kube-controller-manager. Default: `{}`, none beyond Covey's own.
+    /// Example: `{"extraArgs": {"node-monitor-grace-period": "60s"}}`.
     #[serde(default)]
     pub controller_manager: Component,
 
-    /// Settings of the kube-scheduler.
+    /// Settings of the kube-scheduler. Default: `{}`, none beyond Covey's own.
+    /// Example: `{"extraArgs": {"v": "4"}}`.
     #[serde(default)]
     pub scheduler: Component,
 }
@@ -118,14 +130,15 @@ fn default_replicas() -> i32 {
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.type == oldSelf.type").message("endpoint.type cannot change: kubeconfigs and nodes hold the address; create a new tenant cluster").optional_old_self(false),
-    validation = Rule::new("self.type != 'NodePort' || (has(self.host) && self.host != '')").message("endpoint.type NodePort needs endpoint.host: the address or DNS name under which clients reach the management cluster's nodes"),
-    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.loadBalancerClass)").message("endpoint.loadBalancerClass is for endpoint.type LoadBalancer only; remove it or change the type"),
-    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.sourceRanges) || self.sourceRanges.size() == 0").message("endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change the type"),
-    validation = Rule::new("!has(oldSelf.loadBalancerClass) || (has(self.loadBalancerClass) && self.loadBalancerClass == oldSelf.loadBalancerClass)").message("endpoint.loadBalancerClass cannot change (Kubernetes does not allow it on a Service)").optional_old_self(false)
+    validation = Rule::new("self.type == oldSelf.type").field_path(".type").message("endpoint.type cannot change: kubeconfigs and nodes hold the address; create a new tenant cluster"),
+    validation = Rule::new("self.type != 'NodePort' || (has(self.host) && self.host != '')").field_path(".host").message("endpoint.type NodePort needs endpoint.host: the address or DNS name under which clients reach the management cluster's nodes"),
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.loadBalancerClass)").field_path(".loadBalancerClass").message("endpoint.loadBalancerClass is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.sourceRanges) || self.sourceRanges.size() == 0").field_path(".sourceRanges").message("endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)").field_path(".loadBalancerClass").message("endpoint.loadBalancerClass cannot be added, changed or removed later (Kubernetes does not allow it on a Service); create a new tenant cluster")
 )]
 pub struct Endpoint {
     /// Type of the Service that publishes the API. Cannot change. Default: `ClusterIP`.
+    /// Example: `LoadBalancer`.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
 
@@ -138,26 +151,34 @@ pub struct Endpoint {
 
     /// Port of the Service; for `NodePort` the port on every node, which must be in the management
     /// cluster's node port range. Default: 6443, and for `NodePort` one that is free.
+    /// Example: 31443.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
 
-    /// Further names and addresses for the serving certificate. Example: `["api.example.com"]`.
+    /// Further names and addresses for the serving certificate, at most 32; `*` may stand for the
+    /// first part of a name. Default: none beyond host and Service.
+    /// Example: `["api.example.com"]`.
     #[serde(default, rename = "certSANs", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), inner(length(max = 255)), extend("x-kubernetes-list-type" = "set"))]
     pub cert_sans: Vec<String>,
 
-    /// Annotations of the Service, as load balancers read them.
+    /// Annotations of the Service, as load balancers read them; at most 64. Default: none.
+    /// Example: `{"metallb.io/address-pool": "tenants"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
     pub annotations: BTreeMap<String, String>,
 
     /// Class of the load balancer. Cannot change. Default: the management cluster's default.
+    /// Example: `example.com/internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
     pub load_balancer_class: Option<String>,
 
-    /// Address ranges that may reach the load balancer. Default: all. Example: `["10.0.0.0/8"]`.
+    /// Address ranges that may reach the load balancer, at most 32. Default: all.
+    /// Example: `["10.0.0.0/8"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), inner(length(max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub source_ranges: Vec<String>,
 }
 
@@ -204,12 +225,14 @@ impl EndpointType {
 #[serde(rename_all = "camelCase")]
 pub struct Component {
     /// CPU and memory of the container. Default: what the operator is configured with.
+    /// Example: `{"requests": {"memory": "512Mi"}}`.
     #[serde(default)]
     pub resources: Resources,
 
-    /// Further flags without the leading `--`. Flags that Covey sets itself are refused.
-    /// Example: `{"event-ttl": "2h"}`.
+    /// Further flags without the leading `--`, at most 64. Flags that Covey sets itself are
+    /// refused. Default: none. Example: `{"event-ttl": "2h"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
     pub extra_args: BTreeMap<String, String>,
 }
 
@@ -217,12 +240,16 @@ pub struct Component {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// What is reserved. Example: `{"cpu": "100m", "memory": "512Mi"}`.
+    /// What is reserved: `cpu` in cores, `memory` and `ephemeral-storage` in bytes. Default: per
+    /// resource what the operator is configured with. Example: `{"cpu": "100m", "memory": "512Mi"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 8))]
     pub requests: BTreeMap<String, Quantity>,
 
-    /// What may not be exceeded. Default: no limit.
+    /// What may not be exceeded, in the same units. Default: no limit.
+    /// Example: `{"memory": "2Gi"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 8))]
     pub limits: BTreeMap<String, Quantity>,
 }
 
@@ -231,18 +258,21 @@ pub struct Resources {
 #[serde(rename_all = "camelCase")]
 pub struct Etcd {
     /// Number of members: 1, or 3 to survive the loss of one. Cannot change. Default: 1.
+    /// Example: 3.
     #[serde(default = "default_members")]
     #[x_kube(
         validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3"),
-        validation = Rule::new("self == oldSelf").message("etcd.replicas cannot change; create a new tenant cluster").optional_old_self(false)
+        validation = Rule::new("self == oldSelf").message("etcd.replicas cannot change; create a new tenant cluster")
     )]
     pub replicas: i32,
 
-    /// Volume of each member.
+    /// Volume of each member. Default: 2Gi of the default StorageClass.
+    /// Example: `{"size": "8Gi", "storageClassName": "fast"}`.
     #[serde(default)]
     pub storage: Storage,
 
     /// CPU and memory of each member. Default: what the operator is configured with.
+    /// Example: `{"requests": {"memory": "256Mi"}}`.
     #[serde(default)]
     pub resources: Resources,
 }
@@ -264,21 +294,29 @@ fn default_members() -> i32 {
 /// Volume of each etcd member.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!isQuantity(string(self.size)) || !isQuantity(string(oldSelf.size)) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0").field_path(".size").message("etcd.storage.size cannot become less: volumes cannot shrink; keep the old size or more"),
+    validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)").field_path(".storageClassName").message("etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster")
+)]
 pub struct Storage {
-    /// Size in bytes with the suffixes of Kubernetes. May grow where the class allows it, never
-    /// shrink. Default: `2Gi`.
+    /// Size in bytes with the suffixes of Kubernetes, 1Gi or more. May grow where the class allows
+    /// it, never shrink. Default: `2Gi`. Example: `8Gi`.
     #[serde(default = "default_storage_size")]
     pub size: Quantity,
 
     /// StorageClass in the management cluster. Cannot change. Default: its default class.
+    /// Example: `fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("etcd.storage.storageClassName cannot change: the data would be left behind; create a new tenant cluster").optional_old_self(false))]
+    #[schemars(length(max = 253))]
     pub storage_class_name: Option<String>,
 }
 
 impl Default for Storage {
     fn default() -> Self {
-        Self { size: default_storage_size(), storage_class_name: None }
+        Self {
+            size: default_storage_size(),
+            storage_class_name: None,
+        }
     }
 }
 
@@ -290,21 +328,30 @@ fn default_storage_size() -> Quantity {
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(oldSelf.podCIDR) || (has(self.podCIDR) && self.podCIDR == oldSelf.podCIDR)").message("network.podCIDR cannot change: nodes and pods hold addresses of it; create a new tenant cluster").optional_old_self(false),
-    validation = Rule::new("!has(oldSelf.serviceCIDR) || (has(self.serviceCIDR) && self.serviceCIDR == oldSelf.serviceCIDR)").message("network.serviceCIDR cannot change: Services hold addresses of it; create a new tenant cluster").optional_old_self(false),
-    validation = Rule::new("(has(oldSelf.dnsDomain) ? oldSelf.dnsDomain : 'cluster.local') == (has(self.dnsDomain) ? self.dnsDomain : 'cluster.local')").message("network.dnsDomain cannot change: certificates and pods hold it; create a new tenant cluster").optional_old_self(false)
+    validation = Rule::new("!has(oldSelf.podCIDR) || (has(self.podCIDR) && self.podCIDR == oldSelf.podCIDR)").field_path(".podCIDR").message("network.podCIDR cannot change: nodes and pods hold addresses of it; create a new tenant cluster"),
+    validation = Rule::new("!has(oldSelf.serviceCIDR) || (has(self.serviceCIDR) && self.serviceCIDR == oldSelf.serviceCIDR)").field_path(".serviceCIDR").message("network.serviceCIDR cannot change: Services hold addresses of it; create a new tenant cluster"),
+    validation = Rule::new("(has(oldSelf.dnsDomain) ? oldSelf.dnsDomain : 'cluster.local') == (has(self.dnsDomain) ? self.dnsDomain : 'cluster.local')").field_path(".dnsDomain").message("network.dnsDomain cannot change: certificates and pods hold it; create a new tenant cluster")
 )]
 pub struct Network {
-    /// Addresses of the tenant's pods. Default: a range that no other tenant cluster has, from the
-    /// operator's pool; it then stands in `status.network`. Example: `10.128.0.0/18`.
+    /// Addresses of the tenant's pods: an IPv4 range of /8 to /24. Cannot change. Default: a range
+    /// that no other tenant cluster has, from the operator's pool; it then stands in
+    /// `status.network`. Example: `10.128.0.0/18`.
     #[serde(default, rename = "podCIDR", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub pod_cidr: Option<String>,
 
-    /// Addresses of the tenant's Services. Default: as for `podCIDR`. Example: `100.64.0.0/20`.
-    #[serde(default, rename = "serviceCIDR", skip_serializing_if = "Option::is_none")]
+    /// Addresses of the tenant's Services: an IPv4 range of /12 to /28. Cannot change. Default: as
+    /// for `podCIDR`. Example: `100.64.0.0/20`.
+    #[serde(
+        default,
+        rename = "serviceCIDR",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 128))]
     pub service_cidr: Option<String>,
 
-    /// DNS domain inside the tenant cluster. Default: `cluster.local`.
+    /// DNS domain inside the tenant cluster. Cannot change. Default: `cluster.local`.
+    /// Example: `demo.internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub dns_domain: Option<String>,
@@ -319,7 +366,8 @@ pub struct Addons {}
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Images {
-    /// Registry (and path) in place of `registry.k8s.io`. Example: `mirror.example.com/k8s`.
+    /// Registry, and path below it, that the image names are appended to. Default: what the
+    /// operator is configured with, normally `registry.k8s.io`. Example: `mirror.example.com/k8s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub registry: Option<String>,

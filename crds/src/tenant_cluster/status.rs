@@ -6,44 +6,66 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// CEL over the whole object: `spec.network.podCIDR` appears after creation only when it repeats
+/// what is in force. (`has` at every step: what is not set is absent, not null.)
+pub(super) const ADDED_POD_CIDR: &str = "!has(self.spec.network.podCIDR) \
+    || has(oldSelf.spec.network.podCIDR) \
+    || (has(self.status) && has(self.status.network) \
+    && self.status.network.podCIDR == self.spec.network.podCIDR)";
+/// The same for `spec.network.serviceCIDR`.
+pub(super) const ADDED_SERVICE_CIDR: &str = "!has(self.spec.network.serviceCIDR) \
+    || has(oldSelf.spec.network.serviceCIDR) \
+    || (has(self.status) && has(self.status.network) \
+    && self.status.network.serviceCIDR == self.spec.network.serviceCIDR)";
+
 /// What the operator observed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantClusterStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status speaks of. Absent until the first look. Example: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`, `Progressing`, `Degraded`, and one per part.
+    /// `Ready`, `Progressing`, `Degraded`, and one per part, sorted by type.
+    /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// Version that every kube-apiserver of this tenant cluster serves. Example: `1.35.4`.
+    /// Version that every kube-apiserver of this tenant cluster serves. Absent until one answered.
+    /// Example: `1.35.4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
     pub version: Option<String>,
 
-    /// Where the API answers.
+    /// Where the API answers. Absent while a load balancer has no address.
+    /// Example: `{"host": "10.96.3.7", "port": 6443}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointStatus>,
 
     /// The tenant namespace: namespace of the management cluster that holds all parts.
+    /// Example: `covey-demo-0a1b2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 
     /// Address ranges in force; given once, then kept until the tenant cluster is deleted.
+    /// Example: `{"podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20", "dnsDomain":
+    /// "cluster.local"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStatus>,
 
     /// Secret in this namespace whose key `value` is the administrator's kubeconfig.
+    /// Example: `demo-kubeconfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret: Option<String>,
 
     /// Every certificate and when it ends, sorted by name.
+    /// Example: `[{"name": "apiserver", "notAfter": "2027-01-31T12:00:00Z"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub certificates: Vec<CertificateStatus>,
 
-    /// Hash of the objects that were last put into the tenant cluster.
+    /// Hash of the objects that were last put into the tenant cluster. Example: `9f86d081884c7d65`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_hash: Option<String>,
 }
@@ -52,9 +74,9 @@ pub struct TenantClusterStatus {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointStatus {
-    /// Address or DNS name.
+    /// Address or DNS name. Example: `10.96.3.7`.
     pub host: String,
-    /// Port.
+    /// Port. Example: 6443.
     pub port: i32,
 }
 
@@ -62,13 +84,15 @@ pub struct EndpointStatus {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkStatus {
-    /// Addresses of the tenant's pods.
+    /// Addresses of the tenant's pods. Example: `10.128.0.0/18`.
     #[serde(rename = "podCIDR")]
+    #[schemars(length(max = 128))]
     pub pod_cidr: String,
-    /// Addresses of the tenant's Services.
+    /// Addresses of the tenant's Services. Example: `100.64.0.0/20`.
     #[serde(rename = "serviceCIDR")]
+    #[schemars(length(max = 128))]
     pub service_cidr: String,
-    /// DNS domain inside the tenant cluster.
+    /// DNS domain inside the tenant cluster. Example: `cluster.local`.
     pub dns_domain: String,
 }
 
@@ -78,6 +102,6 @@ pub struct NetworkStatus {
 pub struct CertificateStatus {
     /// Name as in `docs/certificates.md`. Example: `apiserver`.
     pub name: String,
-    /// When it ends, RFC 3339, UTC.
+    /// When it ends, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
     pub not_after: String,
 }
