@@ -64,7 +64,12 @@ impl Publisher {
     /// `controller` as `covey.dev/tenant-cluster`, `instance` is the pod's name.
     pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let (controller, instance) = (controller.into(), instance.into());
-        Self { client, controller, instance, recent: Arc::default() }
+        Self {
+            client,
+            controller,
+            instance,
+            recent: Arc::default(),
+        }
     }
 
     /// Writes `event` about `regarding` (with uid), unless it was written within [`QUIET`]. Gives
@@ -83,12 +88,12 @@ impl Publisher {
         let namespace = written.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Written> = Api::namespaced(self.client.clone(), &namespace);
         let params = PostParams::default();
-        let failure = match tokio::time::timeout(REQUEST_TIMEOUT, api.create(&params, &written)).await
-        {
-            Ok(Ok(_)) => return true,
-            Ok(Err(error)) => errors::chain(&error),
-            Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
-        };
+        let failure =
+            match tokio::time::timeout(REQUEST_TIMEOUT, api.create(&params, &written)).await {
+                Ok(Ok(_)) => return true,
+                Ok(Err(error)) => errors::chain(&error),
+                Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
+            };
         self.recent(|recent| recent.forget(&key));
         let name = regarding.name.as_deref().unwrap_or_default();
         tracing::warn!(object.name = name, event.reason = %event.reason, error = %failure,
@@ -105,7 +110,10 @@ impl Publisher {
         let about = regarding.name.as_deref().unwrap_or("unknown");
         // 253 bytes is the longest name; the suffix has at most 1 + 16.
         let about = cut(about, 236);
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = regarding
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
         Written {
             metadata: ObjectMeta {
                 name: Some(format!("{about}.{:016x}", rand::random::<u64>())),
@@ -151,7 +159,10 @@ impl Recent {
     /// True when this may be written now; then it counts as written.
     fn claim(&mut self, key: &Key, now: Instant) -> bool {
         // Once per span is often enough to keep only what can still matter.
-        if self.swept.is_none_or(|swept| now.duration_since(swept) >= QUIET) {
+        if self
+            .swept
+            .is_none_or(|swept| now.duration_since(swept) >= QUIET)
+        {
             self.written.retain(|_, at| now.duration_since(*at) < QUIET);
             self.swept = Some(now);
         }
@@ -192,7 +203,11 @@ mod tests {
                 let mut log = log.lock().unwrap();
                 let code = codes.get(log.len()).copied().unwrap_or(201);
                 log.push(serde_json::from_slice(&bytes)?);
-                let body = if code == 201 { bytes } else { Bytes::from_static(b"refused") };
+                let body = if code == 201 {
+                    bytes
+                } else {
+                    Bytes::from_static(b"refused")
+                };
                 let response = Response::builder().status(code).body(Full::new(body));
                 response.map_err(BoxError::from)
             }
@@ -227,10 +242,19 @@ mod tests {
             tokio::time::advance(Duration::from_secs(60)).await;
             assert!(!publisher.publish(&regarding("1"), &event("a")).await);
         }
-        assert!(publisher.publish(&regarding("1"), &event("b")).await, "another message");
-        assert!(publisher.publish(&regarding("2"), &event("a")).await, "another object");
+        assert!(
+            publisher.publish(&regarding("1"), &event("b")).await,
+            "another message"
+        );
+        assert!(
+            publisher.publish(&regarding("2"), &event("a")).await,
+            "another object"
+        );
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(publisher.publish(&regarding("1"), &event("a")).await, "ten minutes later");
+        assert!(
+            publisher.publish(&regarding("1"), &event("a")).await,
+            "ten minutes later"
+        );
         assert_eq!(sent.lock().unwrap().len(), 4);
     }
 
@@ -248,10 +272,20 @@ mod tests {
         let long = "ü".repeat(600);
         publisher.publish(&regarding("1"), &event(&long)).await;
         let sent = sent.lock().unwrap();
-        let [event] = sent.as_slice() else { panic!("one event") };
+        let [event] = sent.as_slice() else {
+            panic!("one event")
+        };
         assert_eq!(event["metadata"]["namespace"], "team");
-        assert!(event["metadata"]["name"].as_str().unwrap().starts_with("demo."));
-        assert_eq!((&event["type"], &event["reason"]), (&"Warning".into(), &"Waiting".into()));
+        assert!(
+            event["metadata"]["name"]
+                .as_str()
+                .unwrap()
+                .starts_with("demo.")
+        );
+        assert_eq!(
+            (&event["type"], &event["reason"]),
+            (&"Warning".into(), &"Waiting".into())
+        );
         assert_eq!(event["action"], "Reconcile");
         assert_eq!(event["reportingController"], "covey.dev/test");
         assert_eq!(event["reportingInstance"], "operator-0");
@@ -263,7 +297,11 @@ mod tests {
     fn what_is_long_past_is_forgotten() {
         let start = Instant::now();
         let mut recent = Recent::default();
-        let key = |uid: u32| Key { uid: uid.to_string(), reason: "r".into(), message: "m".into() };
+        let key = |uid: u32| Key {
+            uid: uid.to_string(),
+            reason: "r".into(),
+            message: "m".into(),
+        };
         for uid in 0..100 {
             assert!(recent.claim(&key(uid), start));
         }

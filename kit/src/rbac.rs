@@ -22,9 +22,9 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A right on all objects of these resources in one group.
+    /// A right on all objects of these resources.
     pub const fn new(
-        group: &'static [&'static str],
+        groups: &'static [&'static str],
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {

@@ -1,0 +1,298 @@
+//! What every controller measures about itself.
+//!
+//! Invariant: labels are controller, error class and waiting reason, all from closed sets; never
+//! the name of an object, which would make a series per object.
+
+mod process;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
+
+pub use self::process::{ProcessMetrics, Usage, usage};
+use crate::errors::Class;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByController {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByClass {
+    controller: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    controller: &'static str,
+    reason: &'static str,
+}
+
+type Histograms = Family<ByController, Histogram, fn() -> Histogram>;
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// The families of all controllers of a process: register once, then make one [`Controller`] each.
+#[derive(Clone, Debug)]
+pub struct ControllerMetrics {
+    runs: Family<ByController, Counter>,
+    errors: Family<ByClass, Counter>,
+    duration: Histograms,
+    queue_age: Family<ByController, Seconds>,
+    waiting: Family<ByReason, Gauge>,
+    time_to_ready: Histograms,
+}
+
+impl Default for ControllerMetrics {
+    fn default() -> Self {
+        Self {
+            runs: Family::default(),
+            errors: Family::default(),
+            duration: Family::new_with_constructor(run_buckets),
+            queue_age: Family::default(),
+            waiting: Family::default(),
+            time_to_ready: Family::new_with_constructor(ready_buckets),
+        }
+    }
+}
+
+/// One reconcile: milliseconds when nothing changes, a second or so when much is applied.
+fn run_buckets() -> Histogram {
+    Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+}
+
+/// Creation to Ready: a few seconds when all is well, minutes under a burst.
+fn ready_buckets() -> Histogram {
+    Histogram::new([
+        1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0,
+    ])
+}
+
+impl ControllerMetrics {
+    /// Registers the families and returns the handle that fills them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        let Self {
+            runs,
+            errors,
+            duration,
+            queue_age,
+            waiting,
+            time_to_ready,
+        } = this.clone();
+        registry.register("reconcile_runs", "Reconciles begun", runs);
+        registry.register(
+            "reconcile_errors",
+            "Reconciles failed, by class of error",
+            errors,
+        );
+        let help = "How long a reconcile took";
+        registry.register_with_unit("reconcile_duration", help, Unit::Seconds, duration);
+        let help = "How long the object reconciled last had waited for its turn";
+        registry.register_with_unit("queue_age", help, Unit::Seconds, queue_age);
+        registry.register(
+            "waiting_objects",
+            "Objects that wait, by what they wait for",
+            waiting,
+        );
+        let help = "From an object's creation to its first Ready";
+        registry.register_with_unit("time_to_ready", help, Unit::Seconds, time_to_ready);
+        this
+    }
+
+    /// The metrics of one controller.
+    pub fn controller(&self, name: &'static str) -> Controller {
+        Controller {
+            name,
+            families: self.clone(),
+            waits: Arc::default(),
+        }
+    }
+}
+
+/// What one controller measures. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    name: &'static str,
+    families: ControllerMetrics,
+    /// Object → what it waits for: gauges count objects, so each must be taken out again.
+    waits: Arc<Mutex<BTreeMap<String, &'static str>>>,
+}
+
+impl Controller {
+    /// A reconcile begins, of an object that was due for `queue_age`. Call [`Run::finish`] at its
+    /// end; a run that is dropped (a time-out, a shutdown) counts its duration and no error.
+    pub fn begin(&self, queue_age: Duration) -> Run {
+        let by = self.label();
+        self.families.runs.get_or_create(&by).inc();
+        self.families
+            .queue_age
+            .get_or_create(&by)
+            .set(queue_age.as_secs_f64());
+        Run {
+            controller: self.clone(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// The object with this key (its UID) waits for `reason`, or for nothing any more.
+    pub fn waiting(&self, key: &str, reason: Option<&'static str>) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match reason {
+            Some(reason) => waits.insert(key.to_owned(), reason),
+            None => waits.remove(key),
+        };
+        // Still under the lock, so that two changes of one object cannot overtake each other.
+        if before == reason {
+            return;
+        }
+        for (reason, change) in [(before, -1), (reason, 1)] {
+            if let Some(reason) = reason {
+                let by = ByReason {
+                    controller: self.name,
+                    reason,
+                };
+                self.families.waiting.get_or_create(&by).inc_by(change);
+            }
+        }
+    }
+
+    /// Takes objects out that are gone: those for which `exists` is false.
+    pub fn retain(&self, exists: impl Fn(&str) -> bool) {
+        let gone: Vec<_> = {
+            let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            waits.keys().filter(|key| !exists(key)).cloned().collect()
+        };
+        for key in gone {
+            self.waiting(&key, None);
+        }
+    }
+
+    /// An object became Ready for the first time, this long after its creation.
+    pub fn ready_after(&self, time: Duration) {
+        self.families
+            .time_to_ready
+            .get_or_create(&self.label())
+            .observe(time.as_secs_f64());
+    }
+
+    fn label(&self) -> ByController {
+        ByController {
+            controller: self.name,
+        }
+    }
+}
+
+/// One reconcile that runs.
+#[derive(Debug)]
+pub struct Run {
+    controller: Controller,
+    begun: Instant,
+}
+
+impl Run {
+    /// The reconcile ended, with an error of this class or well.
+    pub fn finish(self, error: Option<Class>) {
+        if let Some(class) = error {
+            let by = ByClass {
+                controller: self.controller.name,
+                class: class.label(),
+            };
+            self.controller.families.errors.get_or_create(&by).inc();
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let duration = self.begun.elapsed().as_secs_f64();
+        let by = self.controller.label();
+        self.controller
+            .families
+            .duration
+            .get_or_create(&by)
+            .observe(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(registry: &Registry) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text
+    }
+
+    fn has(text: &str, line: &str) {
+        assert!(text.lines().any(|l| l == line), "no {line:?} in\n{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_errors_and_durations_are_counted_per_controller() {
+        let mut registry = Registry::default();
+        let metrics = ControllerMetrics::register(&mut registry);
+        let controller = metrics.controller("tenant-cluster");
+        let run = controller.begin(Duration::from_millis(1500));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        run.finish(Some(Class::Conflict));
+        controller.begin(Duration::from_millis(500)).finish(None);
+        drop(metrics.controller("other").begin(Duration::ZERO));
+        controller.ready_after(Duration::from_secs(4));
+        let text = text(&registry);
+        has(
+            &text,
+            r#"reconcile_runs_total{controller="tenant-cluster"} 2"#,
+        );
+        has(
+            &text,
+            r#"reconcile_errors_total{controller="tenant-cluster",class="conflict"} 1"#,
+        );
+        has(
+            &text,
+            r#"reconcile_duration_seconds_sum{controller="tenant-cluster"} 2.0"#,
+        );
+        has(
+            &text,
+            r#"reconcile_duration_seconds_count{controller="other"} 1"#,
+        );
+        has(
+            &text,
+            r#"queue_age_seconds{controller="tenant-cluster"} 0.5"#,
+        );
+        has(
+            &text,
+            r#"time_to_ready_seconds_bucket{le="4.0",controller="tenant-cluster"} 1"#,
+        );
+    }
+
+    #[test]
+    fn waiting_objects_are_counted_by_reason_and_taken_out_again() {
+        let mut registry = Registry::default();
+        let controller = ControllerMetrics::register(&mut registry).controller("c");
+        let line = |reason: &str, count| {
+            format!(r#"waiting_objects{{controller="c",reason="{reason}"}} {count}"#)
+        };
+        for key in ["1", "2", "2", "3"] {
+            controller.waiting(key, Some("Etcd"));
+        }
+        controller.waiting("2", Some("Endpoint"));
+        has(&text(&registry), &line("Etcd", 2));
+        has(&text(&registry), &line("Endpoint", 1));
+        controller.waiting("1", None);
+        controller.waiting("1", None);
+        controller.retain(|key| key != "2");
+        has(&text(&registry), &line("Etcd", 1));
+        has(&text(&registry), &line("Endpoint", 0));
+    }
+}

@@ -1,0 +1,198 @@
+//! Real handshakes over loopback.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::routing::get;
+use rcgen::{CertifiedKey as Issued, generate_simple_self_signed};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::*;
+use crate::shutdown::Shutdown;
+
+struct Pair {
+    chain: String,
+    key: String,
+    der: CertificateDer<'static>,
+}
+
+fn pair() -> Pair {
+    let Issued { cert, signing_key } = generate_simple_self_signed(["covey.test".into()]).unwrap();
+    Pair {
+        chain: cert.pem(),
+        key: signing_key.serialize_pem(),
+        der: cert.der().clone(),
+    }
+}
+
+fn certificate(pair: &Pair) -> Certificate {
+    Certificate::from_pem(pair.chain.as_bytes(), pair.key.as_bytes()).unwrap()
+}
+
+async fn start(certificate: &Certificate, settings: Settings, shutdown: &Shutdown) -> Server {
+    let router = axum::Router::new().route("/", get(async || "hello"));
+    let config = certificate.server_config().unwrap();
+    serve(
+        ([127, 0, 0, 1], 0).into(),
+        config,
+        router,
+        settings,
+        shutdown,
+    )
+    .await
+    .unwrap()
+}
+
+/// Connects, trusting only this certificate.
+async fn connect(address: SocketAddr, trusted: &Pair) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.der.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("covey.test").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+async fn fetch(stream: &mut TlsStream<TcpStream>) -> String {
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: covey.test\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    let mut buffer = [0; 1024];
+    while !answer.ends_with("hello") {
+        let count = stream.read(&mut buffer).await.unwrap();
+        assert_ne!(count, 0, "the answer ends early: {answer}");
+        answer.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_swapped_certificate_serves_new_connections_and_keeps_the_old_ones() {
+    let (old, new) = (pair(), pair());
+    let certificate = certificate(&old);
+    let shutdown = Shutdown::new();
+    let server = start(&certificate, Settings::default(), &shutdown).await;
+    let mut first = connect(server.address, &old)
+        .await
+        .expect("the old one is served");
+    assert!(fetch(&mut first).await.starts_with("HTTP/1.1 200"));
+    let version = first.get_ref().1.protocol_version();
+    assert_eq!(version, Some(rustls::ProtocolVersion::TLSv1_3));
+
+    assert!(
+        certificate
+            .replace(new.chain.as_bytes(), new.key.as_bytes())
+            .unwrap()
+    );
+    assert!(
+        !certificate
+            .replace(new.chain.as_bytes(), new.key.as_bytes())
+            .unwrap(),
+        "the same"
+    );
+    connect(server.address, &new)
+        .await
+        .expect("the new one is served");
+    connect(server.address, &old)
+        .await
+        .expect_err("the old one is not");
+    assert!(
+        fetch(&mut first).await.starts_with("HTTP/1.1 200"),
+        "open connections go on"
+    );
+}
+
+#[test]
+fn a_pair_that_does_not_fit_never_replaces_one_that_works() {
+    let (good, other) = (pair(), pair());
+    let certificate = certificate(&good);
+    let before = certificate.get().unwrap();
+    let replace = |chain: &str, key: &str| certificate.replace(chain.as_bytes(), key.as_bytes());
+    assert!(matches!(
+        replace(&other.chain, &good.key),
+        Err(Error::Mismatch(_))
+    ));
+    assert!(matches!(
+        replace("", &good.key),
+        Err(Error::Certificate(None))
+    ));
+    assert!(matches!(
+        replace(&good.chain, "nonsense"),
+        Err(Error::Key(_))
+    ));
+    assert!(Arc::ptr_eq(&before, &certificate.get().unwrap()));
+}
+
+#[tokio::test]
+async fn without_a_certificate_handshakes_fail_until_there_is_one() {
+    let pair = pair();
+    let certificate = Certificate::empty();
+    let shutdown = Shutdown::new();
+    let server = start(&certificate, Settings::default(), &shutdown).await;
+    assert!(!certificate.is_set());
+    connect(server.address, &pair)
+        .await
+        .expect_err("no certificate yet");
+    certificate
+        .replace(pair.chain.as_bytes(), pair.key.as_bytes())
+        .unwrap();
+    connect(server.address, &pair)
+        .await
+        .expect("there is one now");
+}
+
+#[tokio::test]
+async fn a_peer_that_never_speaks_is_cut_and_gives_its_place_to_the_next() {
+    let pair = pair();
+    let shutdown = Shutdown::new();
+    let handshake = Duration::from_millis(50);
+    let settings = Settings {
+        connections: 1,
+        handshake,
+        ..Settings::default()
+    };
+    let server = start(&certificate(&pair), settings, &shutdown).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    // Waits in the queue until the silent one is cut.
+    let mut next = connect(server.address, &pair)
+        .await
+        .expect("its turn comes");
+    assert!(fetch(&mut next).await.ends_with("hello"));
+    assert_eq!(
+        silent.read(&mut [0; 8]).await.unwrap_or(0),
+        0,
+        "the silent one is closed"
+    );
+}
+
+#[tokio::test]
+async fn at_shutdown_idle_connections_end_and_the_port_closes() {
+    let pair = pair();
+    let shutdown = Shutdown::new();
+    let server = start(&certificate(&pair), Settings::default(), &shutdown).await;
+    let address = server.address;
+    let mut idle = connect(address, &pair).await.unwrap();
+    fetch(&mut idle).await;
+    shutdown.trigger();
+    tokio::time::timeout(Duration::from_secs(5), server.ended())
+        .await
+        .expect("it ends by itself");
+    assert_eq!(idle.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    TcpStream::connect(address)
+        .await
+        .expect_err("the port is closed");
+}
