@@ -12,7 +12,7 @@ use api::tenant_cluster::NetworkStatus;
 use kit::backoff::{Attempts, Backoff};
 use kit::events::Publisher;
 use kit::lease::Leadership;
-use kit::metrics::ControllerMetrics;
+use kit::metrics::Controller;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tenant_cp::Settings;
@@ -38,7 +38,7 @@ pub struct Context {
     /// Event publisher.
     pub events: Publisher,
     /// Controller metrics.
-    pub metrics: ControllerMetrics,
+    pub metrics: Controller,
     /// Failures in a row, per TenantCluster (`namespace/name`).
     pub attempts: Attempts<String>,
     /// Whether reconciles come to an end.

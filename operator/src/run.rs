@@ -53,14 +53,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let client = kit::client::connect(&client, &requests).await?;
     let port = Admin::new();
     port.metrics(|registry| requests.register(registry));
-    port.metrics(kit::metrics::process);
+    port.metrics(kit::metrics::ProcessMetrics::register);
 
     let timing = kit::lease::Timing::default();
-    let lease = LeaseConfig { namespace: namespace.clone(), name: LEASE.into(), identity, timing };
+    let lease = LeaseConfig { namespace: namespace.clone(), name: LEASE.into(), identity: identity.clone(), timing };
     let (leadership, election) = Election::start(client.clone(), lease);
     let dial: Dial = Arc::new(|_, address| address);
     let mut parts =
-        Parts::new(client.clone(), settings.clone(), leadership.clone(), dial, &port);
+        Parts::new(client.clone(), settings.clone(), leadership.clone(), dial, &identity, &port);
     let store = parts.store();
     let clusters = parts.context.clusters.clone();
     let synced = Arc::new(AtomicBool::new(false));
@@ -119,6 +119,7 @@ impl Parts {
         settings: Settings,
         leadership: Leadership,
         dial: Dial,
+        instance: &str,
         port: &Admin,
     ) -> Self {
         let (clusters, writer) = reflector::store();
@@ -127,8 +128,8 @@ impl Parts {
         let check = progress.clone();
         port.live("reconciles", move || check.check());
         let context = Arc::new(Context {
-            events: Publisher::new(client.clone(), crate::FIELD_MANAGER),
-            metrics: port.metrics(|registry| ControllerMetrics::new(registry, "tenant_cluster")),
+            events: Publisher::new(client.clone(), "covey.dev/tenant-cluster", instance),
+            metrics: port.metrics(ControllerMetrics::register).controller("tenant_cluster"),
             starts: Starts::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), wake.clone()),
             attempts: Context::attempts(),

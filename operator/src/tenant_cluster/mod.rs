@@ -64,7 +64,7 @@ impl Classify for Error {
 pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let in_hand = ctx.progress.begin();
-    let run = ctx.metrics.start();
+    let run = ctx.metrics.begin(Duration::ZERO);
     let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
     run.finish(result.as_ref().err().map(Classify::class));
     drop(in_hand);
@@ -153,7 +153,7 @@ fn is_ready(observed: &Observed) -> bool {
 fn note_ready(ctx: &Context, observed: &Observed) {
     if let Some(created) = &observed.cluster.metadata.creation_timestamp {
         let elapsed = Timestamp::now().duration_since(created.0);
-        ctx.metrics.time_to_ready(Duration::try_from(elapsed).unwrap_or_default());
+        ctx.metrics.ready_after(Duration::try_from(elapsed).unwrap_or_default());
     }
 }
 

@@ -3,7 +3,8 @@
 //! Invariant: a status that is as it was is not written.
 
 use api::TenantClusterStatus;
-use kube::ResourceExt;
+use kit::events::{Event, Severity};
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use super::apply::Error;
@@ -18,8 +19,15 @@ use crate::context::Context;
 /// [`Error::Own`] and [`Error::Fence`]; Events never fail a reconcile.
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     write_status(ctx, observed, plan.status.clone()).await?;
+    let regarding = observed.cluster.object_ref(&());
     for notice in &plan.events {
-        ctx.events.publish(&observed.cluster, notice.warning, notice.reason, &notice.message).await;
+        let event = Event {
+            severity: if notice.warning { Severity::Warning } else { Severity::Normal },
+            reason: notice.reason.to_owned(),
+            message: notice.message.clone(),
+            action: "Reconcile".to_owned(),
+        };
+        ctx.events.publish(&regarding, &event).await;
     }
     Ok(())
 }

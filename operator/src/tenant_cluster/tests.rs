@@ -98,7 +98,7 @@ impl World {
                 Action::Visit { hash, .. } => {
                     observed.tenant = match self.tenant_up {
                         true => Tenant::Answers {
-                            version: "1.35.4".into(),
+                            version: self.cluster.spec.version.clone(),
                             bootstrap_hash: hash.clone(),
                         },
                         false => Tenant::Silent { message: "connection refused".into() },
@@ -333,7 +333,11 @@ fn removed_and_changed_objects_come_back() {
             continue;
         }
         world.settle();
-        assert!(world.objects.contains_key(key), "{key} does not come back");
+        assert!(
+            world.objects.contains_key(key),
+            "{key} does not come back: {:?}",
+            world.condition("Progressing")
+        );
     }
     let mut world = whole.clone();
     let key = Key::new("Deployment", NS, "control-plane");
