@@ -129,7 +129,6 @@ impl ManagementApi {
         };
         let yaml = api.kubeconfig_as("testkit-admin", &[MASTERS])?;
         api.dir.write("admin.kubeconfig", &yaml)?;
-        api.wait_ready().await?;
         api.started_in = begin.elapsed();
         if !options.controllers.is_empty() {
             let names: Vec<&str> = options.controllers.iter().map(String::as_str).collect();
@@ -344,7 +343,7 @@ async fn start_apiserver(
         let log = dir.path().join("kube-apiserver.log");
         let mut process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
         let ca = std::fs::read_to_string(dir.path().join("ca.crt")).context("cannot read ca.crt")?;
-        wait_http(&mut process, &format!("https://127.0.0.1:{port}/livez/ping"), &ca).await?;
+        wait_http(&mut process, &format!("https://127.0.0.1:{port}/readyz"), &ca).await?;
         Ok((process, port))
     })
     .await

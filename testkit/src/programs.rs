@@ -8,8 +8,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use lab::programs::{KubernetesVersion, Program};
 
-/// Folders to search before those of the lab, separated by `:` as in `PATH`.
+/// Folders to search instead of the lab's, separated by `:` as in `PATH`.
 pub const PROGRAMS_VARIABLE: &str = "COVEY_TEST_PROGRAMS";
 /// Set to `1`: missing programs are an error and not a reason to skip.
 pub const REQUIRE_VARIABLE: &str = "COVEY_TEST_REQUIRE";
@@ -26,15 +27,25 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds all three; the error names the first that is missing.
+    /// Finds all three, in the folders of [`PROGRAMS_VARIABLE`] or else among the lab's programs;
+    /// the error names what is missing.
     pub fn find() -> Result<Self> {
-        let folders: Vec<PathBuf> = env::var_os(PROGRAMS_VARIABLE)
-            .map(|value| env::split_paths(&value).collect())
-            .unwrap_or_default();
+        let Some(folders) = env::var_os(PROGRAMS_VARIABLE) else { return Self::of_the_lab() };
+        let folders: Vec<PathBuf> = env::split_paths(&folders).collect();
         Ok(Self {
             etcd: find_one(&folders, "etcd")?,
             kube_apiserver: find_one(&folders, "kube-apiserver")?,
             kube_controller_manager: find_one(&folders, "kube-controller-manager")?,
+        })
+    }
+
+    fn of_the_lab() -> Result<Self> {
+        let version = KubernetesVersion::V1_35;
+        let found = lab::programs::find(&[Program::ETCD, Program::kubernetes(version)])?;
+        Ok(Self {
+            etcd: found.path("etcd")?,
+            kube_apiserver: found.kubernetes("kube-apiserver", version)?,
+            kube_controller_manager: found.kubernetes("kube-controller-manager", version)?,
         })
     }
 
@@ -58,7 +69,7 @@ impl Programs {
 fn find_one(folders: &[PathBuf], name: &str) -> Result<PathBuf> {
     let found = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path));
     let Some(path) = found else {
-        bail!("{name} not found; build it with `cargo xtask test`, or name its folder in {PROGRAMS_VARIABLE}");
+        bail!("{name} is in none of the folders of {PROGRAMS_VARIABLE}; unset it to use the lab's");
     };
     Ok(path)
 }
