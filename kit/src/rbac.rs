@@ -29,7 +29,7 @@ impl Rule {
         verbs: &'static [&'static str],
     ) -> Self {
         Self {
-            groups: group,
+            groups,
             resources,
             verbs,
             names: &[],

@@ -1,0 +1,71 @@
+//! The text that is scraped.
+
+use super::*;
+
+fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    text
+}
+
+fn has(text: &str, line: &str) {
+    assert!(text.lines().any(|l| l == line), "no {line:?} in\n{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_errors_and_durations_are_counted_per_controller() {
+    let mut registry = Registry::default();
+    let metrics = ControllerMetrics::register(&mut registry);
+    let controller = metrics.controller("tenant-cluster");
+    let run = controller.begin(Duration::from_millis(1500));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    run.finish(Some(Class::Conflict));
+    controller.begin(Duration::from_millis(500)).finish(None);
+    drop(metrics.controller("other").begin(Duration::ZERO));
+    controller.ready_after(Duration::from_secs(4));
+    let text = text(&registry);
+    has(
+        &text,
+        r#"reconcile_runs_total{controller="tenant-cluster"} 2"#,
+    );
+    has(
+        &text,
+        r#"reconcile_errors_total{controller="tenant-cluster",class="conflict"} 1"#,
+    );
+    has(
+        &text,
+        r#"reconcile_duration_seconds_sum{controller="tenant-cluster"} 2.0"#,
+    );
+    has(
+        &text,
+        r#"reconcile_duration_seconds_count{controller="other"} 1"#,
+    );
+    has(
+        &text,
+        r#"queue_age_seconds{controller="tenant-cluster"} 0.5"#,
+    );
+    has(
+        &text,
+        r#"time_to_ready_seconds_bucket{le="4.0",controller="tenant-cluster"} 1"#,
+    );
+}
+
+#[test]
+fn waiting_objects_are_counted_by_reason_and_taken_out_again() {
+    let mut registry = Registry::default();
+    let controller = ControllerMetrics::register(&mut registry).controller("c");
+    let line = |reason: &str, count| {
+        format!(r#"waiting_objects{{controller="c",reason="{reason}"}} {count}"#)
+    };
+    for key in ["1", "2", "2", "3"] {
+        controller.waiting(key, Some("Etcd"));
+    }
+    controller.waiting("2", Some("Endpoint"));
+    has(&text(&registry), &line("Etcd", 2));
+    has(&text(&registry), &line("Endpoint", 1));
+    controller.waiting("1", None);
+    controller.waiting("1", None);
+    controller.retain(|key| key != "2");
+    has(&text(&registry), &line("Etcd", 1));
+    has(&text(&registry), &line("Endpoint", 0));
+}
