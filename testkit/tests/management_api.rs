@@ -20,7 +20,8 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
 
 async fn put(client: &Client, namespace: &str, name: &str, value: &str) -> Result<ConfigMap> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}});
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name}, "data": {"key": value}});
     Ok(maps.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(body)).await?)
 }
 
