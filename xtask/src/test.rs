@@ -1,6 +1,8 @@
 //! `cargo xtask test`: every tier in order, cheapest first, and a summary.
 //!
-//! Invariant: a failed tier ends the run, except that the lab is always taken down.
+//! T0 are the tests inside the crates, T1 those in `<crate>/tests/` (a real kube-apiserver and etcd
+//! where they want one), T2 those of `e2e` (the lab). Invariant: a failed tier ends the run, and
+//! the lab is taken down all the same.
 
 use std::process::Command;
 
@@ -9,7 +11,7 @@ use lab::{Layout, UpOptions, programs::KubernetesVersion, progress::Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long: tenants of every version the lab can build
+    /// Also what takes long: tenants of every version that the lab can build
     #[arg(long)]
     all: bool,
     /// Leave the lab up afterwards
@@ -17,81 +19,101 @@ pub(crate) struct Args {
     keep_lab: bool,
 }
 
+struct Tiers<'a> {
+    layout: &'a Layout,
+    args: &'a Args,
+    progress: &'a Progress,
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
     let progress = Progress::new();
-    let result = tiers(&layout, args, &progress);
+    let tiers = Tiers {
+        layout: &layout,
+        args,
+        progress: &progress,
+    };
+    let result = tiers.run();
     progress.show_summary();
     result
 }
 
-fn tiers(layout: &Layout, args: &Args, progress: &Progress) -> Result<()> {
-    let cargo = |what: &str, cargo_args: &[&str]| {
-        let step = progress.step(what);
-        step.finish(cargo(layout, cargo_args))
-    };
-    cargo("formatting", &["fmt", "--all", "--", "--check"])?;
-    cargo(
-        "lints",
-        &[
+impl Tiers<'_> {
+    fn run(&self) -> Result<()> {
+        self.cargo("formatting", &["fmt", "--all", "--", "--check"])?;
+        let clippy = [
             "clippy",
             "--workspace",
             "--all-targets",
+            "--all-features",
             "--",
-            "-D",
-            "warnings",
-        ],
-    )?;
-    cargo("tidy", &["xtask", "tidy"])?;
-    cargo("generated files", &["xtask", "crds", "--check"])?;
-    // e2e needs the lab; its own unit tests are in its library and binaries.
-    cargo(
-        "T0: plans and laws",
-        &["test", "--workspace", "--exclude", "e2e"],
-    )?;
-    cargo(
-        "T0: the lab's own parts",
-        &["test", "-p", "e2e", "--lib", "--bins"],
-    )?;
+        ];
+        self.cargo("lints", &[&clippy[..], &["-D", "warnings"]].concat())?;
+        self.cargo("tidy", &["xtask", "tidy"])?;
+        self.cargo(
+            "generated resource definitions",
+            &["xtask", "crds", "--check"],
+        )?;
+        self.cargo("generated roles", &["xtask", "deploy", "--check"])?;
 
-    let step = progress.step("T1: programs");
-    let wanted = lab::programs::ensure(&lab::control_plane_programs(), progress);
-    step.finish(wanted)?;
-    cargo(
-        "T1: real kube-apiserver and etcd",
-        &["test", "--workspace", "--features", "t1"],
-    )?;
+        let all = ["test", "--workspace", "--no-fail-fast"];
+        self.cargo(
+            "T0: plans and laws",
+            &[&all[..], &["--lib", "--bins"]].concat(),
+        )?;
+        self.cargo("T0: examples in comments", &[&all[..], &["--doc"]].concat())?;
 
-    let mut options = UpOptions::default();
-    if args.all {
-        options.tenant_versions = KubernetesVersion::ALL.to_vec();
-    }
-    let t2 = lab::up(layout, &options, progress).and_then(|()| {
-        let features: &[&str] = if args.all { &["t2", "t2-all"] } else { &["t2"] };
-        cargo(
-            "T2: the lab",
-            &["test", "-p", "e2e", "--features", &features.join(",")],
-        )
-    });
-    if !args.keep_lab {
+        lab::programs::ensure(&lab::control_plane_programs(), self.progress)?;
+        let t1 = ["--exclude", "e2e", "--features", "t1", "--test", "*"];
+        self.cargo(
+            "T1: real kube-apiserver and etcd",
+            &[&all[..], &t1].concat(),
+        )?;
+
+        let t2 = self.t2();
+        if self.args.keep_lab {
+            return t2;
+        }
         // The tests' own failure says more than one of `down`.
-        let down = lab::down(layout, false, progress);
-        t2?;
-        return down;
+        let down = lab::down(self.layout, false, self.progress);
+        t2.and(down)
     }
-    t2
-}
 
-/// Runs cargo with its output shown; it says itself what failed.
-fn cargo(layout: &Layout, args: &[&str]) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(args)
-        .current_dir(layout.checkout())
-        .status()
-        .context("cargo cannot be run")?;
-    if !status.success() {
-        bail!("cargo {}: {status}", args.join(" "))
+    fn t2(&self) -> Result<()> {
+        let mut options = UpOptions::default();
+        if self.args.all {
+            options.tenant_versions = KubernetesVersion::ALL.to_vec();
+        }
+        lab::up(self.layout, &options, self.progress)?;
+        self.cargo(
+            "T2: the lab",
+            &["test", "-p", "e2e", "--no-fail-fast", "--test", "*"],
+        )
     }
-    Ok(())
+
+    /// Runs cargo with its output shown; it says itself what failed.
+    fn cargo(&self, what: &str, args: &[&str]) -> Result<()> {
+        let step = self.progress.step(what);
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut cargo = Command::new(cargo);
+        // What a test needs is there by now: one that skips has failed.
+        cargo.env(
+            "COVEY_TEST_REQUIRE",
+            if what.starts_with("T0") { "0" } else { "1" },
+        );
+        if self.args.all {
+            cargo.env("COVEY_TEST_ALL", "1");
+        }
+        let status = cargo
+            .args(args)
+            .current_dir(self.layout.checkout())
+            .status();
+        let result = status.context("cargo cannot be run").and_then(|status| {
+            if !status.success() {
+                bail!("cargo {}: {status}", args.join(" "))
+            }
+            Ok(())
+        });
+        step.finish(result)
+    }
 }

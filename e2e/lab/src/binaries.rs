@@ -5,11 +5,16 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead as _, BufReader},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
+    process::Stdio,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 
 use crate::{
     config::{ProgramPaths, text},
@@ -17,6 +22,7 @@ use crate::{
     host::Host,
     layout::Layout,
     programs::{Bins, KubernetesVersion, Program},
+    progress::Progress,
     run,
 };
 
@@ -72,39 +78,76 @@ pub(crate) fn supervisor(layout: &Layout) -> Result<PathBuf> {
 }
 
 /// Builds `lab-agent` of this checkout and puts a copy of it where the host starts it.
-pub(crate) fn build_agent(layout: &Layout) -> Result<()> {
+pub(crate) fn build_agent(layout: &Layout, progress: &Progress) -> Result<()> {
     let args = ["-p", "e2e", "--bin", "lab-agent", "--no-default-features"];
-    let built = cargo_binary(layout, &args)?;
+    let built = cargo_binary(layout, "building lab-agent", &args, &[], progress)?;
     install(&built, &agent(layout))
 }
 
-/// Builds one binary of the workspace; cargo itself says where it put it.
-pub(crate) fn cargo_binary(layout: &Layout, args: &[&str]) -> Result<PathBuf> {
-    cargo_binary_with(layout, args, &[])
-}
-
-/// [`cargo_binary`] with environment variables.
-pub(crate) fn cargo_binary_with(
+/// Builds one binary of the workspace, as a step of its own; cargo itself says where it put it.
+pub(crate) fn cargo_binary(
     layout: &Layout,
+    what: &str,
     args: &[&str],
     environment: &[(&str, &str)],
+    progress: &Progress,
 ) -> Result<PathBuf> {
+    let mut step = progress.step(what);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut cargo = run::command(cargo, ["build", "--message-format=json-render-diagnostics"]);
-    let messages = run::output(
-        cargo
-            .args(args)
-            .envs(environment.iter().copied())
-            .current_dir(layout.checkout()),
-    )?;
-    let executable = messages.lines().rev().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    let mut child = run::command(cargo, ["build", "--message-format=json-render-diagnostics"])
+        .args(args)
+        .envs(environment.iter().copied())
+        .current_dir(layout.checkout())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cargo cannot be run")?;
+    let (messages, said) = (child.stdout.take(), child.stderr.take());
+    let messages = thread::spawn(move || {
+        let lines = messages.map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
+        lines
+            .into_iter()
+            .flatten()
+            .filter_map(|line| executable(&line))
+            .last()
     });
-    match executable {
-        Some(path) => Ok(path),
-        None => bail!("cargo build {}: made no binary", args.join(" ")),
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let lines = said.map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
+        lines
+            .into_iter()
+            .flatten()
+            .for_each(|line| drop(sender.send(line)));
+    });
+    let mut said = Vec::new();
+    loop {
+        match lines.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => {
+                step.detail(line.trim());
+                said.push(line);
+            }
+            Err(RecvTimeoutError::Timeout) => step.still(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
+    let status = child.wait()?;
+    let built = messages.join().ok().flatten();
+    let result = match built {
+        Some(path) if status.success() => Ok(path),
+        _ => Err(anyhow!(
+            "cargo build {}: {status}\n{}",
+            args.join(" "),
+            said.join("\n")
+        )),
+    };
+    step.finish(result)
+}
+
+/// The binary that one of cargo's JSON messages announces.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    Some(PathBuf::from(message.get("executable")?.as_str()?))
 }
 
 /// Copies beside and renames: the old file may be running.

@@ -36,7 +36,7 @@ pub fn down(layout: &Layout, purge: bool, progress: &Progress) -> Result<()> {
     if !layout.root().exists() && Registry::open()?.of_checkout(layout.checkout()).is_empty() {
         return Ok(());
     }
-    let _lock = state::lock(layout)?;
+    let _lock = state::lock(layout, progress)?;
     tear_down(layout, progress)?;
     if purge {
         let step = progress.step("deleting .lab");

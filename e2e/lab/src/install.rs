@@ -53,11 +53,9 @@ impl Operator {
 pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progress) -> Result<()> {
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
-    let step = progress.step("building the operator (release, static)");
-    let binary = step.finish(build(layout))?;
+    let binary = build(layout, progress)?;
 
     let name = format!("ghcr.io/covey-dev/operator:{}", operator.version);
-    let step = progress.step(format!("pushing {name}"));
     let host = state
         .hosts
         .get(MANAGEMENT_HOST)
@@ -68,7 +66,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     };
     let bins = programs::find(&binaries::wanted(&[]))?;
     let image = images::operator(&name, &binary)?;
-    step.finish(load(host, &cluster, &[image], &bins, progress))?;
+    load(host, &cluster, &[image], &bins, progress)?;
 
     let step = progress.step("installing the chart");
     let mut helm = Command::new(layout.tool("helm"));
@@ -88,12 +86,24 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     Ok(())
 }
 
-fn build(layout: &Layout) -> Result<PathBuf> {
+fn build(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
     // Only for what is built for TARGET, never for build scripts: hence `--target` although it is
     // the machine's own.
-    binaries::cargo_binary_with(
+    let args = [
+        "-p",
+        "operator",
+        "--bin",
+        "operator",
+        "--release",
+        "--target",
+        TARGET,
+    ];
+    let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
+    binaries::cargo_binary(
         layout,
-        &["-p", "operator", "--release", "--target", TARGET],
-        &[("RUSTFLAGS", "-C target-feature=+crt-static")],
+        "building the operator (release)",
+        &args,
+        &flags,
+        progress,
     )
 }

@@ -9,10 +9,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::{host::Host, layout::Layout, slot::Slot};
+use crate::{host::Host, layout::Layout, progress::Progress, slot::Slot};
 
 /// How far `up` came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,13 +97,19 @@ impl State {
 /// Waits until no other `up` or `down` of this checkout is at work; held until dropped.
 ///
 /// # Errors
-/// When the lock file cannot be made.
-pub fn lock(layout: &Layout) -> Result<File> {
+/// When the lock file cannot be made, or this is not root.
+pub fn lock(layout: &Layout, progress: &Progress) -> Result<File> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("the lab makes namespaces, mounts and control groups: run it as root")
+    }
     fs::create_dir_all(layout.root())
         .with_context(|| format!("{}: cannot be made", layout.root().display()))?;
     let path = layout.lock_file();
     let file = File::create(&path).with_context(|| format!("{}: not writable", path.display()))?;
-    file.lock()
-        .with_context(|| format!("{}: cannot be locked", path.display()))?;
+    if file.try_lock().is_err() {
+        progress.note("waiting for another `lab up` or `lab down` of this checkout");
+        file.lock()
+            .with_context(|| format!("{}: cannot be locked", path.display()))?;
+    }
     Ok(file)
 }

@@ -48,7 +48,7 @@ impl Default for UpOptions {
 /// # Errors
 /// When a program cannot be built or does not come up; the message ends with its log.
 pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<()> {
-    let _lock = state::lock(layout)?;
+    let _lock = state::lock(layout, progress)?;
     if let Some(state) = State::read(layout)
         && state.is_up()
         && answers(layout)
@@ -59,8 +59,7 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
 
     packages::ensure(&packages::RUNTIME, progress)?;
     let bins = programs::ensure(&binaries::wanted(&options.tenant_versions), progress)?;
-    let step = progress.step("building lab-agent");
-    step.finish(binaries::build_agent(layout))?;
+    binaries::build_agent(layout, progress)?;
     let started = fresh::prepare(layout, options)
         .and_then(|cluster| start::start(&cluster, options, &bins, progress));
     if started.is_err() {
