@@ -112,7 +112,7 @@ current-context: {name}-admin@{name}
 
 /// The administrator's certificate and key from a kubeconfig of [`kubeconfig`]; none when it is
 /// anything else. Nothing in it is believed: what the authority did not sign is made anew.
-pub(super) fn read(value: &Vec<u8>) -> Option<KeyPair> {
+pub(super) fn read(value: &[u8]) -> Option<KeyPair> {
     if value.len() > MAX_BYTES {
         return None;
     }

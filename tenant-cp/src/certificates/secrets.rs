@@ -172,7 +172,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
     let admin = secrets
         .values()
         .filter_map(|data| data.get("value"))
-        .find_map(kubeconfig::read);
+        .find_map(|value| kubeconfig::read(value));
     if let Some(admin) = admin {
         material.store.insert("admin".to_owned(), admin);
     }

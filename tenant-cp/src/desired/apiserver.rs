@@ -186,8 +186,7 @@ pub(super) fn container(v: &Validated, addresses: &Addresses) -> Container {
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         }]),
-        // Patient: a slow server is waited for, because killing it makes all others slower still.
-        startup_probe: Some(pod::probe("/livez", API_PORT, "HTTPS", 1, 900)),
+        startup_probe: Some(pod::startup_probe("/livez", API_PORT, "HTTPS")),
         // The kubelet asks at once when the start-up probe has passed, so a longer period does not
         // delay the first answer, and a hundred idle tenants stay cheap.
         readiness_probe: Some(pod::probe("/readyz", API_PORT, "HTTPS", 3, 3)),

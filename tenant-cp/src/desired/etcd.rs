@@ -183,7 +183,7 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
             port("metrics", metrics),
         ]),
         // `/livez` is true once the server runs, `/readyz` once it knows a leader.
-        startup_probe: Some(pod::probe("/livez", metrics, "HTTP", 1, 900)),
+        startup_probe: Some(pod::startup_probe("/livez", metrics, "HTTP")),
         readiness_probe: Some(pod::probe("/readyz", metrics, "HTTP", 5, 3)),
         liveness_probe: Some(pod::probe("/livez", metrics, "HTTP", 10, 9)),
         resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),

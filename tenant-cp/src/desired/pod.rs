@@ -102,7 +102,18 @@ pub(super) fn resources(
     }
 }
 
-/// An HTTP probe with a generous time-out: a busy server is not a dead one.
+/// Seconds a probe waits for its answer: a busy server is not a dead one.
+const PROBE_TIMEOUT: i32 = 15;
+/// Seconds a start-up probe waits; it asks again so often that it need not wait long.
+const STARTUP_TIMEOUT: i32 = 5;
+
+/// Asks every second and waits for a quarter of an hour: a slow server must not be killed, because
+/// that makes all others slower still.
+pub(super) fn startup_probe(path: &str, port: i32, scheme: &str) -> Probe {
+    Probe { timeout_seconds: Some(STARTUP_TIMEOUT), ..probe(path, port, scheme, 1, 900) }
+}
+
+/// An HTTP probe: period in seconds, and how many failures in a row count.
 pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
@@ -112,7 +123,7 @@ pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: 
             ..HTTPGetAction::default()
         }),
         period_seconds: Some(period),
-        timeout_seconds: Some(15),
+        timeout_seconds: Some(PROBE_TIMEOUT),
         failure_threshold: Some(failures),
         ..Probe::default()
     }

@@ -1,0 +1,272 @@
+//! From wants to Secrets and back, with real keys; and what must never be made anew.
+
+mod fixtures;
+
+use std::collections::BTreeMap;
+
+use fixtures::{addresses, any_addresses, minimal, validated};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use pki::{Due, Reason, Want};
+use proptest::prelude::*;
+use tenant_cp::{
+    Object, Settings, Validated,
+    certificates::{
+        self, AUTHORITIES, CONSUMERS, Material, Plan, Problem, SecretData, ServiceAccountKeys,
+    },
+};
+
+const SERVER: &str = "https://demo.example.com:6443";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("a time")
+}
+
+/// Does what the operator does with a plan.
+fn make(wants: &[Want], plan: &Plan, material: &mut Material) {
+    pki::renew(wants, &plan.due, &mut material.store, now()).expect("renewed");
+    if plan.service_account {
+        let (public, private) = pki::issue::key_pair().expect("a key pair");
+        material.service_account = Some(ServiceAccountKeys { public, private });
+    }
+    if plan.encryption {
+        let key = pki::issue::random_bytes().expect("random bytes");
+        material.encryption = Some(certificates::encryption_configuration(&key));
+    }
+}
+
+fn complete(wants: &[Want]) -> Material {
+    let mut material = Material::default();
+    let plan = certificates::plan(wants, &material, false, now());
+    make(wants, &plan, &mut material);
+    material
+}
+
+fn wants(v: &Validated) -> Vec<Want> {
+    certificates::wants(
+        v,
+        &Settings::default(),
+        Some(&addresses("demo.example.com")),
+    )
+}
+
+fn secrets(v: &Validated, material: &Material) -> SecretData {
+    let mut objects = certificates::authority_secrets(v, material);
+    objects.extend(certificates::leaf_secrets(v, material));
+    objects.extend(certificates::kubeconfig(v, &material.store, SERVER, None));
+    objects
+        .iter()
+        .map(|object| (object.name.clone(), data(object)))
+        .collect()
+}
+
+fn data(secret: &Object) -> BTreeMap<String, Vec<u8>> {
+    let data: BTreeMap<String, ByteString> =
+        serde_json::from_value(secret.value["data"].clone()).expect("data of a Secret");
+    data.into_iter()
+        .map(|(key, bytes)| (key, bytes.0))
+        .collect()
+}
+
+fn missing(secret: &str) -> Problem {
+    Problem {
+        secret: secret.to_owned(),
+        reason: Reason::Missing,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_was_made_and_read_back_is_not_due(v in validated(), a in any_addresses()) {
+        let wants = certificates::wants(&v, &Settings::default(), Some(&a));
+        let material = complete(&wants);
+        let read = certificates::read_store(&secrets(&v, &material));
+        prop_assert_eq!(&read, &material);
+        prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
+    }
+
+    #[test]
+    fn any_loss_is_restored_or_reported_and_the_identity_stays(
+        lost in proptest::collection::btree_set(0usize..12, 0..12),
+    ) {
+        let v = minimal();
+        let wants = wants(&v);
+        let material = complete(&wants);
+        let mut secrets = secrets(&v, &material);
+        let names: Vec<_> = secrets.keys().cloned().collect();
+        prop_assert_eq!(names.len(), 12);
+        for index in lost {
+            secrets.remove(&names[index]);
+        }
+        let mut read = certificates::read_store(&secrets);
+        let plan = certificates::plan(&wants, &read, true, now());
+        make(&wants, &plan, &mut read);
+        for name in AUTHORITIES {
+            match read.store.get(name) {
+                Some(pair) => prop_assert_eq!(pair, &material.store[name]),
+                None => prop_assert!(plan.problems.contains(&missing(name))),
+            }
+        }
+        match &read.service_account {
+            Some(keys) => prop_assert_eq!(Some(keys), material.service_account.as_ref()),
+            None => prop_assert!(plan.problems.contains(&missing("service-account"))),
+        }
+        match &read.encryption {
+            Some(file) => prop_assert_eq!(Some(file), material.encryption.as_ref()),
+            None => prop_assert!(plan.problems.contains(&missing("encryption"))),
+        }
+        // And where nothing is lost for good, everything is whole again.
+        if plan.problems.is_empty() {
+            prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len());
+        }
+    }
+
+    #[test]
+    fn no_secret_makes_the_reading_panic(
+        name in "(ca|etcd|apiserver|demo-kubeconfig|encryption)",
+        key in "(ca.crt|ca.key|value|encryption.yaml|x.crt|x.key|.crt)",
+        bytes: Vec<u8>,
+    ) {
+        let data = SecretData::from([(name, BTreeMap::from([(key, bytes)]))]);
+        let _ = certificates::read_store(&data);
+    }
+
+    #[test]
+    fn no_kubeconfig_makes_the_reading_panic(text in "(users:\n- (user|name):(\n    )?[ -~\n]{0,40}|[ -~\n]{0,80})") {
+        let value = BTreeMap::from([("value".to_owned(), text.into_bytes())]);
+        let data = SecretData::from([("demo-kubeconfig".to_owned(), value)]);
+        prop_assert!(certificates::read_store(&data).store.is_empty());
+    }
+}
+
+#[test]
+fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
+    let v = minimal();
+    let wants = wants(&v);
+    let mut material = complete(&wants);
+    for name in ["etcd-ca", "etcd-0-server", "scheduler"] {
+        material.store.remove(name);
+    }
+    let plan = certificates::plan(&wants, &material, true, now());
+    assert_eq!(
+        plan.due,
+        [Due {
+            name: "scheduler".into(),
+            reason: Reason::Missing
+        }]
+    );
+    assert_eq!(plan.problems, [missing("etcd-ca")]);
+    // Secrets that would be incomplete are left as they are in the cluster.
+    let names: Vec<_> = certificates::leaf_secrets(&v, &material)
+        .into_iter()
+        .map(|secret| secret.name)
+        .collect();
+    assert_eq!(names, ["controller-manager", "operator-client"]);
+}
+
+#[test]
+fn new_tenant_cluster_gets_everything_and_a_crash_in_between_repeats_nothing() {
+    let v = minimal();
+    let wants = wants(&v);
+    let material = complete(&wants);
+    let mut secrets = secrets(&v, &material);
+    secrets.retain(|name, _| ["ca", "service-account"].contains(&name.as_str()));
+    assert!(!certificates::established(&secrets));
+    let read = certificates::read_store(&secrets);
+    let plan = certificates::plan(&wants, &read, false, now());
+    assert!(!plan.service_account && plan.encryption && plan.problems.is_empty());
+    assert!(plan.due.iter().all(|due| due.name != "ca"));
+    assert!(plan.due.iter().any(|due| due.name == "etcd-ca"));
+}
+
+#[test]
+fn established_is_what_has_a_secret_of_a_consumer() {
+    for name in CONSUMERS {
+        let secrets = SecretData::from([(name.to_owned(), BTreeMap::new())]);
+        assert!(certificates::established(&secrets));
+    }
+}
+
+#[test]
+fn kubeconfig_changes_with_server_authority_or_administrator_only() {
+    let v = minimal();
+    let material = complete(&wants(&v));
+    let config = |material: &Material, server: &str| {
+        certificates::kubeconfig(&v, &material.store, server, None).expect("a kubeconfig")
+    };
+    let first = config(&material, SERVER);
+    assert_eq!(
+        (first.namespace.as_deref(), first.name.as_str()),
+        (Some("team-a"), "demo-kubeconfig")
+    );
+    let mut other = material.clone();
+    other.store.remove("scheduler");
+    assert_eq!(first, config(&other, SERVER));
+    assert_ne!(first.hash(), config(&material, "https://other:6443").hash());
+    other
+        .store
+        .insert("admin".into(), material.store["operator"].clone());
+    assert_ne!(first.hash(), config(&other, SERVER).hash());
+    other = material.clone();
+    other
+        .store
+        .insert("ca".into(), material.store["etcd-ca"].clone());
+    assert_ne!(first.hash(), config(&other, SERVER).hash());
+}
+
+#[test]
+fn kubeconfig_that_the_user_replaced_is_not_believed() {
+    let v = minimal();
+    let wants = wants(&v);
+    let material = complete(&wants);
+    let foreign = complete(&wants);
+    let mut secrets = secrets(&v, &material);
+    let forged = certificates::kubeconfig(&v, &foreign.store, SERVER, None).unwrap();
+    secrets.insert(forged.name.clone(), data(&forged));
+    let read = certificates::read_store(&secrets);
+    let plan = certificates::plan(&wants, &read, true, now());
+    assert_eq!(
+        plan.due,
+        [Due {
+            name: "admin".into(),
+            reason: Reason::SignerChanged
+        }]
+    );
+}
+
+#[test]
+fn super_admin_lasts_an_hour_and_is_in_no_list() {
+    let want = certificates::super_admin();
+    assert_eq!(
+        (want.lifetime_hours, want.organizations),
+        (1, vec!["system:masters".to_owned()])
+    );
+    assert!(
+        wants(&minimal())
+            .iter()
+            .all(|other| other.name != want.name)
+    );
+}
+
+#[test]
+fn status_names_every_certificate_and_its_end() {
+    let material = complete(&wants(&minimal()));
+    let status = certificates::status(&material.store);
+    assert_eq!(status.len(), material.store.len());
+    assert!(status.is_sorted_by_key(|certificate| certificate.name.clone()));
+    let apiserver = status
+        .iter()
+        .find(|certificate| certificate.name == "apiserver")
+        .unwrap();
+    assert_eq!(apiserver.not_after, "2028-01-15T07:55:00Z");
+}
+
+#[test]
+fn nothing_secret_shows_in_debug_output() {
+    let material = complete(&wants(&minimal()));
+    let text = format!("{material:?}");
+    assert!(!text.contains("PRIVATE KEY") && !text.contains("secretbox"));
+}

@@ -1,0 +1,314 @@
+//! Laws of what is wanted, for any tenant cluster that `validate` lets through.
+
+mod fixtures;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixtures::{addresses, any_addresses, minimal, objects, validated};
+use proptest::prelude::*;
+use serde_json::Value;
+use tenant_cp::{
+    Object, Settings, certificates,
+    desired::{self, Program, managed_flags},
+};
+
+fn content(object: &Object) -> Value {
+    let mut value = object.value.clone();
+    value["metadata"]["annotations"]
+        .as_object_mut()
+        .expect("annotations are a map")
+        .remove(api::names::ANNOTATION_HASH);
+    value
+}
+
+fn find<'a>(objects: &'a [Object], kind: &str, name: &str) -> &'a Value {
+    let found = objects
+        .iter()
+        .find(|object| object.kind == kind && object.name == name);
+    &found
+        .unwrap_or_else(|| unreachable!("no {kind} {name}"))
+        .value
+}
+
+/// Flags of every container: container, flag, value.
+fn flags(objects: &[Object]) -> Vec<(String, String, String)> {
+    let mut flags = Vec::new();
+    for object in objects {
+        let pod = &object.value["spec"]["template"]["spec"];
+        for list in ["initContainers", "containers"] {
+            for container in pod[list].as_array().into_iter().flatten() {
+                for arg in container["args"].as_array().into_iter().flatten() {
+                    let text = arg.as_str().and_then(|arg| arg.strip_prefix("--"));
+                    let (name, value) = text
+                        .and_then(|text| text.split_once('='))
+                        .expect("--name=value");
+                    let container = container["name"].as_str().unwrap_or_default();
+                    flags.push((container.to_owned(), name.to_owned(), value.to_owned()));
+                }
+            }
+        }
+    }
+    flags
+}
+
+proptest! {
+    // Each case builds forty objects several times over.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn same_input_gives_same_objects_each_once(v in validated(), a in any_addresses()) {
+        let settings = Settings::default();
+        let mut all = objects(&v, &a);
+        prop_assert_eq!(&all, &objects(&v, &a));
+        all.extend(desired::bootstrap(&v, &settings, &a, "CA"));
+        let keys: BTreeSet<_> = all.iter().map(Object::key).collect();
+        prop_assert_eq!(keys.len(), all.len());
+        prop_assert!(all.iter().all(|object| !object.name.is_empty()));
+    }
+
+    #[test]
+    fn hash_changes_exactly_when_the_content_does(
+        one in validated(), other in validated(), a in any_addresses(),
+    ) {
+        let mut other = other;
+        // Half of it the same, so that both outcomes happen.
+        other.name.clone_from(&one.name);
+        other.namespace.clone_from(&one.namespace);
+        other.uid.clone_from(&one.uid);
+        other.tenant_namespace.clone_from(&one.tenant_namespace);
+        let (one, other) = (objects(&one, &a), objects(&other, &a));
+        let other: BTreeMap<_, _> = other.iter().map(|object| (object.key(), object)).collect();
+        for object in &one {
+            if let Some(twin) = other.get(&object.key()) {
+                prop_assert_eq!(content(object) == content(twin), object.hash() == twin.hash());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_outside_the_tenant_namespace_but_the_users_binding(
+        v in validated(), a in any_addresses(),
+    ) {
+        for object in objects(&v, &a) {
+            let place = object.namespace.as_deref();
+            if object.kind == "Namespace" {
+                prop_assert_eq!((place, &object.name), (None, &v.tenant_namespace));
+            } else if place == Some(v.namespace.as_str()) {
+                prop_assert_eq!(object.kind.as_str(), "RoleBinding");
+            } else {
+                prop_assert_eq!(place, Some(v.tenant_namespace.as_str()));
+            }
+        }
+    }
+
+    #[test]
+    fn labels_are_there_and_valid_and_selectors_find_the_pods(
+        v in validated(), a in any_addresses(),
+    ) {
+        let all = objects(&v, &a);
+        for object in &all {
+            let labels = object.value["metadata"]["labels"].as_object().unwrap();
+            prop_assert_eq!(&labels[api::names::LABEL_MANAGED_BY], api::names::MANAGED_BY);
+            if object.namespace.as_deref() != Some(&v.namespace) {
+                prop_assert_eq!(&labels[api::names::LABEL_TENANT_UID], &v.uid);
+            }
+            for value in labels.values() {
+                let text = value.as_str().unwrap();
+                prop_assert!(text.len() <= 63);
+                prop_assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)));
+            }
+        }
+        for (kind, name) in [("Deployment", "control-plane"), ("StatefulSet", "etcd")] {
+            let spec = &find(&all, kind, name)["spec"];
+            let pod = spec["template"]["metadata"]["labels"].as_object().unwrap();
+            let selectors = [
+                &spec["selector"]["matchLabels"],
+                &find(&all, "Service", if name == "etcd" { "etcd-peers" } else { name })["spec"]["selector"],
+                &find(&all, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"],
+                &find(&all, "NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
+            ];
+            for selector in selectors {
+                for (key, value) in selector.as_object().unwrap() {
+                    prop_assert_eq!(pod.get(key), Some(value));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_flag_stands_twice_and_none_that_is_managed_comes_from_the_user(
+        v in validated(), a in any_addresses(),
+    ) {
+        let mut seen = BTreeSet::new();
+        let components = [
+            ("apiserver", Program::ApiServer, &v.api_server),
+            ("controller-manager", Program::ControllerManager, &v.controller_manager),
+            ("scheduler", Program::Scheduler, &v.scheduler),
+        ];
+        let all = flags(&objects(&v, &a));
+        for (container, name, _) in &all {
+            prop_assert!(seen.insert((container, name)), "{container} --{name} stands twice");
+        }
+        for (container, program, component) in components {
+            let managed = managed_flags(program);
+            for (name, value) in &component.extra_args {
+                let found = all.iter().find(|(c, n, _)| c == container && n == name);
+                if managed.contains(name.as_str()) {
+                    prop_assert!(found.is_none_or(|(_, _, v)| v != value || name == "profiling"));
+                } else {
+                    prop_assert_eq!(found.map(|(_, _, v)| v), Some(value));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_in_system_masters(v in validated(), a in any_addresses()) {
+        let settings = Settings::default();
+        let mut all = objects(&v, &a);
+        all.extend(desired::bootstrap(&v, &settings, &a, "CA"));
+        prop_assert!(all.iter().all(|object| !object.value.to_string().contains("system:masters")));
+        for want in certificates::wants(&v, &settings, Some(&a)) {
+            prop_assert!(want.organizations.iter().all(|group| group != "system:masters"));
+        }
+    }
+
+    #[test]
+    fn bootstrap_objects_never_name_the_management_cluster(v in validated(), a in any_addresses()) {
+        for object in desired::bootstrap(&v, &Settings::default(), &a, "CA") {
+            let place = object.namespace.as_deref();
+            prop_assert!([None, Some("default"), Some("kube-public"), Some("kube-system")].contains(&place));
+            prop_assert!(!object.value.to_string().contains(&v.tenant_namespace));
+        }
+    }
+
+    #[test]
+    fn scaling_and_growing_leave_the_immutable_and_the_running_alone(
+        v in validated(), a in any_addresses(), replicas in 1..10i32,
+    ) {
+        let mut scaled = v.clone();
+        scaled.replicas = replicas;
+        scaled.etcd.storage_size = "5000Gi".to_owned();
+        let (before, after) = (objects(&v, &a), objects(&scaled, &a));
+        let template = |all: &[Object]| find(all, "Deployment", "control-plane")["spec"]["template"].clone();
+        prop_assert_eq!(template(&before), template(&after));
+        let claims = |all: &[Object]| find(all, "StatefulSet", "etcd")["spec"]["volumeClaimTemplates"].clone();
+        prop_assert_eq!(claims(&before), claims(&after));
+        prop_assert_eq!(
+            &find(&after, "PersistentVolumeClaim", "data-etcd-0")["spec"]["resources"]["requests"]["storage"],
+            "5000Gi"
+        );
+    }
+}
+
+#[test]
+fn only_suggested_flags_give_way_to_the_user() {
+    let mut v = minimal();
+    v.api_server.extra_args = [
+        ("request-timeout", "5m"),
+        ("secure-port", "1"),
+        ("event-ttl", "2h"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    let all = flags(&objects(&v, &addresses("x")));
+    let value = |name: &str| {
+        let found = all
+            .iter()
+            .find(|(container, flag, _)| container == "apiserver" && flag == name);
+        found.map(|(_, _, value)| value.as_str())
+    };
+    assert_eq!(value("request-timeout"), Some("5m"));
+    assert_eq!(value("event-ttl"), Some("2h"));
+    assert_eq!(value("secure-port"), Some("6443"));
+}
+
+#[test]
+fn every_flag_that_covey_sets_is_managed_or_a_suggestion() {
+    let suggestions = [
+        "audit-log-maxage",
+        "audit-log-maxbackup",
+        "audit-log-maxsize",
+        "goaway-chance",
+        "node-cidr-mask-size",
+        "request-timeout",
+        "terminated-pod-gc-threshold",
+    ];
+    let mut free = BTreeSet::new();
+    for (container, name, _) in flags(&objects(&minimal(), &addresses("x"))) {
+        let program = match container.as_str() {
+            "apiserver" => Program::ApiServer,
+            "controller-manager" => Program::ControllerManager,
+            "scheduler" => Program::Scheduler,
+            _ => continue,
+        };
+        if !managed_flags(program).contains(name.as_str()) {
+            free.insert(name);
+        }
+    }
+    assert_eq!(
+        free.iter().map(String::as_str).collect::<Vec<_>>(),
+        suggestions
+    );
+}
+
+#[test]
+fn operator_may_write_exactly_what_is_not_privileged() {
+    let objects = desired::bootstrap(&minimal(), &Settings::default(), &addresses("x"), "CA");
+    let role = find(&objects, "ClusterRole", "covey:operator");
+    let mut granted = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        let texts = |field: &str| -> Vec<String> {
+            let list = rule[field].as_array().into_iter().flatten();
+            list.map(|text| text.as_str().unwrap().to_owned()).collect()
+        };
+        assert!(
+            !texts("verbs")
+                .iter()
+                .any(|verb| ["*", "escalate", "delete"].contains(&verb.as_str()))
+        );
+        if texts("verbs").contains(&"patch".to_owned()) {
+            for name in texts("resourceNames") {
+                granted.insert((texts("resources")[0].clone(), name));
+            }
+        }
+    }
+    let (privileged, ordinary): (Vec<_>, Vec<_>) = objects
+        .iter()
+        .partition(|object| desired::is_privileged(object));
+    let resource = |object: &Object| {
+        let kind = object.kind.to_lowercase();
+        if kind.ends_with('s') {
+            kind
+        } else {
+            format!("{kind}s")
+        }
+    };
+    let needed: BTreeSet<_> = ordinary
+        .iter()
+        .map(|object| (resource(object), object.name.clone()))
+        .collect();
+    assert_eq!(granted, needed);
+    // The privileged come first, so that the rest can be written by the operator's own identity.
+    assert_eq!(privileged.len(), 3);
+    assert!(objects[..3].iter().all(desired::is_privileged));
+}
+
+#[test]
+fn without_an_endpoint_nothing_that_names_it_is_wanted() {
+    let mut a = addresses("x");
+    a.endpoint = None;
+    let names = |objects: Vec<Object>| -> BTreeSet<String> {
+        objects.into_iter().map(|object| object.name).collect()
+    };
+    let settings = Settings::default();
+    let without = names(desired::bootstrap(&minimal(), &settings, &a, "CA"));
+    let with = names(desired::bootstrap(
+        &minimal(),
+        &settings,
+        &addresses("x"),
+        "CA",
+    ));
+    let missing: Vec<_> = with.difference(&without).map(String::as_str).collect();
+    assert_eq!(missing, ["cluster-info", "kubeadm-config"]);
+}

@@ -1,0 +1,223 @@
+//! Every pod that is wanted satisfies Pod Security "restricted", and what it mounts exists.
+//!
+//! The rules are those of the Pod Security Standards (kubernetes.io/docs/concepts/security), written
+//! here again on purpose: the code under test must not check itself.
+
+mod fixtures;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixtures::{addresses, any_addresses, minimal, objects, validated};
+use pki::{Key, KeyPair};
+use proptest::prelude::*;
+use serde_json::Value;
+use tenant_cp::{Addresses, Object, Settings, Validated, certificates};
+
+/// Kind and pod spec of everything that makes pods.
+fn pods(objects: &[Object]) -> Vec<(&str, &Value)> {
+    objects
+        .iter()
+        .filter_map(|object| {
+            Some((
+                object.kind.as_str(),
+                object.value.pointer("/spec/template/spec")?,
+            ))
+        })
+        .collect()
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["initContainers", "containers", "ephemeralContainers"]
+        .into_iter()
+        .filter_map(|list| pod[list].as_array())
+        .flatten()
+}
+
+/// Violations of "restricted" (which holds "baseline").
+fn violations(pod: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut must = |ok: bool, what: String| {
+        if !ok {
+            found.push(what);
+        }
+    };
+    for host in ["hostNetwork", "hostPID", "hostIPC"] {
+        must(pod[host].is_null(), format!("{host} is set"));
+    }
+    let allowed = [
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ];
+    for volume in pod["volumes"].as_array().into_iter().flatten() {
+        for source in volume.as_object().into_iter().flat_map(|map| map.keys()) {
+            must(
+                source == "name" || allowed.contains(&source.as_str()),
+                format!("volume source {source}"),
+            );
+        }
+    }
+    let security = &pod["securityContext"];
+    must(security["runAsNonRoot"] == true, "runAsNonRoot".to_owned());
+    must(security["runAsUser"] != 0, "runAsUser".to_owned());
+    must(
+        security["seccompProfile"]["type"] == "RuntimeDefault",
+        "seccompProfile".to_owned(),
+    );
+    must(security["sysctls"].is_null(), "sysctls".to_owned());
+    for container in containers(pod) {
+        let name = &container["name"];
+        let own = &container["securityContext"];
+        must(own["privileged"].is_null(), format!("{name}: privileged"));
+        must(
+            own["allowPrivilegeEscalation"] == false,
+            format!("{name}: escalation"),
+        );
+        must(
+            own["capabilities"]["drop"] == serde_json::json!(["ALL"]),
+            format!("{name}: drop"),
+        );
+        for added in own["capabilities"]["add"].as_array().into_iter().flatten() {
+            must(added == "NET_BIND_SERVICE", format!("{name}: adds {added}"));
+        }
+        for field in [
+            "runAsUser",
+            "runAsNonRoot",
+            "seccompProfile",
+            "procMount",
+            "seLinuxOptions",
+        ] {
+            must(own[field].is_null(), format!("{name}: overrides {field}"));
+        }
+        for port in container["ports"].as_array().into_iter().flatten() {
+            must(port["hostPort"].is_null(), format!("{name}: hostPort"));
+        }
+        // Beyond "restricted": ours.
+        must(
+            own["readOnlyRootFilesystem"] == true,
+            format!("{name}: root file system"),
+        );
+    }
+    must(
+        pod["automountServiceAccountToken"] == false,
+        "service account token".to_owned(),
+    );
+    found
+}
+
+#[test]
+fn checker_finds_what_is_not_restricted() {
+    let objects = objects(&minimal(), &addresses("x"));
+    let (_, pod) = pods(&objects)[0];
+    let spoil: [(&str, Value); 5] = [
+        ("/hostNetwork", true.into()),
+        ("/securityContext/runAsNonRoot", false.into()),
+        ("/containers/0/securityContext/privileged", true.into()),
+        (
+            "/containers/0/securityContext/capabilities/drop",
+            serde_json::json!([]),
+        ),
+        ("/volumes/0/hostPath", serde_json::json!({"path": "/"})),
+    ];
+    assert_eq!(violations(pod), Vec::<String>::new());
+    for (pointer, value) in spoil {
+        let mut pod = pod.clone();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        pod.pointer_mut(parent).unwrap()[field] = value;
+        assert_eq!(violations(&pod).len(), 1, "{pointer}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_pod_is_restricted(v in validated(), addresses in any_addresses()) {
+        let objects = objects(&v, &addresses);
+        let pods = pods(&objects);
+        prop_assert_eq!(pods.len(), 2);
+        for (kind, pod) in pods {
+            prop_assert_eq!(violations(pod), Vec::<String>::new(), "{}", kind);
+        }
+    }
+
+    #[test]
+    fn every_mount_has_its_volume_and_every_file_its_secret(
+        v in validated(),
+        addresses in any_addresses(),
+    ) {
+        let secrets = secret_keys(&v, &addresses);
+        let objects = objects(&v, &addresses);
+        for (kind, pod) in pods(&objects) {
+            let mut volumes: BTreeMap<&str, &Value> = pod["volumes"].as_array().unwrap().iter()
+                .map(|volume| (volume["name"].as_str().unwrap(), volume)).collect();
+            if kind == "StatefulSet" {
+                volumes.insert("data", &Value::Null);
+            }
+            for container in containers(pod) {
+                let mounts = container["volumeMounts"].as_array().unwrap();
+                let mut files = BTreeSet::new();
+                for mount in mounts {
+                    let volume = volumes.get(mount["name"].as_str().unwrap());
+                    prop_assert!(volume.is_some(), "{} is not a volume", mount["name"]);
+                    if mount["mountPath"] == "/etc/kubernetes" {
+                        let secret = volume.unwrap()["secret"]["secretName"].as_str().unwrap();
+                        files.extend(secrets[secret].iter().cloned());
+                    }
+                }
+                for path in paths(container) {
+                    let names: Vec<_> = if path.contains("$(POD_NAME)") {
+                        (0..v.etcd.replicas)
+                            .map(|i| path.replace("$(POD_NAME)", &format!("etcd-{i}"))).collect()
+                    } else {
+                        vec![path]
+                    };
+                    for name in names {
+                        prop_assert!(files.contains(&name), "{} lacks {name}", container["name"]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the flags of a container name below its Secret's directory.
+fn paths(container: &Value) -> Vec<String> {
+    let args = container["args"].as_array().into_iter().flatten();
+    args.filter_map(|arg| {
+        let (_, value) = arg.as_str()?.split_once('=')?;
+        Some(value.strip_prefix("/etc/kubernetes/")?.to_owned())
+    })
+    .collect()
+}
+
+fn secret_keys(v: &Validated, addresses: &Addresses) -> BTreeMap<String, BTreeSet<String>> {
+    let wants = certificates::wants(v, &Settings::default(), Some(addresses));
+    let pair = KeyPair {
+        certificate: "C".to_owned(),
+        key: Key::new("K".to_owned()),
+    };
+    let material = certificates::Material {
+        store: wants
+            .into_iter()
+            .map(|want| (want.name, pair.clone()))
+            .collect(),
+        service_account: Some(certificates::ServiceAccountKeys {
+            public: "P".to_owned(),
+            private: Key::new("K".to_owned()),
+        }),
+        encryption: Some(Key::new("K".to_owned())),
+    };
+    certificates::leaf_secrets(v, &material)
+        .into_iter()
+        .map(|secret| {
+            let data = secret.value["data"].as_object().expect("a Secret has data");
+            (secret.name.clone(), data.keys().cloned().collect())
+        })
+        .collect()
+}
