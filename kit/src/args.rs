@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct LogArgs {
     /// What is logged: a level, or directives such as "info,kube=warn,operator=debug"
     #[arg(long = "log-filter", env = "COVEY_LOG_FILTER", value_name = "FILTER")]
-    #[arg(default_value = "info")]
+    #[arg(default_value = "info,kube_client::client::builder=off")]
     pub filter: String,
 
     /// How lines are written: json for log collectors, text for people
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn defaults_suit_a_pod() {
         let Everything { log, admin, client } = parse(&[]).unwrap();
-        assert_eq!((log.filter.as_str(), log.format), ("info", LogFormat::Json));
+        assert_eq!((log.filter.as_str(), log.format), ("info,kube_client::client::builder=off", LogFormat::Json));
         assert_eq!(admin.address.to_string(), "0.0.0.0:8080");
         let default = ClientArgs::default();
         assert_eq!((client.qps, client.burst), (default.qps, default.burst));

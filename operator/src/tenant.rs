@@ -24,16 +24,14 @@ const PARALLEL_WRITES: usize = 8;
 /// Service, mapped to the address to dial. Tests put their own here; in a cluster it is identity.
 pub type Dial = Arc<dyn Fn(&str, SocketAddr) -> SocketAddr + Send + Sync>;
 
-/// Who the operator is towards a tenant's API, and where that is.
-pub struct Visit<'a> {
+/// Who visits a tenant's API, and where that is.
+pub struct Visit {
     /// Where to dial.
     pub address: SocketAddr,
     /// The tenant's certificate authority, PEM.
-    pub authority: &'a str,
-    /// Client certificate, PEM.
-    pub certificate: &'a str,
-    /// Its key, PEM.
-    pub key: &'a str,
+    pub authority: String,
+    /// Client certificate and key.
+    pub identity: pki::KeyPair,
 }
 
 /// Why a visit failed.
@@ -48,36 +46,19 @@ pub enum Error {
     /// A bootstrap object was refused.
     #[error("apply an object inside the tenant cluster")]
     ApplyObject(#[source] apply::Error),
-    /// An object could not be read.
-    #[error("read an object inside the tenant cluster")]
-    ReadObject(#[source] Box<kube::Error>),
-}
-
-impl Error {
-    /// True when the API is there but does not let this identity in (yet).
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        match self {
-            Self::BuildClient(_) => false,
-            Self::AskVersion(e) | Self::ReadObject(e) => {
-                matches!(e.as_ref(), kube::Error::Api(s) if matches!(s.code, 401 | 403))
-            }
-            Self::ApplyObject(e) => matches!(e.code(), Some(401 | 403)),
-        }
-    }
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::BuildClient(_) => Class::Bug,
-            Self::AskVersion(e) | Self::ReadObject(e) => e.class(),
+            Self::AskVersion(e) => e.class(),
             Self::ApplyObject(e) => e.class(),
         }
     }
 }
 
-impl Visit<'_> {
+impl Visit {
     /// A client that is dropped after the visit.
     ///
     /// # Errors
@@ -93,8 +74,8 @@ impl Visit<'_> {
         let root = CertificateDer::from_pem_slice(self.authority.as_bytes())
             .map_err(|e| Error::BuildClient(Box::new(e)))?;
         config.root_cert = Some(vec![root.to_vec()]);
-        config.auth_info.client_certificate_data = Some(base64(self.certificate));
-        config.auth_info.client_key_data = Some(base64(self.key).into());
+        config.auth_info.client_certificate_data = Some(base64(&self.identity.certificate));
+        config.auth_info.client_key_data = Some(base64(self.identity.key.reveal()).into());
         // The Service's address is in the certificate, but a test dials another one.
         config.tls_server_name = Some("kubernetes".to_owned());
         config.connect_timeout = Some(Duration::from_secs(1));

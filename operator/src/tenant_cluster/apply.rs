@@ -20,7 +20,7 @@ use tenant_cp::certificates;
 
 use super::observe::body;
 use super::observed::{Observed, Tenant};
-use super::plan::{Action, Mode, Plan, Stage};
+use super::plan::{Action, Mode, Plan, START_PATIENCE, Stage};
 use crate::context::Context;
 use crate::{FIELD_MANAGER, tenant};
 
@@ -286,7 +286,7 @@ async fn visit(
     let cluster = &observed.cluster;
     let uid = cluster.uid().unwrap_or_default();
     let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
-    if let Some(message) = ctx.breaker.message(&uid).filter(|_| patience.is_zero()) {
+    if let Some(message) = ctx.breaker.message(&uid).filter(|_| *patience < START_PATIENCE) {
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
@@ -294,26 +294,25 @@ async fn visit(
     let (Some(ca), Some(operator)) = (store.get("ca"), store.get("operator")) else {
         return Ok(());
     };
+    let dial = (ctx.dial)(&ns, SocketAddr::new(address.0, address.1));
+    let place = |identity: &pki::KeyPair| tenant::Visit {
+        address: dial,
+        authority: ca.certificate.clone(),
+        identity: identity.clone(),
+    };
     // One hour in system:masters, in memory only, because the rights of everybody else are among
     // the objects that are laid here.
-    let mut identity = operator.clone();
+    let mut administrator = None;
     if *apply {
         let want = certificates::super_admin();
-        identity = pki::issue(&want, Some(ca), now).map_err(Error::Issue)?;
+        administrator = Some(place(&pki::issue(&want, Some(ca), now).map_err(Error::Issue)?));
     }
-    let dial = (ctx.dial)(&ns, SocketAddr::new(address.0, address.1));
-    let place = tenant::Visit {
-        address: dial,
-        authority: &ca.certificate,
-        certificate: &identity.certificate,
-        key: identity.key.reveal(),
-    };
-    let objects: &[Object] = if *apply { objects } else { &[] };
+    let visit = Visitor { administrator, operator: place(operator), objects };
     let deadline = tokio::time::Instant::now() + *patience;
-    let mut result = visit_once(&place, objects).await;
+    let mut result = visit.once().await;
     while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
         tokio::time::sleep(VISIT_PAUSE).await;
-        result = visit_once(&place, objects).await;
+        result = visit.once().await;
     }
     observed.tenant = match result {
         Ok(version) => {
@@ -325,7 +324,7 @@ async fn visit(
         }
         Err(error) => {
             let message = kit::errors::chain(&error);
-            if patience.is_zero() {
+            if *patience < START_PATIENCE {
                 ctx.breaker.trip(&uid, &message);
             }
             Tenant::Silent { message }
@@ -334,10 +333,21 @@ async fn visit(
     Ok(())
 }
 
-async fn visit_once(place: &tenant::Visit<'_>, objects: &[Object]) -> Result<String, tenant::Error> {
-    let client = place.client()?;
-    tenant::bootstrap(&client, objects).await?;
-    tenant::version(&client).await
+/// One visit: lays the objects where that is due, then asks with our ordinary identity, so that
+/// an answer means that this identity is let in too.
+struct Visitor<'a> {
+    administrator: Option<tenant::Visit>,
+    operator: tenant::Visit,
+    objects: &'a [Object],
+}
+
+impl Visitor<'_> {
+    async fn once(&self) -> Result<String, tenant::Error> {
+        if let Some(administrator) = &self.administrator {
+            tenant::bootstrap(&administrator.client()?, self.objects).await?;
+        }
+        tenant::version(&self.operator.client()?).await
+    }
 }
 
 /// The API of TenantClusters in the namespace of this one.

@@ -142,7 +142,7 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 }
 
 fn is_long(plan: &Plan) -> bool {
-    plan.actions.iter().any(|a| matches!(a, Action::Visit { patience, .. } if !patience.is_zero()))
+    plan.actions.iter().any(|a| matches!(a, Action::Visit { patience, .. } if *patience >= plan::START_PATIENCE))
 }
 
 fn is_ready(observed: &Observed) -> bool {

@@ -26,6 +26,9 @@ mod status;
 
 pub use status::SLOW_SWEEP;
 
+/// How long a visit goes on trying while a control plane starts for the first time.
+pub const START_PATIENCE: Duration = Duration::from_secs(15);
+
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -256,8 +259,8 @@ fn plan_visit(
     let hash = tenant_cp::object::hash(&json!(objects.iter().map(Object::hash).collect::<Vec<_>>()));
     let applied = observed.cluster.status.as_ref().and_then(|s| s.bootstrap_hash.as_deref());
     let patience = match has_been_ready(observed) {
-        true => Duration::ZERO,
-        false => Duration::from_secs(15),
+        true => Duration::from_secs(1),
+        false => START_PATIENCE,
     };
     plan.actions.push(Action::Visit {
         address: (addresses.cluster_ip, service_port(valid)),
@@ -298,7 +301,13 @@ fn publish_early(object: Object, first_start: bool) -> Object {
         return object;
     }
     let mut value = object.value;
-    value["spec"]["publishNotReadyAddresses"] = json!(first_start);
+    if let Some(spec) = value["spec"].as_object_mut() {
+        // The API server leaves `false` out, so it must not be wanted either.
+        spec.remove("publishNotReadyAddresses");
+        if first_start {
+            spec.insert("publishNotReadyAddresses".to_owned(), json!(true));
+        }
+    }
     Object::from_value(value)
 }
 
