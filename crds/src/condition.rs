@@ -107,3 +107,53 @@ pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
         .iter()
         .any(|c| c.type_ == type_.as_str() && c.status == "True")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut conditions = Vec::new();
+        let mut set = |status, reason: &str, second| {
+            set_condition(
+                &mut conditions,
+                ConditionType::Ready,
+                status,
+                reason,
+                "",
+                Some(1),
+                at(second),
+            );
+            conditions[0].clone()
+        };
+        let first = set(ConditionStatus::False, "Starting", 1);
+        let reworded = set(ConditionStatus::False, "Waiting", 2);
+        assert_eq!(reworded.last_transition_time, first.last_transition_time);
+        assert_eq!(reworded.reason, "Waiting");
+        assert_eq!(
+            set(ConditionStatus::True, "Answers", 3).last_transition_time,
+            at(3)
+        );
+    }
+
+    #[test]
+    fn conditions_stay_sorted_whatever_the_order_of_setting() {
+        let mut conditions = Vec::new();
+        for type_ in [
+            ConditionType::Ready,
+            ConditionType::Degraded,
+            ConditionType::EtcdReady,
+        ] {
+            set_condition(&mut conditions, type_, true.into(), "R", "", None, at(0));
+        }
+        let types: Vec<&str> = conditions.iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(types, ["Degraded", "EtcdReady", "Ready"]);
+        assert!(is_true(&conditions, ConditionType::EtcdReady));
+        assert!(!is_true(&conditions, ConditionType::Progressing));
+    }
+}

@@ -127,7 +127,7 @@ fn default_replicas() -> i32 {
 }
 
 /// How the API is published.
-#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.type == oldSelf.type").field_path(".type").message("endpoint.type cannot change: kubeconfigs and nodes hold the address; create a new tenant cluster"),
@@ -180,20 +180,6 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub source_ranges: Vec<String>,
-}
-
-impl Default for Endpoint {
-    fn default() -> Self {
-        Self {
-            type_: EndpointType::default(),
-            host: None,
-            port: None,
-            cert_sans: Vec::new(),
-            annotations: BTreeMap::new(),
-            load_balancer_class: None,
-            source_ranges: Vec::new(),
-        }
-    }
 }
 
 /// Type of the Service that publishes the API.

@@ -129,3 +129,6 @@ pub struct Network {
     /// DNS domain.
     pub dns_domain: String,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! The CEL rules of TenantCluster, evaluated without an API server: what they let through, and the
+//! sentence with which they refuse.
+//!
+//! Invariant: every rule in the schema is refused by at least one case here.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
+use std::collections::BTreeSet;
+
+use kube::core::cel::Validator;
+use serde_json::{Value, json};
+
+fn schema() -> Value {
+    let crd = serde_json::to_value(&api::crds()[0]).unwrap();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+}
+
+fn tc(spec: &Value) -> Value {
+    named("demo", spec)
+}
+
+fn named(name: &str, spec: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "covey.dev/v1alpha1",
+        "kind": "TenantCluster",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"version": "1.35.4"},
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        object["spec"][key] = value.clone();
+    }
+    object
+}
+
+fn endpoint(value: &Value) -> Value {
+    tc(&json!({"controlPlane": {"endpoint": value}}))
+}
+
+fn network(value: &Value) -> Value {
+    tc(&json!({"network": value}))
+}
+
+fn in_force(mut object: Value) -> Value {
+    object["status"] = json!({"network": {
+        "podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20", "dnsDomain": "cluster.local",
+    }});
+    object
+}
+
+fn storage(value: &Value) -> Value {
+    tc(&json!({"etcd": {"storage": value}}))
+}
+
+/// Messages of the rules that refuse, with defaults filled in as an API server does.
+fn refusals(old: Option<&Value>, new: &Value) -> Vec<String> {
+    match Validator::new().validate(&schema(), new, old) {
+        Ok(()) => Vec::new(),
+        Err(errors) => errors
+            .into_vec()
+            .into_iter()
+            .map(|error| error.message)
+            .collect(),
+    }
+}
+
+struct Case {
+    old: Option<Value>,
+    new: Value,
+    message: &'static str,
+}
+
+fn create(new: Value, message: &'static str) -> Case {
+    Case {
+        old: None,
+        new,
+        message,
+    }
+}
+
+fn change(old: Value, new: Value, message: &'static str) -> Case {
+    Case {
+        old: Some(old),
+        new,
+        message,
+    }
+}
+
+const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
+                    new tenant cluster";
+const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
+                    which clients reach the management cluster's nodes";
+const CLASS: &str = "endpoint.loadBalancerClass cannot be added, changed or removed later \
+                     (Kubernetes does not allow it on a Service); create a new tenant cluster";
+const STORAGE_CLASS: &str = "etcd.storage.storageClassName cannot be added, changed or removed \
+                             later: the data would be left behind; create a new tenant cluster";
+const SIZE: &str = "etcd.storage.size cannot become less: volumes cannot shrink; keep the old \
+                    size or more";
+const PODS: &str = "network.podCIDR cannot change: nodes and pods hold addresses of it; create a \
+                    new tenant cluster";
+const PODS_ADDED: &str = "network.podCIDR cannot be added later, unless it says what is in force \
+                          (status.network.podCIDR); remove it or create a new tenant cluster";
+const SERVICES: &str = "network.serviceCIDR cannot change: Services hold addresses of it; create \
+                        a new tenant cluster";
+const SERVICES_ADDED: &str = "network.serviceCIDR cannot be added later, unless it says what is \
+                              in force (status.network.serviceCIDR); remove it or create a new \
+                              tenant cluster";
+const DOMAIN: &str = "network.dnsDomain cannot change: certificates and pods hold it; create a \
+                      new tenant cluster";
+const NAME: &str = "the name must be a DNS label that starts with a letter (lower-case letters, \
+                    digits and -, no dots), because it becomes part of a namespace's name";
+const NAME_LENGTH: &str = "the name may have at most 51 characters, because the tenant namespace \
+                           is called covey-<name>-<5 characters>; choose a shorter one";
+
+fn refused() -> Vec<Case> {
+    let none = tc(&json!({}));
+    let load_balancer =
+        |class: &str| endpoint(&json!({"type": "LoadBalancer", "loadBalancerClass": class}));
+    let bare_load_balancer = endpoint(&json!({"type": "LoadBalancer"}));
+    vec![
+        create(named(&"n".repeat(52), &json!({})), NAME_LENGTH),
+        create(named("a.b", &json!({})), NAME),
+        create(named("1a", &json!({})), NAME),
+        create(named("a-", &json!({})), NAME),
+        create(endpoint(&json!({"type": "NodePort"})), HOST),
+        create(endpoint(&json!({"type": "NodePort", "host": ""})), HOST),
+        create(
+            endpoint(&json!({"loadBalancerClass": "example.com/x"})),
+            "endpoint.loadBalancerClass is for endpoint.type LoadBalancer only; remove it or \
+             change the type",
+        ),
+        create(
+            endpoint(&json!({"type": "NodePort", "host": "x", "sourceRanges": ["10.0.0.0/8"]})),
+            "endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change \
+             the type",
+        ),
+        create(
+            tc(&json!({"etcd": {"replicas": 2}})),
+            "etcd.replicas must be 1 or 3",
+        ),
+        change(none.clone(), bare_load_balancer.clone(), TYPE),
+        change(bare_load_balancer.clone(), none.clone(), TYPE),
+        change(
+            load_balancer("a.example/x"),
+            load_balancer("a.example/y"),
+            CLASS,
+        ),
+        change(
+            load_balancer("a.example/x"),
+            bare_load_balancer.clone(),
+            CLASS,
+        ),
+        change(bare_load_balancer, load_balancer("a.example/x"), CLASS),
+        change(
+            none.clone(),
+            tc(&json!({"etcd": {"replicas": 3}})),
+            "etcd.replicas cannot change; create a new tenant cluster",
+        ),
+        change(
+            storage(&json!({"storageClassName": "a"})),
+            none.clone(),
+            STORAGE_CLASS,
+        ),
+        change(
+            none.clone(),
+            storage(&json!({"storageClassName": "a"})),
+            STORAGE_CLASS,
+        ),
+        change(
+            storage(&json!({"storageClassName": "a"})),
+            storage(&json!({"storageClassName": "b"})),
+            STORAGE_CLASS,
+        ),
+        change(none.clone(), storage(&json!({"size": "1Gi"})), SIZE),
+        change(storage(&json!({"size": "3Gi"})), none.clone(), SIZE),
+        change(
+            storage(&json!({"size": 4_000_000_000_u64})),
+            storage(&json!({"size": "3G"})),
+            SIZE,
+        ),
+        change(
+            network(&json!({"podCIDR": "10.0.0.0/16"})),
+            none.clone(),
+            PODS,
+        ),
+        change(
+            network(&json!({"podCIDR": "10.0.0.0/16"})),
+            network(&json!({"podCIDR": "10.1.0.0/16"})),
+            PODS,
+        ),
+        change(
+            network(&json!({"serviceCIDR": "10.96.0.0/12"})),
+            none.clone(),
+            SERVICES,
+        ),
+        change(
+            none.clone(),
+            network(&json!({"podCIDR": "10.128.0.0/18"})),
+            PODS_ADDED,
+        ),
+        change(
+            in_force(none.clone()),
+            in_force(network(&json!({"podCIDR": "10.128.64.0/18"}))),
+            PODS_ADDED,
+        ),
+        change(
+            in_force(none.clone()),
+            in_force(network(&json!({"serviceCIDR": "10.128.0.0/18"}))),
+            SERVICES_ADDED,
+        ),
+        change(
+            none.clone(),
+            network(&json!({"dnsDomain": "x.example"})),
+            DOMAIN,
+        ),
+        change(network(&json!({"dnsDomain": "x.example"})), none, DOMAIN),
+    ]
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_one_sentence() {
+    for Case { old, new, message } in refused() {
+        assert_eq!(
+            refusals(old.as_ref(), &new),
+            [message],
+            "old {old:?}\nnew {new}"
+        );
+    }
+}
+
+#[test]
+fn what_is_right_is_let_through() {
+    let none = tc(&json!({}));
+    let node_port = endpoint(&json!({"type": "NodePort", "host": "192.0.2.1"}));
+    let cases = [
+        (None, none.clone()),
+        (None, named(&"n".repeat(51), &json!({}))),
+        (None, node_port.clone()),
+        (
+            None,
+            tc(&json!({"etcd": {"replicas": 3, "storage": {"size": 4_000_000_000_u64}}})),
+        ),
+        (
+            None,
+            endpoint(&json!({"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"]})),
+        ),
+        (
+            None,
+            network(&json!({"podCIDR": "10.0.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
+        ),
+        // What may change.
+        (
+            Some(none.clone()),
+            tc(&json!({"version": "1.36.3", "paused": true})),
+        ),
+        (
+            Some(none.clone()),
+            tc(&json!({"controlPlane": {"replicas": 3}})),
+        ),
+        (
+            Some(node_port),
+            endpoint(&json!({"type": "NodePort", "host": "x.example", "port": 31443})),
+        ),
+        (Some(none.clone()), storage(&json!({"size": "2048Mi"}))),
+        (Some(storage(&json!({"size": "2G"}))), none.clone()),
+        // Saying what is the default, or in force, changes nothing.
+        (Some(none.clone()), endpoint(&json!({"type": "ClusterIP"}))),
+        (
+            Some(none.clone()),
+            network(&json!({"dnsDomain": "cluster.local"})),
+        ),
+        (
+            Some(network(&json!({"dnsDomain": "cluster.local"}))),
+            none.clone(),
+        ),
+        (
+            Some(in_force(none.clone())),
+            in_force(network(
+                &json!({"podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20"}),
+            )),
+        ),
+        // The operator's own write.
+        (Some(none.clone()), in_force(none)),
+    ];
+    for (old, new) in cases {
+        assert_eq!(
+            refusals(old.as_ref(), &new),
+            [""; 0],
+            "old {old:?}\nnew {new}"
+        );
+    }
+}
+
+#[test]
+fn every_rule_is_tested() {
+    let mut rules = BTreeSet::new();
+    collect_messages(&schema(), &mut rules);
+    let tested: BTreeSet<String> = refused()
+        .iter()
+        .map(|case| case.message.to_owned())
+        .collect();
+    assert_eq!(rules, tested);
+}
+
+fn collect_messages(schema: &Value, messages: &mut BTreeSet<String>) {
+    for rule in schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        messages.insert(rule["message"].as_str().unwrap().to_owned());
+    }
+    match schema {
+        Value::Object(map) => map
+            .values()
+            .for_each(|value| collect_messages(value, messages)),
+        Value::Array(list) => list
+            .iter()
+            .for_each(|value| collect_messages(value, messages)),
+        _ => {}
+    }
+}

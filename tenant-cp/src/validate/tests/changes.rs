@@ -1,0 +1,174 @@
+//! What may be created beside others, and what may be changed into what.
+
+use super::*;
+
+fn refused(old: Option<&Value>, new: &Value, others: &[Arc<TenantCluster>]) -> Vec<String> {
+    let old = old.map(tc);
+    let problems = admit(old.as_ref(), &tc(new), others, &Settings::default());
+    problems.iter().map(ToString::to_string).collect()
+}
+
+fn other(patch: &Value) -> Arc<TenantCluster> {
+    let mut tc = tc(&json!({"metadata": {"name": "other", "namespace": "team-b", "uid": "u2"}}));
+    tc.spec.network = Default::default();
+    let mut value = serde_json::to_value(tc).unwrap();
+    merge(&mut value, patch);
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+#[test]
+fn ranges_of_others_are_refused_with_their_name() {
+    let others = [other(&network(&json!({"podCIDR": "10.0.0.0/8"})))];
+    assert_eq!(
+        refused(None, &json!({}), &others),
+        [
+            "spec.network.podCIDR: 10.0.0.0/16 overlaps podCIDR 10.0.0.0/8 of tenant cluster \
+             team-b/other: choose another range, or leave the field out to be given a free one",
+            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps podCIDR 10.0.0.0/8 of tenant \
+             cluster team-b/other: choose another range, or leave the field out to be given a \
+             free one",
+        ]
+    );
+    let in_force = [other(&json!({"status": {"network": {
+        "podCIDR": "10.128.0.0/18", "serviceCIDR": "10.96.0.0/20", "dnsDomain": "cluster.local",
+    }}}))];
+    assert_eq!(
+        refused(None, &json!({}), &in_force),
+        [
+            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps serviceCIDR 10.96.0.0/20 of tenant \
+             cluster team-b/other: choose another range, or leave the field out to be given a \
+             free one",
+        ]
+    );
+}
+
+#[test]
+fn reserved_ranges_are_refused() {
+    let mut settings = Settings::default();
+    settings.network.reserved = vec!["10.96.0.0/16".parse().unwrap()];
+    let problems = admit::<TenantCluster>(None, &tc(&json!({})), &[], &settings);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].reason, "CIDRReserved");
+}
+
+#[test]
+fn the_object_itself_is_no_other() {
+    let stored = Arc::new(tc(&json!({})));
+    assert_eq!(
+        refused(
+            Some(&json!({})),
+            &json!({"spec": {"paused": true}}),
+            &[stored]
+        ),
+        [""; 0]
+    );
+    // Deleted and made anew under the same name; a cache may still show the first.
+    let first = Arc::new(tc(&json!({"metadata": {"uid": "gone"}})));
+    assert_eq!(refused(None, &json!({}), &[first]), [""; 0]);
+}
+
+#[test]
+fn versions_go_one_minor_up_and_never_down() {
+    let version = |text: &str| json!({"spec": {"version": text}});
+    let change = |old: &str, new: &str| refused(Some(&version(old)), &version(new), &[]);
+    assert_eq!(change("1.34.4", "1.35.4"), [""; 0]);
+    assert_eq!(change("1.35.4", "1.35.1"), [""; 0]);
+    assert_eq!(
+        change("1.35.4", "1.34.4"),
+        [
+            "spec.version: the version cannot go from 1.35.4 down to 1.34.4: etcd may already \
+             hold what only the newer minor can read; keep 1.35, or create a new tenant cluster"
+        ]
+    );
+    assert_eq!(change("1.34.4", "1.36.3").len(), 1);
+    // Still on its way from 1.34 to 1.35: one sentence, not two.
+    let mut old = version("1.35.4");
+    merge(&mut old, &json!({"status": {"version": "1.34.4"}}));
+    let mut new = old.clone();
+    merge(&mut new, &version("1.36.3"));
+    let problems = refused(Some(&old), &new, &[]);
+    assert_eq!(problems.len(), 1);
+    assert!(
+        problems[0].contains("from 1.34.4 to 1.36.3"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn volumes_do_not_shrink() {
+    let size = |text: &str| etcd(&json!({"storage": {"size": text}}));
+    assert_eq!(refused(Some(&size("2Gi")), &size("4Gi"), &[]), [""; 0]);
+    assert_eq!(refused(Some(&size("1Gi")), &size("1024Mi"), &[]), [""; 0]);
+    assert_eq!(
+        refused(Some(&size("4Gi")), &size("3Gi"), &[]),
+        ["spec.etcd.storage.size: 3Gi is less than 4Gi: volumes cannot shrink; keep 4Gi or more"]
+    );
+}
+
+#[test]
+fn what_was_wrong_before_does_not_keep_a_change_out() {
+    let mut old = json!({"spec": {"version": "1.33.1"}});
+    merge(&mut old, &network(&json!({"podCIDR": "10.0.0.0/30"})));
+    let mut paused = old.clone();
+    merge(&mut paused, &json!({"spec": {"paused": true}}));
+    let rival = [other(&network(&json!({"podCIDR": "10.96.0.0/16"})))];
+    assert_eq!(refused(Some(&old), &paused, &rival), [""; 0]);
+    // A new problem is still one, also in the same field.
+    let mut worse = paused;
+    merge(&mut worse, &json!({"spec": {"version": "1.32.1"}}));
+    assert_eq!(
+        refused(Some(&old), &worse, &rival),
+        [
+            "spec.version: Kubernetes 1.32.1 is not supported: choose a patch release of 1.34, \
+             1.35 or 1.36"
+        ]
+    );
+}
+
+#[test]
+fn deletion_is_never_held_up() {
+    let bad = json!({
+        "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"version": "nonsense"},
+    });
+    assert_eq!(refused(Some(&json!({})), &bad, &[]), [""; 0]);
+    let unchanged = json!({"spec": {"version": "nonsense"}});
+    let mut labelled = unchanged.clone();
+    merge(
+        &mut labelled,
+        &json!({"metadata": {"labels": {"a": "b"}, "finalizers": []}}),
+    );
+    assert_eq!(refused(Some(&unchanged), &labelled, &[]), [""; 0]);
+}
+
+#[test]
+fn a_generated_name_is_awaited() {
+    let patch = json!({"metadata": {"name": null, "generateName": "demo-"}});
+    assert_eq!(refused(None, &patch, &[]), [""; 0]);
+}
+
+#[test]
+fn what_is_doubtful_is_said_in_short_warnings() {
+    let patch = json!({"spec": {
+        "controlPlane": {"endpoint": {"type": "NodePort", "host": "x.example", "port": 6443}},
+        "network": {"podCIDR": "20.0.0.0/16"},
+    }});
+    let mut said = warnings(&tc(&patch), &Settings::default());
+    let mut older = patch.clone();
+    merge(&mut older, &json!({"spec": {"version": "1.35.9"}}));
+    merge(&mut older, &endpoint(&json!({"port": 31000})));
+    said.extend(transition_warnings(&tc(&older), &tc(&patch)));
+    assert_eq!(
+        said,
+        [
+            "spec.controlPlane.endpoint.port: 6443 is outside 30000-32767, the usual range of \
+             node ports",
+            "spec.network.podCIDR: 20.0.0.0/16 is not a private range: hosts on the Internet that \
+             have these addresses cannot be reached from the tenant cluster",
+            "spec.version: 1.35.4 lacks the fixes that came with 1.35.9",
+            "spec.controlPlane.endpoint: kubeconfigs and nodes that hold the old host or port \
+             must be given the new one",
+        ]
+    );
+    assert!(said.iter().all(|warning| warning.len() <= 256));
+}
