@@ -106,24 +106,34 @@ impl Context {
 /// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody.
 #[derive(Debug, Default)]
 pub struct Breaker {
-    open: Mutex<HashMap<String, (Instant, String)>>,
+    open: Mutex<HashMap<String, Tripped>>,
+}
+
+#[derive(Debug)]
+struct Tripped {
+    at: Instant,
+    pods: i64,
+    message: String,
 }
 
 impl Breaker {
     /// Time between two probes of a tenant that does not answer.
     pub const PAUSE: Duration = Duration::from_secs(30);
 
-    /// The message of the last failure, while it is too early to ask again.
-    pub fn message(&self, uid: &str) -> Option<String> {
+    /// The message of the last failure, while it is too early to ask again. `pods` is the number of
+    /// ready pods: when that changed, it is not too early.
+    pub fn message(&self, uid: &str, pods: i64) -> Option<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, message) = open.get(uid)?;
-        (at.elapsed() < Self::PAUSE).then(|| message.clone())
+        let tripped = open.get(uid)?;
+        let early = tripped.at.elapsed() < Self::PAUSE && tripped.pods == pods;
+        early.then(|| tripped.message.clone())
     }
 
     /// Notes a failure.
-    pub fn trip(&self, uid: &str, message: &str) {
+    pub fn trip(&self, uid: &str, pods: i64, message: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.insert(uid.to_owned(), (Instant::now(), message.to_owned()));
+        let tripped = Tripped { at: Instant::now(), pods, message: message.to_owned() };
+        open.insert(uid.to_owned(), tripped);
     }
 
     /// Notes an answer, or that the tenant is gone, or that something changed there.

@@ -286,7 +286,8 @@ async fn visit(
     let cluster = &observed.cluster;
     let uid = cluster.uid().unwrap_or_default();
     let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
-    if let Some(message) = ctx.breaker.message(&uid).filter(|_| *patience < START_PATIENCE) {
+    let pods = observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas");
+    if let Some(message) = ctx.breaker.message(&uid, pods).filter(|_| *patience < START_PATIENCE) {
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
@@ -325,7 +326,7 @@ async fn visit(
         Err(error) => {
             let message = kit::errors::chain(&error);
             if *patience < START_PATIENCE {
-                ctx.breaker.trip(&uid, &message);
+                ctx.breaker.trip(&uid, pods, &message);
             }
             Tenant::Silent { message }
         }

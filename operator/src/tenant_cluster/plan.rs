@@ -204,13 +204,13 @@ fn plan_parts(
         return status::report(plan, valid, observed, now);
     }
 
-    let first_start = !has_been_ready(observed);
+    let early = publishes_early(observed, ns);
     let base = desired::base(valid, settings).into_iter();
     stage(
         &mut plan,
         "base",
         observed,
-        base.map(|object| publish_early(object, first_start)).collect(),
+        base.map(|object| publish_early(object, early)).collect(),
     );
     create(&mut plan, "authorities", observed, certificates::authority_secrets(valid, material));
     let Some(addresses) = addresses else {
@@ -294,9 +294,17 @@ fn create(plan: &mut Plan, name: &'static str, observed: &Observed, objects: Vec
     }
 }
 
-/// Until the first answer, the Service leads to a pod that is not Ready yet: nobody depends on it,
-/// and the first answer comes a probe's period earlier. From then on only ready pods get traffic.
-fn publish_early(object: Object, first_start: bool) -> Object {
+/// Until the first answer, and then until the first pod is Ready, the Service leads to a pod that is
+/// not Ready yet: nobody depends on it, and the first answer comes a probe's period earlier. From
+/// then on only ready pods get traffic.
+fn publishes_early(observed: &Observed, ns: &str) -> bool {
+    let live = observed.object("Service", ns, "control-plane");
+    let flag = live.and_then(|s| s.pointer("/spec/publishNotReadyAddresses"));
+    let ready = observed.number("Deployment", ns, "control-plane", "/status/readyReplicas");
+    !has_been_ready(observed) || (ready == 0 && flag == Some(&Value::Bool(true)))
+}
+
+fn publish_early(object: Object, early: bool) -> Object {
     if object.kind != "Service" || object.name != "control-plane" {
         return object;
     }
@@ -304,7 +312,7 @@ fn publish_early(object: Object, first_start: bool) -> Object {
     if let Some(spec) = value["spec"].as_object_mut() {
         // The API server leaves `false` out, so it must not be wanted either.
         spec.remove("publishNotReadyAddresses");
-        if first_start {
+        if early {
             spec.insert("publishNotReadyAddresses".to_owned(), json!(true));
         }
     }
