@@ -76,9 +76,11 @@ pub(crate) fn answers(layout: &Layout) -> bool {
     run::succeeds(kubectl(layout).args(["get", "--raw", "/livez", "--request-timeout=5s"]))
 }
 
-/// The lab's kubectl with the lab's kubeconfig.
+/// The lab's kubectl with the lab's kubeconfig. It dies with us: a killed `up` leaves nothing that
+/// goes on asking a lab that is gone.
 pub(crate) fn kubectl(layout: &Layout) -> Command {
-    let mut kubectl = Command::new(layout.tool("kubectl"));
+    let mut kubectl = Command::new("setpriv");
+    kubectl.args(["--pdeathsig", "KILL", "--"]).arg(layout.tool("kubectl"));
     kubectl.arg("--kubeconfig").arg(layout.kubeconfig());
     kubectl
 }
