@@ -22,6 +22,7 @@ use tower::{BoxError, ServiceBuilder};
 use crate::request::RequestInfo;
 
 pub use answer::Answer;
+pub(crate) use answer::{status_body, status_response};
 pub use layer::{FaultLayer, FaultService};
 
 /// Where the process "dies".

@@ -15,12 +15,14 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod request;
+pub mod scope;
 pub mod tenant_api;
 mod tls;
 
 pub use apiserver::{ManagementApi, Options, Snapshot};
 pub use audit::{AuditEntry, AuditLog, Window};
 pub use faults::FaultPlan;
-//pub use kubelet::PodPlayer;
+pub use kubelet::PodPlayer;
+pub use scope::Scope;
 //pub use proxy::FaultProxy;
-//pub use tenant_api::TenantApis;
+pub use tenant_api::TenantApis;

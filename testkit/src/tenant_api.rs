@@ -1,3 +1,225 @@
-//! Stand-ins for the API servers of tenants.
+//! Stand-ins for the API servers of tenants, for tests without a kubelet: one HTTPS server for
+//! each tenant namespace, from the moment its Secret `apiserver` appears.
 //!
-//! Invariant: one listener per tenant namespace, from the moment its Secret appears.
+//! It has the serving certificate of that Secret, verifies clients with its `ca.crt`, answers the
+//! health paths and `/version`, keeps what is applied in memory, and writes down who called.
+//! Invariant: only the health paths and `/version` answer a caller without a certificate, as the
+//! real one does; a changed Secret counts from the next connection on.
+
+mod answer;
+mod server;
+mod store;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::scope::{Change, Namespaces, Scope};
+use server::Server;
+
+/// The Secret with everything that a tenant's kube-apiserver mounts.
+const SECRET: &str = "apiserver";
+/// Nothing listens there (tcpmux): what a tenant without a server is dialled at.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+/// How the servers behave.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Answers.
+    Up,
+    /// Accepts no connection and breaks those that are open.
+    Down,
+    /// Answers after so long.
+    Slow(Duration),
+    /// Answers everything with 500.
+    Failing,
+}
+
+/// One request that a tenant's server got.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Call {
+    /// Common name of the client certificate; empty without one.
+    pub user: String,
+    /// Its organisations.
+    pub groups: Vec<String>,
+    /// As in the audit log.
+    pub verb: String,
+    /// Without the query.
+    pub path: String,
+    /// Status of the answer.
+    pub code: u16,
+}
+
+/// The servers of a scope; they end when it is dropped.
+pub struct TenantApis {
+    servers: watch::Receiver<Servers>,
+    task: JoinHandle<()>,
+}
+
+type Servers = BTreeMap<String, Arc<Server>>;
+
+impl TenantApis {
+    /// Starts to look for Secrets; `version` is what `/version` says, without the `v`.
+    #[must_use]
+    pub fn start(client: &Client, scope: &Scope, version: &str) -> Self {
+        let (sender, servers) = watch::channel(Servers::new());
+        let keeper = Keeper {
+            servers: sender,
+            secrets: BTreeMap::new(),
+            namespaces: Namespaces::default(),
+            version: version.to_owned(),
+        };
+        let secrets = watcher::Config::default().fields(&format!("metadata.name={SECRET}"));
+        let secrets = watcher(Api::all(client.clone()), secrets).default_backoff();
+        let secrets = secrets.map_err(anyhow::Error::from).boxed();
+        let namespaces = scope.watch(client);
+        let task = tokio::spawn(async move {
+            if let Err(error) = keeper.keep(secrets, namespaces).await {
+                eprintln!("the tenants' stand-ins ended: {error:#}");
+            }
+        });
+        Self { servers, task }
+    }
+
+    /// Where the server of a tenant namespace listens, once it does.
+    #[must_use]
+    pub fn address(&self, namespace: &str) -> Option<SocketAddr> {
+        self.servers.borrow().get(namespace).map(|server| server.address())
+    }
+
+    /// Waits until there is a server for a tenant namespace.
+    pub async fn wait_address(&self, namespace: &str, timeout: Duration) -> Result<SocketAddr> {
+        let mut servers = self.servers.clone();
+        let found = servers.wait_for(|servers| servers.contains_key(namespace));
+        let found = tokio::time::timeout(timeout, found).await;
+        let found = found.with_context(|| {
+            format!("no Secret {SECRET} with a certificate in {namespace} after {timeout:?}")
+        })?;
+        let servers = found.context("the tenants' stand-ins ended")?;
+        Ok(servers.get(namespace).context("invariant: just found")?.address())
+    }
+
+    /// Maps a tenant namespace and the address of its Service to where its stand-in listens; to
+    /// a closed port while there is none.
+    #[must_use]
+    pub fn dialer(&self) -> impl Fn(&str, SocketAddr) -> SocketAddr + Clone + Send + Sync + use<> {
+        let servers = self.servers.clone();
+        move |namespace: &str, _: SocketAddr| {
+            servers.borrow().get(namespace).map_or(NOWHERE, |server| server.address())
+        }
+    }
+
+    /// Changes how the server of a tenant namespace behaves; `false`: there is none yet.
+    pub fn set(&self, namespace: &str, mode: Mode) -> bool {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.map(|server| server.set(mode)).is_some()
+    }
+
+    /// The requests so far, in the order of their answers.
+    #[must_use]
+    pub fn calls(&self, namespace: &str) -> Vec<Call> {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.map(|server| server.calls()).unwrap_or_default()
+    }
+
+    /// The stored object at a path (without query).
+    #[must_use]
+    pub fn object(&self, namespace: &str, path: &str) -> Option<Value> {
+        self.servers.borrow().get(namespace)?.object(path)
+    }
+
+    /// The paths of all stored objects.
+    #[must_use]
+    pub fn paths(&self, namespace: &str) -> Vec<String> {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.map(|server| server.paths()).unwrap_or_default()
+    }
+}
+
+impl Drop for TenantApis {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Keeper {
+    servers: watch::Sender<Servers>,
+    secrets: BTreeMap<String, Secret>,
+    namespaces: Namespaces,
+    version: String,
+}
+
+impl Keeper {
+    async fn keep(
+        mut self,
+        mut secrets: BoxStream<'static, Result<Event<Secret>>>,
+        mut namespaces: BoxStream<'static, Result<Event<Namespace>>>,
+    ) -> Result<()> {
+        let mut listed = BTreeMap::new();
+        loop {
+            tokio::select! {
+                // The watchers come back by themselves after an error.
+                event = namespaces.try_next() => match event {
+                    Ok(Some(event)) => match self.namespaces.take(event) {
+                        Change::None => continue,
+                        Change::Came(_) | Change::Listed | Change::Went => {}
+                    },
+                    Ok(None) => return Ok(()),
+                    Err(_) => continue,
+                },
+                event = secrets.try_next() => match event {
+                    Ok(Some(Event::Init)) => listed.clear(),
+                    Ok(Some(Event::InitApply(secret))) => {
+                        listed.insert(secret.namespace().unwrap_or_default(), secret);
+                    }
+                    Ok(Some(Event::InitDone)) => self.secrets = std::mem::take(&mut listed),
+                    Ok(Some(Event::Apply(secret))) => {
+                        self.secrets.insert(secret.namespace().unwrap_or_default(), secret);
+                    }
+                    Ok(Some(Event::Delete(secret))) => {
+                        self.secrets.remove(&secret.namespace().unwrap_or_default());
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(_) => continue,
+                },
+            }
+            self.arrange().await;
+        }
+    }
+
+    /// Starts, renews and ends servers until they fit the Secrets.
+    async fn arrange(&self) {
+        let mut servers = self.servers.borrow().clone();
+        let before: Vec<String> = servers.keys().cloned().collect();
+        // Only a namespace that is gone ends a server: it keeps its data when a Secret is lost.
+        servers.retain(|namespace, _| self.namespaces.contains(namespace));
+        for (namespace, secret) in &self.secrets {
+            if !self.namespaces.contains(namespace) {
+                continue;
+            }
+            let Ok(tls) = server::tls(secret) else { continue };
+            match servers.get(namespace) {
+                Some(server) => server.renew(tls),
+                None => match Server::start(tls, &self.version).await {
+                    Ok(server) => drop(servers.insert(namespace.clone(), Arc::new(server))),
+                    Err(error) => eprintln!("no stand-in for {namespace}: {error:#}"),
+                },
+            }
+        }
+        if !before.iter().eq(servers.keys()) {
+            self.servers.send_replace(servers);
+        }
+    }
+}

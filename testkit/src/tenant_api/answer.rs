@@ -1,0 +1,86 @@
+//! What a stand-in answers to one request.
+//!
+//! Invariant: no I/O; every refusal is a `Status`, as clients of the real server see it.
+
+use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use serde_json::{Value, json};
+
+use super::server::State;
+use super::store::{Outcome, Store};
+use crate::faults::status_response;
+use crate::request::RequestInfo;
+
+/// `known`: the caller has a client certificate of the tenant's authority.
+pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> Response<Vec<u8>> {
+    let path = head.uri.path();
+    match path {
+        "/readyz" | "/livez" | "/healthz" => return Response::new(b"ok".to_vec()),
+        "/version" => return version(&state.version),
+        _ if !known => return status_response(401, None),
+        _ => {}
+    }
+    let info = RequestInfo::new(&head.method, &head.uri);
+    if info.resource.is_empty() {
+        return status_response(404, None);
+    }
+    let mut store = state.store();
+    let outcome = match (head.method.clone(), info.name.is_some()) {
+        (Method::GET, true) => store.get(path).map_or(Outcome::NotFound, Outcome::Found),
+        (Method::GET, false) if info.verb == "list" => Outcome::Found(store.list(path)),
+        (Method::DELETE, true) => store.delete(path, info.dry_run),
+        (Method::PATCH | Method::PUT | Method::POST, _) => match serde_json::from_slice(body) {
+            Ok(object) => write(&mut store, head, &info, object),
+            Err(_) => return status_response(400, None),
+        },
+        _ => return status_response(405, None),
+    };
+    match outcome {
+        Outcome::Found(object) => reply(200, &object),
+        Outcome::Created(object) => reply(201, &object),
+        Outcome::NotFound => status_response(404, None),
+        Outcome::Exists => status_response(409, None),
+    }
+}
+
+fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> Outcome {
+    let path = head.uri.path();
+    let content = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match (&head.method, content) {
+        (&Method::PATCH, Some("application/apply-patch+yaml")) => {
+            store.apply(path, &manager(head), object, info.dry_run)
+        }
+        (&Method::PATCH, _) => store.merge(path, &object, info.dry_run),
+        (&Method::PUT, _) => store.replace(path, object, info.dry_run),
+        _ => {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let path = format!("{path}/{name}");
+            store.create(&path, object, info.dry_run)
+        }
+    }
+}
+
+fn manager(head: &Parts) -> String {
+    let query = head.uri.query().unwrap_or_default();
+    let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager="));
+    manager.unwrap_or_default().to_owned()
+}
+
+fn version(version: &str) -> Response<Vec<u8>> {
+    let mut numbers = version.split('.');
+    let mut number = || numbers.next().unwrap_or_default().to_owned();
+    let (major, minor) = (number(), number());
+    let body = json!({
+        "major": major, "minor": minor, "gitVersion": format!("v{version}"), "gitCommit": "",
+        "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "",
+        "compiler": "", "platform": "linux/amd64",
+    });
+    reply(200, &body)
+}
+
+fn reply(code: u16, body: &Value) -> Response<Vec<u8>> {
+    let mut response = Response::new(body.to_string().into_bytes());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

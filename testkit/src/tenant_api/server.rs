@@ -1,0 +1,166 @@
+//! One HTTPS server on a random loopback port.
+//!
+//! Invariant: its tasks end when it is dropped, and its open connections with them.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Secret;
+use rustls::ServerConfig;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use super::store::Store;
+use super::{Call, Mode, answer};
+
+/// A running server.
+pub(super) struct Server {
+    address: SocketAddr,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+pub(super) struct State {
+    pub(super) version: String,
+    pub(super) mode: watch::Sender<Mode>,
+    tls: Mutex<Arc<ServerConfig>>,
+    store: Mutex<Store>,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl State {
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tls(&self) -> MutexGuard<'_, Arc<ServerConfig>> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The server's side of TLS from a Secret `apiserver`.
+pub(super) fn tls(secret: &Secret) -> Result<Arc<ServerConfig>> {
+    let text = |key: &str| {
+        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+        let bytes = bytes.with_context(|| format!("the Secret has no {key}"))?;
+        String::from_utf8(bytes.0.clone()).with_context(|| format!("{key} is not text"))
+    };
+    crate::tls::server(&text("apiserver.crt")?, &text("apiserver.key")?, &text("ca.crt")?)
+}
+
+impl Server {
+    pub(super) async fn start(tls: Arc<ServerConfig>, version: &str) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port")?;
+        let address = listener.local_addr().context("no free port")?;
+        let state = Arc::new(State {
+            version: version.to_owned(),
+            mode: watch::Sender::new(Mode::Up),
+            tls: Mutex::new(tls),
+            store: Mutex::default(),
+            calls: Mutex::default(),
+        });
+        let task = tokio::spawn(accept(listener, Arc::clone(&state)));
+        Ok(Self { address, state, task })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn renew(&self, tls: Arc<ServerConfig>) {
+        *self.state.tls() = tls;
+    }
+
+    pub(super) fn set(&self, mode: Mode) {
+        self.state.mode.send_replace(mode);
+    }
+
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.state.calls().clone()
+    }
+
+    pub(super) fn object(&self, path: &str) -> Option<Value> {
+        self.state.store().get(path)
+    }
+
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.state.store().paths()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Aborts the connections too: their JoinSet is the task's.
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    let mut modes = state.mode.subscribe();
+    loop {
+        tokio::select! {
+            _ = modes.changed() => if *modes.borrow_and_update() == Mode::Down {
+                connections.shutdown().await;
+            },
+            stream = listener.accept() => if let Ok((stream, _)) = stream {
+                // Accepting and closing is as near to "refused" as one gets without giving up
+                // the port.
+                if *state.mode.borrow() != Mode::Down {
+                    connections.spawn(serve(stream, Arc::clone(&state)));
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, state: Arc<State>) {
+    let acceptor = TlsAcceptor::from(Arc::clone(&state.tls()));
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let certificates = stream.get_ref().1.peer_certificates();
+    let who = certificates.and_then(|chain| crate::tls::subject(chain.first()?));
+    let service = service_fn(|request: Request<Incoming>| {
+        let (state, who) = (Arc::clone(&state), who.clone());
+        async move { handle(request, &state, who).await }
+    });
+    let http = hyper::server::conn::http1::Builder::new();
+    // A caller that goes away is no error of ours.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    state: &State,
+    who: Option<(String, Vec<String>)>,
+) -> Result<Response<Full<bytes::Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let mode = *state.mode.borrow();
+    if let Mode::Slow(delay) = mode {
+        tokio::time::sleep(delay).await;
+    }
+    let response = match mode {
+        Mode::Failing => crate::faults::status_response(500, None),
+        _ => answer::answer(&head, &body, state, who.is_some()),
+    };
+    let info = crate::request::RequestInfo::new(&head.method, &head.uri);
+    let (user, groups) = who.unwrap_or_default();
+    let path = head.uri.path().to_owned();
+    let code = response.status().as_u16();
+    state.calls().push(Call { user, groups, verb: info.verb, path, code });
+    Ok(response.map(Full::from))
+}

@@ -1,0 +1,177 @@
+//! Objects by path, with the part of server-side apply that an operator notices.
+//!
+//! Invariant: what a manager no longer applies goes away, what another applied stays, and an
+//! apply that changes nothing keeps the resourceVersion.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// All objects of one stand-in.
+#[derive(Default)]
+pub(super) struct Store {
+    objects: BTreeMap<String, Stored>,
+    revision: u64,
+}
+
+#[derive(Clone)]
+struct Stored {
+    object: Value,
+    /// By field manager, in the order of their names.
+    applied: BTreeMap<String, Value>,
+}
+
+/// What became of a request.
+pub(super) enum Outcome {
+    Found(Value),
+    Created(Value),
+    NotFound,
+    Exists,
+}
+
+impl Store {
+    pub(super) fn get(&self, path: &str) -> Option<Value> {
+        self.objects.get(path).map(|stored| stored.object.clone())
+    }
+
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.objects.keys().cloned().collect()
+    }
+
+    /// The objects of one collection, as a list.
+    pub(super) fn list(&self, path: &str) -> Value {
+        let prefix = format!("{path}/");
+        let below = self.objects.iter().filter(|(key, _)| {
+            key.strip_prefix(&prefix).is_some_and(|name| !name.contains('/'))
+        });
+        let items: Vec<Value> = below.map(|(_, stored)| stored.object.clone()).collect();
+        let metadata = json!({ "resourceVersion": self.revision.to_string() });
+        json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items})
+    }
+
+    pub(super) fn apply(&mut self, path: &str, manager: &str, object: Value, dry: bool) -> Outcome {
+        let before = self.objects.get(path);
+        let mut applied = before.map(|stored| stored.applied.clone()).unwrap_or_default();
+        applied.insert(manager.to_owned(), object);
+        let mut union = Value::Null;
+        for part in applied.values() {
+            merge(&mut union, part);
+        }
+        self.store(path, union, applied, dry)
+    }
+
+    pub(super) fn merge(&mut self, path: &str, patch: &Value, dry: bool) -> Outcome {
+        let Some(before) = self.objects.get(path).cloned() else { return Outcome::NotFound };
+        let mut object = before.object;
+        merge(&mut object, patch);
+        self.store(path, object, before.applied, dry)
+    }
+
+    pub(super) fn replace(&mut self, path: &str, object: Value, dry: bool) -> Outcome {
+        let Some(before) = self.objects.get(path).cloned() else { return Outcome::NotFound };
+        self.store(path, object, before.applied, dry)
+    }
+
+    pub(super) fn create(&mut self, path: &str, object: Value, dry: bool) -> Outcome {
+        if self.objects.contains_key(path) {
+            return Outcome::Exists;
+        }
+        self.store(path, object, BTreeMap::new(), dry)
+    }
+
+    pub(super) fn delete(&mut self, path: &str, dry: bool) -> Outcome {
+        let found = if dry { self.objects.get(path).cloned() } else { self.objects.remove(path) };
+        found.map_or(Outcome::NotFound, |stored| Outcome::Found(stored.object))
+    }
+
+    fn store(
+        &mut self,
+        path: &str,
+        mut object: Value,
+        applied: BTreeMap<String, Value>,
+        dry: bool,
+    ) -> Outcome {
+        let before = self.objects.get(path).map(|stored| stored.object.clone());
+        let next = self.revision + 1;
+        let old = before.as_ref().map(|object| &object["metadata"]);
+        let keep = |key: &str, new: String| old.map_or(Value::from(new), |m| m[key].clone());
+        let server = [
+            ("uid", keep("uid", format!("00000000-0000-4000-8000-{next:012}"))),
+            ("creationTimestamp", keep("creationTimestamp", jiff::Timestamp::now().to_string())),
+            ("resourceVersion", keep("resourceVersion", String::new())),
+        ];
+        merge(&mut object, &json!({ "metadata": Map::from_iter(server.map(own)) }));
+        if before.as_ref() != Some(&object) {
+            object["metadata"]["resourceVersion"] = Value::from(next.to_string());
+            if !dry {
+                self.revision = next;
+                self.objects.insert(path.to_owned(), Stored { object: object.clone(), applied });
+            }
+        } else if let Some(stored) = self.objects.get_mut(path).filter(|_| !dry) {
+            stored.applied = applied;
+        }
+        if before.is_some() { Outcome::Found(object) } else { Outcome::Created(object) }
+    }
+}
+
+fn own((key, value): (&str, Value)) -> (String, Value) {
+    (key.to_owned(), value)
+}
+
+/// JSON merge patch (RFC 7396).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(outcome: Outcome) -> String {
+        match outcome {
+            Outcome::Found(object) | Outcome::Created(object) => {
+                object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+            }
+            Outcome::NotFound | Outcome::Exists => panic!("nothing was stored"),
+        }
+    }
+
+    #[test]
+    fn field_that_is_no_longer_applied_goes_and_others_fields_stay() {
+        let mut store = Store::default();
+        let path = "/api/v1/namespaces/a/configmaps/b";
+        let first = version(store.apply(path, "x", json!({"data": {"a": "1", "b": "1"}}), false));
+        store.apply(path, "y", json!({"data": {"c": "1"}}), false);
+        let second = version(store.apply(path, "x", json!({"data": {"a": "1"}}), false));
+        assert_eq!(store.get(path).unwrap()["data"], json!({"a": "1", "c": "1"}));
+        assert_ne!(first, second);
+        let third = version(store.apply(path, "x", json!({"data": {"a": "1"}}), false));
+        assert_eq!(second, third);
+    }
+
+    #[test]
+    fn dry_run_changes_nothing() {
+        let mut store = Store::default();
+        let path = "/api/v1/namespaces/a";
+        store.apply(path, "x", json!({"kind": "Namespace"}), true);
+        assert_eq!(store.get(path), None);
+        store.create(path, json!({"kind": "Namespace"}), false);
+        store.delete(path, true);
+        assert_eq!(store.paths(), [path]);
+        assert_eq!(store.list("/api/v1/namespaces")["items"].as_array().unwrap().len(), 1);
+    }
+}
