@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::generated;
 
 /// The version that deny.toml was written for.
-const VERSION: &str = "0.19";
+const VERSION: &str = "0.20";
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

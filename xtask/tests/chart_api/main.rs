@@ -1,0 +1,455 @@
+//! The Helm chart on a real kube-apiserver: it installs and upgrades, its admission policies
+//! confine the operator, and its roles grant what they should.
+//!
+//! Invariant: whatever a policy is asked is a dry run, so one question does not change the next.
+
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use testkit::ManagementApi;
+use tokio::sync::OnceCell;
+
+mod objects;
+mod policies;
+#[path = "../support/mod.rs"]
+mod support;
+use objects::{RESTRICTED, TENANT, UID, USER, binding, namespace, secret, tenant_cluster, with};
+use support::{CHART, Helm, helm, root};
+
+const OPERATOR: &str = "system:serviceaccount:covey-system:covey-operator";
+
+/// A management API with the chart installed.
+struct Installed {
+    api: ManagementApi,
+    helm: Helm,
+}
+
+impl Installed {
+    async fn new() -> Option<Self> {
+        let api = ManagementApi::start().await.unwrap()?;
+        let helm = helm()?.with_kubeconfig(api.kubeconfig());
+        let installed = Self { api, helm };
+        // Nobody answers the webhook here, so it must not be asked for in vain.
+        installed.upgrade(&["--install", "--create-namespace"]);
+        Some(installed)
+    }
+
+    /// One for all tests that leave the release as it is.
+    async fn shared() -> Option<&'static Self> {
+        static SHARED: OnceCell<Option<Installed>> = OnceCell::const_new();
+        SHARED.get_or_init(Self::new).await.as_ref()
+    }
+
+    /// A client of the calling test's runtime.
+    fn admin(&self) -> Client {
+        self.api.admin().unwrap()
+    }
+
+    fn upgrade(&self, args: &[&str]) {
+        let fixed = ["upgrade", "covey", CHART, "--namespace", "covey-system"];
+        let webhook = [
+            "--set",
+            "webhook.failurePolicy=Ignore,webhook.timeoutSeconds=1",
+        ];
+        self.helm
+            .run(&[&fixed[..], &webhook, args].concat())
+            .unwrap();
+    }
+
+    async fn create(&self, object: Value) {
+        write(&self.admin(), &object, "create", false)
+            .await
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let text = |pointer| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let api_version = text("/apiVersion");
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let kind = GroupVersionKind::gvk(group, version, text("/kind"));
+    let resource = ApiResource::from_gvk(&kind);
+    match text("/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    }
+}
+
+/// `create`, `apply` or `delete` an object; the error is what the API server says.
+async fn write(client: &Client, object: &Value, verb: &str, dry: bool) -> Result<(), String> {
+    let api = api_of(client, object);
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let done = match verb {
+        "create" => {
+            let params = PostParams {
+                dry_run: dry,
+                ..PostParams::default()
+            };
+            let object = serde_json::from_value(object.clone()).unwrap();
+            api.create(&params, &object).await.map(drop)
+        }
+        "apply" => {
+            let params = PatchParams {
+                dry_run: dry,
+                ..PatchParams::apply("covey-operator")
+            };
+            api.patch(name, &params.force(), &Patch::Apply(object))
+                .await
+                .map(drop)
+        }
+        _ => {
+            let params = kube::api::DeleteParams {
+                dry_run: dry,
+                ..Default::default()
+            };
+            api.delete(name, &params).await.map(drop)
+        }
+    };
+    done.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn policies_confine_the_operator_and_nobody_else() {
+    let Some(installed) = Installed::shared().await else {
+        return;
+    };
+    let admin = installed.admin();
+    // With every right there is, so that it is the policies that refuse.
+    installed
+        .create(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": "every-right" },
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
+            },
+            "subjects": [{ "kind": "User", "name": OPERATOR, "apiGroup": "rbac.authorization.k8s.io" }],
+        }))
+        .await;
+    for name in ["users-a", "users-b", "covey-docs"] {
+        installed.create(namespace(name, &[])).await;
+    }
+    installed
+        .create(namespace("covey-a-11111", &[(UID, "u1"), RESTRICTED]))
+        .await;
+    installed.create(tenant_cluster("users-a")).await;
+    // As it is left behind by the last TenantCluster of a namespace.
+    let unlabelled = |name, namespace| {
+        with(
+            binding(name, namespace, USER),
+            "/metadata/labels",
+            json!({}),
+        )
+    };
+    installed
+        .create(unlabelled("covey-operator", "users-b"))
+        .await;
+    installed.create(unlabelled("admins", "users-a")).await;
+    installed
+        .create(secret("ours-kubeconfig", "users-a", true))
+        .await;
+    installed
+        .create(secret("theirs-kubeconfig", "users-a", false))
+        .await;
+    installed.create(secret("theirs", "users-a", false)).await;
+
+    let operator = installed
+        .api
+        .client_as(OPERATOR, &["system:serviceaccounts"])
+        .unwrap();
+    // Policies and their parameters reach the API server's evaluation a moment after they are
+    // stored: wait for the strictest question to be answered both ways.
+    let strict = binding("covey-operator", "default", USER);
+    until(async || write(&operator, &strict, "create", true).await.is_err()).await;
+    let fine = binding("covey-operator", "users-a", USER);
+    until(async || write(&operator, &fine, "create", true).await.is_ok()).await;
+    let namespaces = namespace("new", &[]);
+    until(async || write(&operator, &namespaces, "create", true).await.is_err()).await;
+    let secrets = secret("password", "users-a", false);
+    until(async || write(&operator, &secrets, "create", true).await.is_err()).await;
+
+    for (verb, object, refusal) in policies::table() {
+        let answer = write(&operator, &object, verb, true).await;
+        match (refusal, answer) {
+            (None, answer) => assert_eq!(answer, Ok(()), "{verb} {object}"),
+            (Some(part), Err(error)) => assert!(error.contains(part), "{verb} {object}: {error}"),
+            (Some(part), Ok(())) => panic!("{verb} {object} was not refused with \"{part}\""),
+        }
+        // Nobody else is asked anything.
+        if refusal.is_some() && verb != "delete" && object["kind"] != "RoleBinding" {
+            let answer = write(&admin, &object, "apply", true).await;
+            assert_eq!(answer, Ok(()), "{object}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn operator_has_the_rights_of_its_roles_and_no_more() {
+    let Some(installed) = Installed::shared().await else {
+        return;
+    };
+    let admin = installed.admin();
+    for name in ["rights-a", "rights-b"] {
+        installed.create(namespace(name, &[])).await;
+    }
+    installed
+        .create(namespace("covey-r-11111", &[(UID, "u1"), RESTRICTED]))
+        .await;
+    installed
+        .create(binding("covey-operator", "covey-r-11111", TENANT))
+        .await;
+    installed
+        .create(binding("covey-operator", "rights-a", USER))
+        .await;
+
+    // verb, group, resource, namespace ("" for all), allowed
+    let table = [
+        ("get", "", "secrets", "", false),
+        ("list", "", "secrets", "rights-b", false),
+        ("get", "", "secrets", "kube-system", false),
+        ("get", "", "secrets", "rights-a", true),
+        ("create", "", "secrets", "rights-a", true),
+        ("delete", "", "secrets", "rights-a", false),
+        ("list", "", "secrets", "covey-r-11111", true),
+        ("delete", "", "secrets", "covey-r-11111", true),
+        ("create", "", "secrets", "covey-system", true),
+        ("list", "", "secrets", "covey-system", false),
+        ("create", "", "pods", "rights-a", false),
+        ("create", "", "pods", "covey-r-11111", false),
+        ("create", "apps", "statefulsets", "covey-r-11111", true),
+        ("create", "apps", "statefulsets", "rights-a", false),
+        ("watch", "apps", "statefulsets", "", true),
+        ("create", "", "namespaces", "", true),
+        ("watch", "covey.dev", "tenantclusters", "", true),
+        ("create", "covey.dev", "tenantclusters", "", false),
+        ("delete", "covey.dev", "tenantclusters", "rights-a", false),
+        (
+            "create",
+            "rbac.authorization.k8s.io",
+            "rolebindings",
+            "",
+            true,
+        ),
+        (
+            "create",
+            "rbac.authorization.k8s.io",
+            "roles",
+            "covey-r-11111",
+            false,
+        ),
+        (
+            "create",
+            "rbac.authorization.k8s.io",
+            "clusterrolebindings",
+            "",
+            false,
+        ),
+        (
+            "bind",
+            "rbac.authorization.k8s.io",
+            "clusterroles",
+            "",
+            false,
+        ),
+        (
+            "escalate",
+            "rbac.authorization.k8s.io",
+            "clusterroles",
+            "",
+            false,
+        ),
+        (
+            "create",
+            "",
+            "serviceaccounts/token",
+            "covey-r-11111",
+            false,
+        ),
+        ("create", "", "pods/exec", "covey-r-11111", false),
+        (
+            "update",
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicies",
+            "",
+            false,
+        ),
+        (
+            "patch",
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            "",
+            false,
+        ),
+        ("get", "", "nodes/proxy", "", false),
+        ("impersonate", "", "users", "", false),
+        (
+            "create",
+            "coordination.k8s.io",
+            "leases",
+            "covey-system",
+            true,
+        ),
+        (
+            "create",
+            "coordination.k8s.io",
+            "leases",
+            "kube-system",
+            false,
+        ),
+    ];
+    for (verb, group, resource, namespace, allowed) in table {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": {
+                "user": OPERATOR,
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+                "resourceAttributes": {
+                    "verb": verb, "group": group, "resource": resource,
+                    "subresource": subresource, "namespace": namespace,
+                },
+            },
+        });
+        let expected = if allowed { "may" } else { "may not" };
+        let question =
+            format!("the operator {expected} {verb} {resource} {subresource} in \"{namespace}\"");
+        // The authorizer sees a new binding a moment after it is stored.
+        let begin = Instant::now();
+        loop {
+            let answer = ask(&admin, &review).await;
+            if answer == allowed {
+                break;
+            }
+            assert!(
+                allowed && begin.elapsed() < Duration::from_secs(10),
+                "{question}"
+            );
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn upgrades_keep_the_webhooks_authority_and_uninstalling_keeps_tenant_clusters() {
+    let Some(installed) = Installed::new().await else {
+        return;
+    };
+    let admin = installed.admin();
+    let webhook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": "covey" },
+    });
+    let webhooks = api_of(&admin, &webhook);
+    // A bundle must hold a certificate; base64 of the PEM text.
+    let ca = serde_json::to_value(k8s_openapi::ByteString(
+        installed.api.ca().as_bytes().to_vec(),
+    ))
+    .unwrap();
+    let patch = json!([{ "op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ca }]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+    webhooks
+        .patch("covey", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+
+    installed.upgrade(&["--set", "webhook.timeoutSeconds=7"]);
+    let live = webhooks.get("covey").await.unwrap();
+    assert_eq!(live.data["webhooks"][0]["timeoutSeconds"], json!(7));
+    assert_eq!(live.data["webhooks"][0]["clientConfig"]["caBundle"], ca);
+
+    installed
+        .helm
+        .run(&["rollback", "covey", "1", "--namespace", "covey-system"])
+        .unwrap();
+    let live = webhooks.get("covey").await.unwrap();
+    assert_eq!(live.data["webhooks"][0]["timeoutSeconds"], json!(1));
+    assert_eq!(live.data["webhooks"][0]["clientConfig"]["caBundle"], ca);
+
+    installed.create(namespace("team-a", &[])).await;
+    installed.create(tenant_cluster("team-a")).await;
+    installed
+        .helm
+        .run(&["uninstall", "covey", "--namespace", "covey-system"])
+        .unwrap();
+    let clusters = api_of(&admin, &tenant_cluster("team-a"));
+    assert_eq!(clusters.get("demo").await.unwrap().name_any(), "demo");
+    // And the chart takes them over again.
+    installed.upgrade(&["--install"]);
+    assert_eq!(clusters.get("demo").await.unwrap().name_any(), "demo");
+}
+
+#[tokio::test]
+async fn examples_are_accepted_and_pods_meet_the_restricted_profile() {
+    let Some(installed) = Installed::shared().await else {
+        return;
+    };
+    let admin = installed.admin();
+    let mut examples = 0;
+    for entry in std::fs::read_dir(root().join("deploy/examples")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for document in text.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(document).unwrap();
+            installed.create(object).await;
+            examples += 1;
+        }
+    }
+    assert!(examples >= 6, "{examples}");
+
+    installed.create(namespace("strict", &[RESTRICTED])).await;
+    let objects = installed.helm.objects(&[]);
+    let deployment = objects
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    let template = deployment["spec"]["template"].clone();
+    let mut pod =
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template["spec"] });
+    pod["metadata"] = json!({ "name": "operator", "namespace": "strict" });
+    pod["spec"]["serviceAccountName"] = json!("default");
+    installed
+        .create(json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": { "name": "default", "namespace": "strict" },
+        }))
+        .await;
+    assert_eq!(write(&admin, &pod, "create", true).await, Ok(()));
+    let careless = with(
+        pod,
+        "/spec/containers/0/securityContext/allowPrivilegeEscalation",
+        json!(true),
+    );
+    let refused = write(&admin, &careless, "create", true).await.unwrap_err();
+    assert!(refused.contains("restricted"), "{refused}");
+}
+
+async fn ask(client: &Client, review: &Value) -> bool {
+    let object = serde_json::from_value(review.clone()).unwrap();
+    let answer = api_of(client, review)
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap();
+    answer.data["status"]["allowed"].as_bool().unwrap()
+}
+
+async fn until(condition: impl AsyncFn() -> bool) {
+    let begin = Instant::now();
+    while !condition().await {
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "not so after 30 s"
+        );
+        tokio::task::yield_now().await;
+    }
+}

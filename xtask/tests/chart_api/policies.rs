@@ -1,0 +1,265 @@
+//! What the admission policies let the operator do, and what they refuse.
+//!
+//! Invariant: every rule of templates/admission-policies.yaml has a line that it refuses.
+
+use serde_json::{Value, json};
+
+use crate::objects::{RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
+
+/// What the operator may do, and what it may not with a part of the answer.
+pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
+    let ours = (UID, "u1");
+    let no_token = json!({ "kubernetes.io/service-account.name": "default" });
+    let token = with(
+        secret("demo-kubeconfig", "users-a", true),
+        "/metadata/labels",
+        json!({
+            UID: "u1",
+        }),
+    );
+    let mut token = token;
+    token["type"] = json!("kubernetes.io/service-account-token");
+    token["metadata"]["annotations"] = no_token;
+    let somebody =
+        json!([{ "kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io" }]);
+    let both = |mut object: Value| {
+        object["subjects"]
+            .as_array_mut()
+            .unwrap()
+            .push(somebody[0].clone());
+        object
+    };
+    // With this label no parameters are looked up, so it is the other policy that refuses.
+    let labelled = |namespace| {
+        let mut object = binding("covey-operator", namespace, USER);
+        object["metadata"]["labels"][UID] = json!("u1");
+        object
+    };
+    vec![
+        // Namespaces
+        (
+            "apply",
+            namespace("covey-new-00000", &[ours, RESTRICTED]),
+            None,
+        ),
+        (
+            "apply",
+            namespace("covey-a-11111", &[ours, RESTRICTED, ("x", "y")]),
+            None,
+        ),
+        ("delete", namespace("covey-a-11111", &[]), None),
+        (
+            "apply",
+            namespace("new", &[ours, RESTRICTED]),
+            Some("only tenant namespaces"),
+        ),
+        (
+            "apply",
+            namespace("users-a", &[ours, RESTRICTED]),
+            Some("only tenant namespaces"),
+        ),
+        (
+            "apply",
+            namespace("covey-system", &[ours, RESTRICTED]),
+            Some("only tenant namespaces"),
+        ),
+        (
+            "apply",
+            namespace("kube-system", &[ours, RESTRICTED]),
+            Some("only tenant namespaces"),
+        ),
+        (
+            "apply",
+            namespace("covey-new-00000", &[RESTRICTED]),
+            Some("has no label"),
+        ),
+        (
+            "apply",
+            namespace("covey-new-00000", &[ours]),
+            Some("must carry the label"),
+        ),
+        (
+            "apply",
+            namespace(
+                "covey-new-00000",
+                &[ours, ("pod-security.kubernetes.io/enforce", "privileged")],
+            ),
+            Some("must carry the label"),
+        ),
+        (
+            "apply",
+            namespace("covey-docs", &[ours, RESTRICTED]),
+            Some("may not change whose"),
+        ),
+        (
+            "apply",
+            namespace("covey-a-11111", &[(UID, "other"), RESTRICTED]),
+            Some("may not change whose"),
+        ),
+        (
+            "delete",
+            namespace("users-a", &[]),
+            Some("only tenant namespaces"),
+        ),
+        ("delete", namespace("covey-docs", &[]), Some("has no label")),
+        (
+            "delete",
+            namespace("covey-system", &[]),
+            Some("only tenant namespaces"),
+        ),
+        // RoleBindings
+        (
+            "apply",
+            binding("covey-operator", "covey-a-11111", TENANT),
+            None,
+        ),
+        ("apply", binding("covey-operator", "users-a", USER), None),
+        ("delete", binding("covey-operator", "users-b", USER), None),
+        (
+            "apply",
+            binding("other", "users-a", USER),
+            Some("called covey-operator"),
+        ),
+        (
+            "delete",
+            binding("admins", "users-a", USER),
+            Some("called covey-operator"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "users-a", "cluster-admin"),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "users-a", "secret-reader"),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "users-a", TENANT),
+            Some("users-a is none"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "covey-docs", TENANT),
+            Some("covey-docs is none"),
+        ),
+        (
+            "apply",
+            labelled("covey-a-11111"),
+            Some("only in namespaces of users"),
+        ),
+        (
+            "apply",
+            labelled("kube-system"),
+            Some("only in namespaces of users"),
+        ),
+        (
+            "create",
+            labelled("covey-system"),
+            Some("its own namespace"),
+        ),
+        // No TenantCluster there:
+        (
+            "create",
+            binding("covey-operator", "default", USER),
+            Some("no params found"),
+        ),
+        (
+            "create",
+            binding("covey-operator", "covey-docs", USER),
+            Some("no params found"),
+        ),
+        (
+            "create",
+            with(
+                binding("covey-operator", "default", USER),
+                "/metadata/labels",
+                json!({}),
+            ),
+            Some("must carry the labels"),
+        ),
+        (
+            "create",
+            with(
+                binding("covey-operator", "default", USER),
+                "/metadata/labels",
+                json!({
+                    "app.kubernetes.io/managed-by": "covey",
+                    "app.kubernetes.io/component": "operator",
+                    "covey.dev/tenant-cluster-uid": "u1",
+                }),
+            ),
+            Some("must carry the labels"),
+        ),
+        (
+            "apply",
+            with(
+                binding("covey-operator", "users-a", USER),
+                "/roleRef/kind",
+                json!("Role"),
+            ),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            with(
+                binding("covey-operator", "users-a", USER),
+                "/subjects",
+                somebody.clone(),
+            ),
+            Some("only to itself"),
+        ),
+        (
+            "apply",
+            both(binding("covey-operator", "users-a", USER)),
+            Some("only to itself"),
+        ),
+        (
+            "apply",
+            with(
+                binding("covey-operator", "users-a", USER),
+                "/subjects/0/namespace",
+                json!("users-a"),
+            ),
+            Some("only to itself"),
+        ),
+        // Secrets
+        ("apply", secret("anything", "covey-a-11111", false), None),
+        ("apply", secret("demo-kubeconfig", "users-a", true), None),
+        ("apply", secret("ours-kubeconfig", "users-a", true), None),
+        ("delete", secret("ours-kubeconfig", "users-a", true), None),
+        (
+            "apply",
+            secret("covey-webhook", "covey-system", false),
+            None,
+        ),
+        (
+            "apply",
+            secret("password", "users-a", true),
+            Some("called <name>-kubeconfig"),
+        ),
+        (
+            "apply",
+            secret("demo-kubeconfig", "users-a", false),
+            Some("has no label"),
+        ),
+        (
+            "apply",
+            secret("theirs-kubeconfig", "users-a", true),
+            Some("has no label"),
+        ),
+        (
+            "delete",
+            secret("theirs-kubeconfig", "users-a", true),
+            Some("has no label"),
+        ),
+        (
+            "delete",
+            secret("theirs", "users-a", true),
+            Some("called <name>-kubeconfig"),
+        ),
+        ("create", token, Some("tokens of service accounts")),
+    ]
+}
