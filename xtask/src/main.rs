@@ -2,6 +2,7 @@
 //!
 //! Only the dispatch: every subcommand has a file of its own, with its arguments and a `run`.
 
+mod bench;
 mod crds;
 mod demo;
 mod deny;
@@ -25,6 +26,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure on the running lab; figures are in docs/benchmarks.md
+    Bench(bench::Args),
     /// Write the CustomResourceDefinitions from their Rust types, or check them
     Crds(generated::Args),
     /// Bring the lab up, install the operator, create a tenant cluster and use it
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Bench(args) => bench::run(&args),
         Command::Crds(args) => crds::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Deny(args) => deny::run(&args),

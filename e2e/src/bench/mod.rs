@@ -1,0 +1,42 @@
+//! Benches: what a user waits for and what the operator costs, measured on the lab.
+//!
+//! Invariant: a bench never fails on time alone, and it removes what it made, also when it is
+//! interrupted.
+
+mod control_plane;
+mod machine;
+mod observe;
+mod report;
+
+pub use control_plane::{Options, run};
+pub use machine::Machine;
+pub use report::Report;
+
+/// The value below which `share` (0 to 1) of the values lie: nearest rank, so it is one of them.
+#[must_use]
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied()
+}
+
+/// Two digits are all that such measurements are worth.
+#[must_use]
+pub fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let values = [5.0, 1.0, 4.0, 2.0, 3.0];
+        assert_eq!(percentile(&values, 0.5), Some(3.0));
+        assert_eq!(percentile(&values, 0.95), Some(5.0));
+        assert_eq!(percentile(&values[..1], 0.5), Some(5.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+}

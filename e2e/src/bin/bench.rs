@@ -1,0 +1,86 @@
+//! The benches' command line; `cargo xtask bench` calls it.
+//!
+//! Invariant: results go to standard output, what is going on to standard error.
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use e2e::bench::{self, Options};
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Measures on the lab")]
+struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// How long tenants take, one after another and at once, and what the operator costs
+    ControlPlane {
+        /// Tenants to create one after another
+        #[arg(long, default_value_t = 5)]
+        tenants: usize,
+        /// Sizes of bursts
+        #[arg(long, value_delimiter = ',', default_value = "8,20")]
+        bursts: Vec<usize>,
+        /// No bursts
+        #[arg(long, conflicts_with = "bursts")]
+        no_bursts: bool,
+        /// Kubernetes version of the tenants
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one tenant, or one burst, may take
+        #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// Seconds in which nothing happens and requests are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse().bench).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(bench: Bench) -> Result<()> {
+    let Bench::ControlPlane {
+        tenants,
+        bursts,
+        no_bursts,
+        kubernetes,
+        patience,
+        idle,
+        json,
+    } = bench;
+    let options = Options {
+        tenants,
+        bursts: if no_bursts { Vec::new() } else { bursts },
+        version: kubernetes,
+        patience: Duration::from_secs(patience),
+        idle: Duration::from_secs(idle),
+    };
+    let report = Box::pin(bench::run(&options, &say)).await?;
+    let text = match json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => report.table(),
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("standard output is closed")
+}
+
+fn say(text: String) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
