@@ -41,9 +41,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         layout: &layout,
         kubeconfig: layout.kubeconfig(),
     };
-    let namespace = kubectl.apply_example()?;
+    kubectl.delete_example()?;
     let step = progress.step("waiting for the tenant cluster's API");
     let begun = Instant::now();
+    let namespace = kubectl.apply_example()?;
     let tenant = kubectl.wait_for_tenant(&namespace, begun);
     let (tenant, answered) = step.finish(tenant)?;
 
@@ -91,17 +92,21 @@ impl Kubectl<'_> {
         run::output(&mut self.command(args))
     }
 
-    /// Applies the example and returns the namespace of its TenantCluster. An earlier demo's is
-    /// deleted first, so that the time shown is that of a creation.
-    fn apply_example(&self) -> Result<String> {
-        self.run(&[
+    /// An earlier demo's tenant cluster goes first, so that the time shown is that of a creation.
+    fn delete_example(&self) -> Result<()> {
+        let delete = [
             "delete",
             "--ignore-not-found",
             "--wait",
             "--timeout=120s",
             "-f",
             EXAMPLE,
-        ])?;
+        ];
+        self.run(&delete).map(drop)
+    }
+
+    /// Applies the example and returns the namespace of its TenantCluster.
+    fn apply_example(&self) -> Result<String> {
         let applied = self.run(&["apply", "-o", "json", "-f", EXAMPLE])?;
         let applied: Value = serde_json::from_str(&applied).context("kubectl printed no JSON")?;
         let items = match &applied["items"] {

@@ -4,6 +4,7 @@
 //! Invariant: every mount is made after the namespace was cut off, so the machine sees none.
 
 use std::{
+    ffi::CString,
     fs::{self, File},
     os::fd::AsRawFd as _,
     path::{Path, PathBuf},
@@ -91,34 +92,32 @@ fn in_memory(path: &Path) -> Result<()> {
     .with_context(|| format!("{}: no tmpfs", path.display()))
 }
 
+/// The written layer lies on the checkout's disk; in memory where that cannot be: a checkout below
+/// the folder itself (/var, /opt), or on a disk that allows no overlay (a container's).
 fn copy_on_write(spec: &HostSpec, path: &Path) -> Result<()> {
     let name = path
         .to_string_lossy()
         .trim_start_matches('/')
         .replace('/', "-");
-    // The written layer may not lie inside the one below it: a checkout in /var or /opt.
-    let layers = if spec.folder.starts_with(path) {
-        Path::new("/run/overlay").join(name)
-    } else {
-        spec.folder.join("overlay").join(name)
-    };
+    let on_disk = spec.folder.join("overlay").join(&name);
+    if !spec.folder.starts_with(path) && overlay(path, &on_disk).is_ok() {
+        return Ok(());
+    }
+    overlay(path, &Path::new("/run/overlay").join(name))
+}
+
+fn overlay(path: &Path, layers: &Path) -> Result<()> {
     let (upper, work) = (layers.join("upper"), layers.join("work"));
     fs::create_dir_all(&upper)?;
     fs::create_dir_all(&work)?;
-    // mount(2) splits options at commas and colons; mount(8) would have to escape the same way.
+    // overlayfs splits its options at commas and its layers at colons.
     let escaped = |path: &Path| {
-        path.to_string_lossy()
-            .replace('\\', "\\\\")
-            .replace(',', "\\,")
-            .replace(':', "\\:")
+        let path = path.to_string_lossy().replace('\\', "\\\\");
+        path.replace(',', "\\,").replace(':', "\\:")
     };
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}",
-        escaped(path),
-        escaped(&upper),
-        escaped(&work)
-    );
-    let options = std::ffi::CString::new(options).context("a path holds a zero byte")?;
+    let [lower, upper, work] = [path, &upper, &work].map(escaped);
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+    let options = CString::new(options).context("a path holds a zero byte")?;
     mount(
         "overlay",
         path,
@@ -126,12 +125,7 @@ fn copy_on_write(spec: &HostSpec, path: &Path) -> Result<()> {
         MountFlags::empty(),
         Some(options.as_c_str()),
     )
-    .with_context(|| {
-        format!(
-            "{}: no overlay, the checkout's disk must allow one",
-            path.display()
-        )
-    })
+    .with_context(|| format!("{}: cannot be made copy-on-write", path.display()))
 }
 
 /// Covers one file below /proc/sys by a plain one.
