@@ -24,5 +24,5 @@ pub use audit::{AuditEntry, AuditLog, Window};
 pub use faults::FaultPlan;
 pub use kubelet::PodPlayer;
 pub use scope::Scope;
-//pub use proxy::FaultProxy;
+pub use proxy::FaultProxy;
 pub use tenant_api::TenantApis;
