@@ -54,7 +54,6 @@ fn control_plane(v: &Validated) -> Object {
                 node_port,
                 ..service_port("https", port(v), names::API_PORT)
             }]),
-            publish_not_ready_addresses: Some(false),
             load_balancer_class: endpoint.load_balancer_class.clone().filter(|_| balancer),
             load_balancer_source_ranges: Some(endpoint.source_ranges.clone())
                 .filter(|ranges| balancer && !ranges.is_empty()),
