@@ -14,7 +14,7 @@
 //! Invariant: only the leader writes, and each write is fenced by the Lease.
 
 
-// pub mod admission;
+pub mod admission;
 pub mod args;
 pub mod context;
 pub mod rbac;

@@ -29,6 +29,7 @@ use crate::context::{Breaker, Context};
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::triggers::{self, SecretWatches};
+use crate::admission::{Judge, serve::Webhook};
 use crate::tenant_cluster;
 
 /// Name of the Lease.
@@ -82,8 +83,19 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let admin_address = port.serve(admin.address, &shutdown).await.context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");
 
-    let _ = (client, namespace, webhook_address, &settings);
-    let webhook = std::future::pending::<anyhow::Result<()>>();
+    let judged = clusters.clone();
+    let webhook = Webhook::new(Judge {
+        settings: Arc::new(settings),
+        clusters: Arc::new(move || judged.state()),
+    });
+    port.ready("webhook", webhook.readiness());
+    let serve =
+        webhook.run(client, namespace, webhook_address, leadership.clone(), shutdown.clone());
+    let webhook = async {
+        serve.await.context("serve the webhook")?;
+        // It ends first at a shutdown; what the controller has in hand still has to end.
+        std::future::pending::<anyhow::Result<()>>().await
+    };
     let listed = clusters.clone();
     let ready = async move {
         if listed.wait_until_ready().await.is_ok() {
@@ -94,7 +106,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let lead = parts.lead(concurrency, shutdown.clone());
     let result = tokio::select! {
         result = lead => result,
-        result = webhook => result.context("serve the webhook"),
+        result = webhook => result,
         () = store => Err(anyhow::anyhow!("the watch on TenantClusters ended")),
         () = ready => Ok(()),
     };
