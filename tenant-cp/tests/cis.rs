@@ -9,7 +9,12 @@ mod fixtures;
 use std::collections::BTreeMap;
 
 use fixtures::{addresses, minimal, objects};
-use tenant_cp::Object;
+use k8s_openapi::ByteString;
+use pki::{Key, KeyPair};
+use tenant_cp::{
+    Object, Settings,
+    certificates::{self, Material, ServiceAccountKeys},
+};
 
 /// Check, container, flag, and what the value must hold; `!` before it: must not hold; `-`: the flag
 /// must not be there.
@@ -163,4 +168,54 @@ fn checks_of_the_benchmark_hold_by_default() {
         })
         .collect();
     assert_eq!(failed, Vec::<&(&str, &str, &str, &str)>::new());
+}
+
+#[test]
+fn anonymous_requests_reach_health_and_cluster_info_only() {
+    let v = minimal();
+    let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
+    let pair = KeyPair {
+        certificate: String::new(),
+        key: Key::new(String::new()),
+    };
+    let material = Material {
+        store: wants
+            .into_iter()
+            .map(|want| (want.name, pair.clone()))
+            .collect(),
+        service_account: Some(ServiceAccountKeys {
+            public: String::new(),
+            private: Key::new(String::new()),
+        }),
+        encryption: Some(certificates::encryption_configuration(&[7; 32])),
+    };
+    let secrets = certificates::leaf_secrets(&v, &material);
+    let secret = secrets
+        .iter()
+        .find(|secret| secret.name == "apiserver")
+        .unwrap();
+    let file = |name: &str| -> serde_json::Value {
+        let bytes: ByteString = serde_json::from_value(secret.value["data"][name].clone()).unwrap();
+        serde_saphyr::from_str(std::str::from_utf8(&bytes.0).unwrap()).unwrap()
+    };
+    let paths: Vec<_> = file("authentication.yaml")["anonymous"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| condition["path"].as_str().unwrap().to_owned())
+        .collect();
+    let cluster_info = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+    assert_eq!(paths, ["/livez", "/readyz", "/healthz", cluster_info]);
+
+    // 1.2.28 and 3.2.1: the first provider encrypts, and what is not named otherwise is recorded.
+    let encryption = file("encryption.yaml");
+    let first = encryption["resources"][0]["providers"][0]
+        .as_object()
+        .unwrap();
+    assert_eq!(first.keys().collect::<Vec<_>>(), ["secretbox"]);
+    let policy = file("audit-policy.yaml");
+    assert_eq!(
+        policy["rules"].as_array().unwrap().last().unwrap()["level"],
+        "Metadata"
+    );
 }

@@ -110,7 +110,10 @@ const STARTUP_TIMEOUT: i32 = 5;
 /// Asks every second and waits for a quarter of an hour: a slow server must not be killed, because
 /// that makes all others slower still.
 pub(super) fn startup_probe(path: &str, port: i32, scheme: &str) -> Probe {
-    Probe { timeout_seconds: Some(STARTUP_TIMEOUT), ..probe(path, port, scheme, 1, 900) }
+    Probe {
+        timeout_seconds: Some(STARTUP_TIMEOUT),
+        ..probe(path, port, scheme, 1, 900)
+    }
 }
 
 /// An HTTP probe: period in seconds, and how many failures in a row count.
