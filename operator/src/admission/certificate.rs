@@ -104,8 +104,12 @@ pub fn plan(observed: &Observed, next: Option<&Next>, namespace: &str, now: Time
     if !observed.bundles.as_ref().is_none_or(in_place) {
         return Step::Publish(wanted.clone());
     }
-    let (Some(next), Some(due)) = (next, due) else { return Step::Wait(CHECK) };
-    let Some(published) = next.published else { return Step::Published };
+    let (Some(next), Some(due)) = (next, due) else {
+        return Step::Wait(CHECK);
+    };
+    let Some(published) = next.published else {
+        return Step::Published;
+    };
     // Nothing is lost by a switch while nobody can trust what is served.
     let settled = published.saturating_add(SETTLE).unwrap_or(published);
     if due == Reason::Expiring && observed.bundles.is_some() && now < settled {
@@ -118,7 +122,9 @@ pub fn plan(observed: &Observed, next: Option<&Next>, namespace: &str, now: Time
 /// Why a new pair is needed, if it is.
 #[must_use]
 pub fn due(secret: Option<&Material>, namespace: &str, now: Timestamp) -> Option<Reason> {
-    let Some(secret) = secret else { return Some(Reason::Missing) };
+    let Some(secret) = secret else {
+        return Some(Reason::Missing);
+    };
     let key = secret.key.reveal().as_bytes();
     if Certificate::from_pem(secret.certificate.as_bytes(), key).is_err() {
         return Some(Reason::Unreadable);
@@ -139,14 +145,17 @@ fn trusted(material: &Material, namespace: &str, at: Timestamp) -> bool {
             roots.add(authority.ok()?).ok()?;
         }
         let provider = Arc::new(ring::default_provider());
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .ok()?;
         let leaf = CertificateDer::from_pem_slice(material.certificate.as_bytes()).ok()?;
         let seconds = u64::try_from(at.as_second()).ok()?;
         let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         for name in names(namespace) {
             let name = ServerName::try_from(name).ok()?;
-            verifier.verify_server_cert(&leaf, &[], &name, &[], at).ok()?;
+            verifier
+                .verify_server_cert(&leaf, &[], &name, &[], at)
+                .ok()?;
         }
         Some(())
     };
@@ -155,7 +164,10 @@ fn trusted(material: &Material, namespace: &str, at: Timestamp) -> bool {
 
 /// The names by which API servers (the first) and people call the Service.
 fn names(namespace: &str) -> [String; 2] {
-    [format!("{NAME}.{namespace}.svc"), format!("{NAME}.{namespace}.svc.cluster.local")]
+    [
+        format!("{NAME}.{namespace}.svc"),
+        format!("{NAME}.{namespace}.svc.cluster.local"),
+    ]
 }
 
 /// Makes a new authority and certificate; the former authority stays trusted.
@@ -192,7 +204,11 @@ pub fn issue(
     if let Some(former) = former.and_then(|former| newest_authority(former, now)) {
         authorities.push_str(&former);
     }
-    Ok(Material { authorities, certificate: pair.certificate, key: pair.key })
+    Ok(Material {
+        authorities,
+        certificate: pair.certificate,
+        key: pair.key,
+    })
 }
 
 /// The first authority of `ca.crt`, unless it is no certificate (the API refuses such a bundle) or

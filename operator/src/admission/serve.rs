@@ -70,7 +70,10 @@ impl Webhook {
     /// Nothing runs yet.
     #[must_use]
     pub fn new(judge: Judge) -> Self {
-        Self { certificate: Certificate::empty(), judge }
+        Self {
+            certificate: Certificate::empty(),
+            judge,
+        }
     }
 
     /// For the admin port: not ready until there is a certificate to serve.
@@ -98,19 +101,23 @@ impl Webhook {
         let settings = tls_reload::Settings::default();
         let server = tls_reload::serve(listen, config, router(self.judge), settings, &shutdown)
             .await
-            .map_err(|source| Error::Listen { address: listen, source })?;
+            .map_err(|source| Error::Listen {
+                address: listen,
+                source,
+            })?;
         tracing::info!(address = %server.address, "webhook is open");
         let keeper = Keeper {
             secrets: Api::namespaced(client.clone(), &namespace),
             configurations: Api::all(client),
             namespace,
             leadership,
+            leads: false,
             certificate: self.certificate,
             secret: Seen::default(),
             configuration: Seen::default(),
             next: None,
         };
-        if let Some(result) = shutdown.until(keeper.run()).await {
+        if let Some(result) = shutdown.until(Box::pin(keeper.run())).await {
             return result;
         }
         server.ended().await;
@@ -126,13 +133,19 @@ struct Seen<K> {
 
 impl<K> Default for Seen<K> {
     fn default() -> Self {
-        Self { known: false, object: None }
+        Self {
+            known: false,
+            object: None,
+        }
     }
 }
 
 impl<K> Seen<K> {
     fn set(&mut self, object: Option<K>) {
-        *self = Self { known: true, object };
+        *self = Self {
+            known: true,
+            object,
+        };
     }
 }
 
@@ -141,6 +154,7 @@ struct Keeper {
     configurations: Api<ValidatingWebhookConfiguration>,
     namespace: String,
     leadership: Leadership,
+    leads: bool,
     certificate: Certificate,
     secret: Seen<Secret>,
     configuration: Seen<ValidatingWebhookConfiguration>,
@@ -150,12 +164,22 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) -> Result<(), Error> {
         let mut secrets = pin!(steady(watch_object(self.secrets.clone(), NAME)));
-        let mut configurations =
-            pin!(steady(watch_object(self.configurations.clone(), CONFIGURATION)));
+        let mut configurations = pin!(steady(watch_object(
+            self.configurations.clone(),
+            CONFIGURATION
+        )));
         let (backoff, mut failures) = (Backoff::default(), 0);
         let mut wait = Duration::ZERO;
         loop {
-            let leadership = self.leadership.clone();
+            // Counted from what the last round saw, so that no change in between is missed.
+            let (leads, leadership) = (self.leads, self.leadership.clone());
+            let turn = async move {
+                if leads {
+                    leadership.lost().await
+                } else {
+                    leadership.acquired().await
+                }
+            };
             tokio::select! {
                 seen = secrets.next() => {
                     self.secret.set(seen.ok_or(Error::WatchEnded)?);
@@ -164,7 +188,7 @@ impl Keeper {
                 seen = configurations.next() => {
                     self.configuration.set(seen.ok_or(Error::WatchEnded)?);
                 }
-                _ = leadership.changed() => self.next = None,
+                () = turn => self.next = None,
                 () = tokio::time::sleep(wait) => {}
             }
             wait = match self.keep().await {
@@ -183,8 +207,13 @@ impl Keeper {
 
     /// Serves what the Secret holds; what does not fit leaves the certificate as it is.
     fn reload(&self) {
-        let Some(material) = self.secret.object.as_ref().and_then(material) else { return };
-        let (chain_pem, key) = (material.certificate.as_bytes(), material.key.reveal().as_bytes());
+        let Some(material) = self.secret.object.as_ref().and_then(material) else {
+            return;
+        };
+        let (chain_pem, key) = (
+            material.certificate.as_bytes(),
+            material.key.reveal().as_bytes(),
+        );
         match self.certificate.replace(chain_pem, key) {
             Ok(true) => tracing::info!("the webhook serves a new certificate"),
             Ok(false) => {}
@@ -196,7 +225,8 @@ impl Keeper {
     async fn keep(&mut self) -> Result<Duration, Error> {
         /// More than one whole rotation takes.
         const MOST_STEPS: usize = 8;
-        if !(self.secret.known && self.configuration.known && self.leadership.is_leader()) {
+        self.leads = self.leadership.is_leader();
+        if !(self.secret.known && self.configuration.known && self.leads) {
             return Ok(Duration::from_secs(3600));
         }
         for _ in 0..MOST_STEPS {
@@ -213,9 +243,12 @@ impl Keeper {
                 Step::Issue(reason) => {
                     tracing::info!(?reason, "the webhook gets a new certificate");
                     let former = observed.secret.as_ref();
-                    let material = certificate::issue(former, &self.namespace, now)
-                        .map_err(Error::Issue)?;
-                    self.next = Some(Next { material, published: None });
+                    let material =
+                        certificate::issue(former, &self.namespace, now).map_err(Error::Issue)?;
+                    self.next = Some(Next {
+                        material,
+                        published: None,
+                    });
                 }
                 Step::Published => {
                     if let Some(next) = &mut self.next {
@@ -230,7 +263,9 @@ impl Keeper {
     }
 
     async fn publish(&mut self, bundle: &str) -> Result<(), Error> {
-        let Some(configuration) = &self.configuration.object else { return Ok(()) };
+        let Some(configuration) = &self.configuration.object else {
+            return Ok(());
+        };
         self.leadership.ensure().map_err(Error::NotLeader)?;
         let bundle = ByteString(bundle.as_bytes().to_vec());
         let webhooks: Vec<_> = configuration
@@ -244,21 +279,28 @@ impl Keeper {
             "metadata": {"resourceVersion": configuration.resource_version()},
             "webhooks": webhooks,
         });
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
         let written = self
             .configurations
             .patch(CONFIGURATION, &params, &Patch::Strategic(patch))
             .await
-            .map_err(|source| Error::Write("caBundle of the webhook's configuration", Box::new(source)))?;
+            .map_err(|source| {
+                Error::Write("caBundle of the webhook's configuration", Box::new(source))
+            })?;
         self.configuration.set(Some(written));
         Ok(())
     }
 
     async fn store(&mut self) -> Result<(), Error> {
-        let Some(next) = &self.next else { return Ok(()) };
+        let Some(next) = &self.next else {
+            return Ok(());
+        };
         self.leadership.ensure().map_err(Error::NotLeader)?;
         let text = |text: &str| ByteString(text.as_bytes().to_vec());
-        let secret = json!({
+        let mut secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "kubernetes.io/tls",
@@ -266,8 +308,6 @@ impl Keeper {
                 "name": NAME,
                 "namespace": self.namespace,
                 "labels": { api::names::LABEL_MANAGED_BY: api::names::MANAGED_BY },
-                // Somebody else's write in between makes this one a conflict.
-                "resourceVersion": self.secret.object.as_ref().and_then(ResourceExt::resource_version),
             },
             "data": {
                 "ca.crt": text(&next.material.authorities),
@@ -275,6 +315,15 @@ impl Keeper {
                 "tls.key": text(next.material.key.reveal()),
             },
         });
+        // Somebody else's write in between makes this one a conflict.
+        if let Some(version) = self
+            .secret
+            .object
+            .as_ref()
+            .and_then(ResourceExt::resource_version)
+        {
+            secret["metadata"]["resourceVersion"] = version.into();
+        }
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let written = self
             .secrets

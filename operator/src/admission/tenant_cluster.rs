@@ -57,7 +57,11 @@ fn decode(raw: &DynamicObject) -> Result<TenantCluster, Problem> {
 }
 
 fn missing() -> Problem {
-    Problem::new("spec", "Undecodable", "the request holds no TenantCluster; send one")
+    Problem::new(
+        "spec",
+        "Undecodable",
+        "the request holds no TenantCluster; send one",
+    )
 }
 
 /// Refuses as the API server itself refuses what is invalid: kubectl then shows each cause in a
@@ -82,7 +86,8 @@ fn refuse(
         retry_after_seconds: 0,
     };
     answer.allowed = false;
-    answer.result =
-        Status::failure(&sentences.join("; "), "Invalid").with_code(422).with_details(details);
+    answer.result = Status::failure(&sentences.join("; "), "Invalid")
+        .with_code(422)
+        .with_details(details);
     answer
 }

@@ -42,7 +42,10 @@ fn create(spec: &Value) -> Value {
 
 fn judge(others: Vec<TenantCluster>) -> Judge {
     let others: Vec<Arc<TenantCluster>> = others.into_iter().map(Arc::new).collect();
-    Judge { settings: Arc::default(), clusters: Arc::new(move || others.clone()) }
+    Judge {
+        settings: Arc::default(),
+        clusters: Arc::new(move || others.clone()),
+    }
 }
 
 async fn post_text(judge: Judge, body: String) -> (StatusCode, String) {
@@ -84,7 +87,10 @@ async fn a_bad_one_is_refused_with_every_cause() {
     let response = answer(&create(&spec)).await;
     assert_eq!(response["allowed"], false);
     let status = &response["status"];
-    assert_eq!((&status["code"], &status["reason"]), (&json!(422), &json!("Invalid")));
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(422), &json!("Invalid"))
+    );
     assert_eq!(
         status["message"],
         "spec.version: Kubernetes 1.30.1 is not supported: choose a patch release of 1.34, 1.35 \
@@ -115,7 +121,10 @@ async fn ranges_of_others_are_seen() {
 async fn changes_are_judged_and_warned_about() {
     let old = object(&json!({"version": "1.35.4"}));
     let down = object(&json!({"version": "1.34.4"}));
-    assert_eq!(answer(&review("UPDATE", &old, &down)).await["allowed"], false);
+    assert_eq!(
+        answer(&review("UPDATE", &old, &down)).await["allowed"],
+        false
+    );
     let patch_down = object(&json!({"version": "1.35.1"}));
     let response = answer(&review("UPDATE", &old, &patch_down)).await;
     assert_eq!(response["allowed"], true);
@@ -143,8 +152,14 @@ async fn deletion_is_never_held_up() {
     let bad = object(&json!({"version": ["not", "even", "text"]}));
     let mut deleted = object(&json!({"version": {"also": "bad"}}));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(answer(&review("UPDATE", &bad, &deleted)).await["allowed"], true);
-    assert_eq!(answer(&review("DELETE", &bad, &Value::Null)).await["allowed"], true);
+    assert_eq!(
+        answer(&review("UPDATE", &bad, &deleted)).await["allowed"],
+        true
+    );
+    assert_eq!(
+        answer(&review("DELETE", &bad, &Value::Null)).await["allowed"],
+        true
+    );
 }
 
 #[tokio::test]
@@ -161,9 +176,15 @@ async fn a_spec_that_stays_is_not_judged_again() {
 async fn an_object_that_cannot_be_read_is_refused_with_a_reason() {
     let response = answer(&create(&json!({"version": 1.35}))).await;
     assert_eq!(response["allowed"], false);
-    assert_eq!(response["status"]["details"]["causes"][0]["reason"], "Undecodable");
+    assert_eq!(
+        response["status"]["details"]["causes"][0]["reason"],
+        "Undecodable"
+    );
     let message = response["status"]["message"].as_str().unwrap();
-    assert!(message.starts_with("spec: the TenantCluster cannot be read: "), "{message}");
+    assert!(
+        message.starts_with("spec: the TenantCluster cannot be read: "),
+        "{message}"
+    );
     assert!(message.contains("expected a string"), "{message}");
     let response = answer(&review("CREATE", &Value::Null, &Value::Null)).await;
     assert_eq!(response["allowed"], false);
@@ -178,7 +199,12 @@ async fn an_old_object_that_cannot_be_read_does_not_keep_a_good_one_out() {
 
 #[tokio::test]
 async fn what_is_no_review_is_a_bad_request() {
-    for body in ["", "{", "{}", r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#] {
+    for body in [
+        "",
+        "{",
+        "{}",
+        r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
+    ] {
         let (status, text) = post_text(judge(vec![]), body.to_owned()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
         assert!(text.contains("AdmissionReview"), "{text}");

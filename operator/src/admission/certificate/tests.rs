@@ -26,7 +26,14 @@ struct World {
 impl World {
     fn new() -> Self {
         let bundles = Some(vec![String::new(), String::new()]);
-        Self { now: start(), observed: Observed { secret: None, bundles }, next: None }
+        Self {
+            now: start(),
+            observed: Observed {
+                secret: None,
+                bundles,
+            },
+            next: None,
+        }
     }
 
     fn settled() -> Self {
@@ -45,7 +52,10 @@ impl World {
             Step::Wait(wait) => self.now += SignedDuration::try_from(wait).unwrap(),
             Step::Issue(_) => {
                 let material = issue(self.observed.secret.as_ref(), NAMESPACE, self.now).unwrap();
-                self.next = Some(Next { material, published: None });
+                self.next = Some(Next {
+                    material,
+                    published: None,
+                });
             }
             Step::Publish(bundle) => {
                 let bundles = self.observed.bundles.as_mut().unwrap();
@@ -67,7 +77,10 @@ impl World {
     fn trusts(&self, served: &Material) -> bool {
         let bundles = self.observed.bundles.as_ref().unwrap();
         bundles.iter().all(|bundle| {
-            let seen = Material { authorities: bundle.clone(), ..served.clone() };
+            let seen = Material {
+                authorities: bundle.clone(),
+                ..served.clone()
+            };
             trusted(&seen, NAMESPACE, self.now)
         })
     }
@@ -121,8 +134,15 @@ fn it_rotates_when_a_third_is_left_and_not_before() {
     world.settle();
     let secret = world.observed.secret.clone().unwrap();
     assert_ne!(secret, former);
-    assert_eq!(world.now, start() + days(61) + SETTLE, "API servers had time to see the bundle");
-    assert!(world.trusts(&former), "a replica that has not reloaded yet is still trusted");
+    assert_eq!(
+        world.now,
+        start() + days(61) + SETTLE,
+        "API servers had time to see the bundle"
+    );
+    assert!(
+        world.trusts(&former),
+        "a replica that has not reloaded yet is still trusted"
+    );
     assert_eq!(authorities(&secret), 2);
     // Never more than two, however often it rotates.
     for round in 2..5 {
@@ -140,7 +160,11 @@ fn an_authority_that_has_ended_is_not_kept() {
     assert_eq!(due(secret, NAMESPACE, world.now), Some(Reason::Untrusted));
     world.settle();
     assert_eq!(authorities(&world.observed.secret.clone().unwrap()), 1);
-    assert_eq!(world.now, start() + days(91), "nobody waits while nothing is trusted");
+    assert_eq!(
+        world.now,
+        start() + days(91),
+        "nobody waits while nothing is trusted"
+    );
 }
 
 #[test]
@@ -150,11 +174,20 @@ fn what_is_no_good_is_replaced_and_says_why() {
     let due = |material: &Material, namespace: &str| due(Some(material), namespace, start());
     assert_eq!(due(&good, NAMESPACE), None);
     assert_eq!(due(&good, "elsewhere"), Some(Reason::Untrusted));
-    let swapped = Material { key: other.key.clone(), ..good.clone() };
+    let swapped = Material {
+        key: other.key.clone(),
+        ..good.clone()
+    };
     assert_eq!(due(&swapped, NAMESPACE), Some(Reason::Unreadable));
-    let foreign = Material { authorities: other.authorities, ..good.clone() };
+    let foreign = Material {
+        authorities: other.authorities,
+        ..good.clone()
+    };
     assert_eq!(due(&foreign, NAMESPACE), Some(Reason::Untrusted));
-    let torn = Material { authorities: "-----BEGIN".to_owned(), ..good };
+    let torn = Material {
+        authorities: "-----BEGIN".to_owned(),
+        ..good
+    };
     assert_eq!(due(&torn, NAMESPACE), Some(Reason::Untrusted));
     // What cannot be read does not get into the next bundle, which the API would refuse.
     let next = issue(Some(&torn), NAMESPACE, start()).unwrap();
@@ -177,7 +210,10 @@ fn a_pair_in_hand_is_dropped_when_another_leader_was_quicker() {
 fn private_keys_do_not_show() {
     let world = World::settled();
     let text = format!("{:?}", world.observed);
-    assert!(text.contains("BEGIN CERTIFICATE") && !text.contains("PRIVATE KEY"), "{text}");
+    assert!(
+        text.contains("BEGIN CERTIFICATE") && !text.contains("PRIVATE KEY"),
+        "{text}"
+    );
 }
 
 proptest! {
