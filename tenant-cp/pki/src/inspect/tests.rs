@@ -1,3 +1,7 @@
+//! Each reason for renewal on its own, at its boundary; and input that nobody wrote on purpose.
+//!
+//! Invariant: the time is given, never read.
+
 use proptest::prelude::*;
 
 use super::*;

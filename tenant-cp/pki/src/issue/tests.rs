@@ -1,3 +1,7 @@
+//! What a verifier sees in an issued certificate, and what is refused instead of issued.
+//!
+//! Invariant: every certificate is read back by another library than the one that made it.
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use x509_parser::{pem::parse_x509_pem, prelude::*};
