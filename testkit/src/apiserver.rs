@@ -91,10 +91,15 @@ impl ManagementApi {
         static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
         let shared = SHARED.get_or_try_init(|| async {
             let options = Options {
-                controllers: DELETION_CONTROLLERS.iter().map(|c| (*c).to_owned()).collect(),
+                controllers: DELETION_CONTROLLERS
+                    .iter()
+                    .map(|c| (*c).to_owned())
+                    .collect(),
                 ..Options::default()
             };
-            let Some(api) = Self::start_with(options).await? else { return Ok(None) };
+            let Some(api) = Self::start_with(options).await? else {
+                return Ok(None);
+            };
             api.install_crds().await?;
             anyhow::Ok(Some(api))
         });
@@ -124,7 +129,10 @@ impl ManagementApi {
             audit: AuditLog::new(dir.path().join(flags::AUDIT_LOG)),
             kubeconfig: dir.path().join("admin.kubeconfig"),
             started_in: Duration::ZERO,
-            options: Options { controllers: Vec::new(), ..options.clone() },
+            options: Options {
+                controllers: Vec::new(),
+                ..options.clone()
+            },
             dir,
         };
         let yaml = api.kubeconfig_as("testkit-admin", &[MASTERS])?;
@@ -227,8 +235,12 @@ impl ManagementApi {
             let program = &self.programs.kube_controller_manager;
             let mut process = Process::spawn("kube-controller-manager", program, &args, &log)?;
             let authority = self.ca();
-            wait_http(&mut process, &format!("https://127.0.0.1:{port}/healthz"), &authority)
-                .await?;
+            wait_http(
+                &mut process,
+                &format!("https://127.0.0.1:{port}/healthz"),
+                &authority,
+            )
+            .await?;
             Ok(process)
         });
         servers.controller_manager = Some(process.await?);
@@ -272,7 +284,11 @@ impl ManagementApi {
     /// Pids of the running children, for tests of this crate.
     pub async fn pids(&self) -> Vec<u32> {
         let servers = self.servers.lock().await;
-        let all = [&servers.etcd, &servers.apiserver, &servers.controller_manager];
+        let all = [
+            &servers.etcd,
+            &servers.apiserver,
+            &servers.controller_manager,
+        ];
         all.into_iter().flatten().map(Process::pid).collect()
     }
 
@@ -342,8 +358,14 @@ async fn start_apiserver(
         let args = flags::apiserver(dir.path(), etcd.url(), port, options);
         let log = dir.path().join("kube-apiserver.log");
         let mut process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
-        let ca = std::fs::read_to_string(dir.path().join("ca.crt")).context("cannot read ca.crt")?;
-        wait_http(&mut process, &format!("https://127.0.0.1:{port}/readyz"), &ca).await?;
+        let ca =
+            std::fs::read_to_string(dir.path().join("ca.crt")).context("cannot read ca.crt")?;
+        wait_http(
+            &mut process,
+            &format!("https://127.0.0.1:{port}/readyz"),
+            &ca,
+        )
+        .await?;
         Ok((process, port))
     })
     .await
@@ -385,7 +407,10 @@ async fn wait_http(process: &mut Process, url: &str, ca: &str) -> Result<()> {
             bail!("{name} ended with {status}:\n{}", process.log_tail(15));
         }
         if Instant::now() > deadline {
-            bail!("{name} did not answer {url} within {START_TIMEOUT:?}:\n{}", process.log_tail(15));
+            bail!(
+                "{name} did not answer {url} within {START_TIMEOUT:?}:\n{}",
+                process.log_tail(15)
+            );
         }
     }
 }

@@ -77,12 +77,19 @@ impl AuditLog {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error).context("cannot look at the audit log"),
         };
-        Ok(Window { log: self.clone(), start })
+        Ok(Window {
+            log: self.clone(),
+            start,
+        })
     }
 
     /// Everything since the server's start.
     pub fn entries(&self) -> Result<Vec<AuditEntry>> {
-        Window { log: self.clone(), start: 0 }.entries()
+        Window {
+            log: self.clone(),
+            start: 0,
+        }
+        .entries()
     }
 
     /// The writes of `user` while `work` runs; its Leases aside.
@@ -101,9 +108,11 @@ impl Window {
     /// All requests that arrived in the window, in the order of arrival.
     pub fn entries(&self) -> Result<Vec<AuditEntry>> {
         let mut file = File::open(&self.log.path).context("cannot open the audit log")?;
-        file.seek(SeekFrom::Start(self.start)).context("cannot read the audit log")?;
+        file.seek(SeekFrom::Start(self.start))
+            .context("cannot read the audit log")?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).context("cannot read the audit log")?;
+        file.read_to_end(&mut text)
+            .context("cannot read the audit log")?;
         parse(&text)
     }
 
@@ -120,14 +129,23 @@ impl Window {
         if writes.is_empty() {
             return Ok(());
         }
-        let lines = writes.iter().map(|w| format!("  {} {} -> {:?}", w.verb, w.uri, w.code));
-        bail!("{user} wrote although nothing changed:\n{}", lines.collect::<Vec<_>>().join("\n"));
+        let lines = writes
+            .iter()
+            .map(|w| format!("  {} {} -> {:?}", w.verb, w.uri, w.code));
+        bail!(
+            "{user} wrote although nothing changed:\n{}",
+            lines.collect::<Vec<_>>().join("\n")
+        );
     }
 
     /// How many requests of one user, by verb and kind.
     pub fn counts(&self, user: &str) -> Result<BTreeMap<(String, String), usize>> {
         let mut counts = BTreeMap::new();
-        for entry in self.entries()?.into_iter().filter(|entry| entry.user == user) {
+        for entry in self
+            .entries()?
+            .into_iter()
+            .filter(|entry| entry.user == user)
+        {
             *counts.entry((entry.verb, entry.kind)).or_default() += 1;
         }
         Ok(counts)
@@ -177,10 +195,19 @@ fn parse(text: &[u8]) -> Result<Vec<AuditEntry>> {
     let mut entries: Vec<AuditEntry> = Vec::new();
     let mut at = BTreeMap::new();
     // The last line may be half written.
-    let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    for line in text[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    let complete = text
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    for line in text[..complete]
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
         let event: Event = serde_json::from_slice(line).context("not a line of an audit log")?;
-        let code = event.response_status.as_ref().and_then(|status| status.code);
+        let code = event
+            .response_status
+            .as_ref()
+            .and_then(|status| status.code);
         if event.stage == "RequestReceived" {
             at.insert(event.audit_id.clone(), entries.len());
             entries.push(event.into());
@@ -202,7 +229,11 @@ impl From<Event> for AuditEntry {
         Self {
             user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
-            kind: kind.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("/"),
+            kind: kind
+                .into_iter()
+                .filter(|s| !s.is_empty())
+                .collect::<Vec<_>>()
+                .join("/"),
             namespace: object.namespace,
             name: object.name,
             uri: event.request_uri,
@@ -219,9 +250,12 @@ mod tests {
     #[test]
     fn answers_are_joined_to_requests_and_half_a_line_waits() {
         let log = concat!(
-            r#"{"auditID":"1","stage":"RequestReceived","verb":"patch","requestURI":"/api/v1/namespaces/a/secrets/b?force=true","user":{"username":"covey"},"objectRef":{"resource":"secrets","namespace":"a","name":"b"}}"#, "\n",
-            r#"{"auditID":"2","stage":"RequestReceived","verb":"patch","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","user":{"username":"covey"},"objectRef":{"apiGroup":"coordination.k8s.io","resource":"leases"}}"#, "\n",
-            r#"{"auditID":"1","stage":"ResponseComplete","verb":"patch","requestURI":"/","user":{"username":"covey"},"responseStatus":{"code":409}}"#, "\n",
+            r#"{"auditID":"1","stage":"RequestReceived","verb":"patch","requestURI":"/api/v1/namespaces/a/secrets/b?force=true","user":{"username":"covey"},"objectRef":{"resource":"secrets","namespace":"a","name":"b"}}"#,
+            "\n",
+            r#"{"auditID":"2","stage":"RequestReceived","verb":"patch","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","user":{"username":"covey"},"objectRef":{"apiGroup":"coordination.k8s.io","resource":"leases"}}"#,
+            "\n",
+            r#"{"auditID":"1","stage":"ResponseComplete","verb":"patch","requestURI":"/","user":{"username":"covey"},"responseStatus":{"code":409}}"#,
+            "\n",
             r#"{"auditID":"3","stage":"Requ"#,
         );
         let entries = parse(log.as_bytes()).unwrap();

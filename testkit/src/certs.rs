@@ -27,9 +27,14 @@ impl Authority {
     pub fn new(name: &str) -> Result<Self> {
         let mut params = params(name, &[])?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let key = KeyPair::generate().context("cannot generate a key")?;
-        Ok(Self(CertifiedIssuer::self_signed(params, key).context("cannot sign an authority")?))
+        Ok(Self(
+            CertifiedIssuer::self_signed(params, key).context("cannot sign an authority")?,
+        ))
     }
 
     /// The authority's certificate as PEM.
@@ -41,7 +46,9 @@ impl Authority {
     /// A serving certificate for 127.0.0.1, `localhost` and further DNS names or addresses.
     pub fn server(&self, name: &str, sans: &[&str]) -> Result<Identity> {
         let mut params = params(name, &[])?;
-        params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        params
+            .subject_alt_names
+            .push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         for san in ["localhost"].iter().chain(sans) {
             params.subject_alt_names.push(match san.parse() {
                 Ok(address) => SanType::IpAddress(address),
@@ -56,12 +63,21 @@ impl Authority {
         self.issue(params(user, groups)?, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    fn issue(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Result<Identity> {
+    fn issue(
+        &self,
+        mut params: CertificateParams,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> Result<Identity> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().context("cannot generate a key")?;
-        let cert = params.signed_by(&key, &self.0).context("cannot sign a certificate")?;
-        Ok(Identity { cert: cert.pem(), key: key.serialize_pem() })
+        let cert = params
+            .signed_by(&key, &self.0)
+            .context("cannot sign a certificate")?;
+        Ok(Identity {
+            cert: cert.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 
@@ -70,7 +86,10 @@ fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     // A subject of rcgen is a map by type; the same attribute fits in twice by its bare OID.
-    let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
+    let types = [
+        DnType::OrganizationName,
+        DnType::CustomDnType(vec![2, 5, 4, 10]),
+    ];
     if groups.len() > types.len() {
         bail!("a client certificate of a test has at most two groups, not {groups:?}");
     }

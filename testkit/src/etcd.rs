@@ -49,7 +49,9 @@ impl Etcd {
     /// `url` is like `http://127.0.0.1:2379`.
     #[must_use]
     pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned() }
+        Self {
+            url: url.to_owned(),
+        }
     }
 
     /// The URL given to [`Self::new`].
@@ -66,7 +68,10 @@ impl Etcd {
 
     pub(crate) fn session(&self) -> Session {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Session { url: self.url.clone(), client }
+        Session {
+            url: self.url.clone(),
+            client,
+        }
     }
 }
 
@@ -100,7 +105,11 @@ impl Session {
 
     /// Writes one key (both in base64) and returns the revision of the change.
     pub(crate) async fn put(&self, key: &str, value: &str) -> Result<i64> {
-        revision(&self.post("put", &json!({"key": key, "value": value})).await?)
+        revision(
+            &self
+                .post("put", &json!({"key": key, "value": value}))
+                .await?,
+        )
     }
 
     /// Removes one key (in base64).
@@ -112,9 +121,18 @@ impl Session {
         let request = Request::post(format!("{}/v3/kv/{method}", self.url))
             .body(Full::from(body.to_string()))
             .context("not a URL")?;
-        let answer = self.client.request(request).await.context("etcd does not answer")?;
+        let answer = self
+            .client
+            .request(request)
+            .await
+            .context("etcd does not answer")?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.context("etcd broke off")?.to_bytes();
+        let body = answer
+            .into_body()
+            .collect()
+            .await
+            .context("etcd broke off")?
+            .to_bytes();
         if !status.is_success() {
             bail!("etcd answered {status}: {}", String::from_utf8_lossy(&body));
         }
@@ -139,7 +157,9 @@ fn end_of(prefix: &str) -> Vec<u8> {
 }
 
 fn revision(answer: &Value) -> Result<i64> {
-    let text = answer["header"]["revision"].as_str().context("etcd gave no revision")?;
+    let text = answer["header"]["revision"]
+        .as_str()
+        .context("etcd gave no revision")?;
     text.parse().context("not a revision")
 }
 

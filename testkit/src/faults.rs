@@ -80,7 +80,12 @@ impl FaultPlan {
             crashed: watch::Sender::new(false),
         };
         let ignore: Ignore = Arc::new(|info| info.kind() == "coordination.k8s.io/leases");
-        Self { crash, answers: Arc::new(Vec::new()), ignore, state: Arc::new(state) }
+        Self {
+            crash,
+            answers: Arc::new(Vec::new()),
+            ignore,
+            state: Arc::new(state),
+        }
     }
 
     /// Adds an answer; the first that applies to a request is given.
@@ -146,12 +151,15 @@ impl FaultPlan {
 
     /// A client with the plan between kube's retries and the connection.
     pub fn client(&self, config: Config) -> Result<Client> {
-        let connector = config.rustls_https_connector().context("no TLS to this server")?;
-        let http = hyper_util::client::legacy::Client::builder(
-            hyper_util::rt::TokioExecutor::new(),
-        )
-        .build::<_, Body>(connector);
-        let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+        let connector = config
+            .rustls_https_connector()
+            .context("no TLS to this server")?;
+        let http =
+            hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new())
+                .build::<_, Body>(connector);
+        let retry = config
+            .default_retry
+            .then(|| RetryLayer::new(RetryPolicy::server_retry()));
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(retry)

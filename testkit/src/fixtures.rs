@@ -28,7 +28,10 @@ pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// A TenantCluster with nothing but what is required.
 #[must_use]
 pub fn minimal(namespace: &str, name: &str) -> TenantCluster {
-    let spec = TenantClusterSpec { version: VERSION.to_owned(), ..TenantClusterSpec::default() };
+    let spec = TenantClusterSpec {
+        version: VERSION.to_owned(),
+        ..TenantClusterSpec::default()
+    };
     let mut cluster = TenantCluster::new(name, spec);
     cluster.metadata.namespace = Some(namespace.to_owned());
     cluster
@@ -76,7 +79,10 @@ pub fn full(namespace: &str, name: &str) -> TenantCluster {
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 impl ManagementApi {
@@ -89,8 +95,14 @@ impl ManagementApi {
     /// Makes a namespace with a unique name and returns the name. It goes with the server.
     pub async fn namespace(&self, prefix: &str) -> Result<String> {
         let name = self.name(prefix);
-        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
-        let namespace = Namespace { metadata, ..Namespace::default() };
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            ..ObjectMeta::default()
+        };
+        let namespace = Namespace {
+            metadata,
+            ..Namespace::default()
+        };
         let namespaces: Api<Namespace> = Api::all(self.admin()?);
         namespaces
             .create(&PostParams::default(), &namespace)
@@ -115,9 +127,13 @@ impl ManagementApi {
         let crds: Api<CustomResourceDefinition> = Api::all(self.admin()?);
         for crd in api::crds() {
             let name = crd.metadata.name.clone().context("a CRD without a name")?;
-            crds.patch(&name, &PatchParams::apply("testkit").force(), &Patch::Apply(&crd))
-                .await
-                .with_context(|| format!("cannot apply the CRD {name}"))?;
+            crds.patch(
+                &name,
+                &PatchParams::apply("testkit").force(),
+                &Patch::Apply(&crd),
+            )
+            .await
+            .with_context(|| format!("cannot apply the CRD {name}"))?;
             wait_for(
                 &crds,
                 &name,

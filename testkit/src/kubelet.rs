@@ -45,7 +45,10 @@ impl Extras {
     /// All of them.
     #[must_use]
     pub fn all() -> Self {
-        Self { volumes: true, load_balancers: true }
+        Self {
+            volumes: true,
+            load_balancers: true,
+        }
     }
 }
 
@@ -120,7 +123,10 @@ impl Stage {
         let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), kind);
             let events = watcher(api, watcher::Config::default()).default_backoff();
-            events.map_ok(move |event| (index, event)).map_err(anyhow::Error::from).boxed()
+            events
+                .map_ok(move |event| (index, event))
+                .map_err(anyhow::Error::from)
+                .boxed()
         });
         select_all(streams).boxed()
     }
@@ -165,18 +171,29 @@ impl Stage {
     }
 
     fn in_namespace(&self, name: &str) -> Vec<Key> {
-        self.objects.keys().filter(|(_, namespace, _)| namespace == name).cloned().collect()
+        self.objects
+            .keys()
+            .filter(|(_, namespace, _)| namespace == name)
+            .cloned()
+            .collect()
     }
 
     /// Keeps the object and says what to look at.
     fn take(&mut self, index: usize, event: Event<DynamicObject>) -> Vec<Key> {
         let key = |object: &DynamicObject| {
-            (index, object.namespace().unwrap_or_default(), object.name_any())
+            (
+                index,
+                object.namespace().unwrap_or_default(),
+                object.name_any(),
+            )
         };
         match event {
             Event::Init => drop(self.listed.insert(index, BTreeMap::new())),
             Event::InitApply(object) => {
-                self.listed.entry(index).or_default().insert(key(&object), object);
+                self.listed
+                    .entry(index)
+                    .or_default()
+                    .insert(key(&object), object);
             }
             Event::InitDone => {
                 self.objects.retain(|(kind, _, _), _| *kind != index);
@@ -197,14 +214,23 @@ impl Stage {
 
     async fn act(&mut self, key: &Key, mode: Mode) -> Result<()> {
         let (index, namespace, name) = key;
-        let Some(object) = self.objects.get(key) else { return Ok(()) };
-        let Some(kind) = self.kinds.get(*index) else { return Ok(()) };
+        let Some(object) = self.objects.get(key) else {
+            return Ok(());
+        };
+        let Some(kind) = self.kinds.get(*index) else {
+            return Ok(());
+        };
         if !self.namespaces.contains(namespace) || object.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let Some(patch) = status::wanted(&kind.kind, object, mode) else { return Ok(()) };
+        let Some(patch) = status::wanted(&kind.kind, object, mode) else {
+            return Ok(());
+        };
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, kind);
-        match api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        match api
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
             Ok(_) => Ok(()),
             // Gone meanwhile; its watch will tell.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -23,6 +23,6 @@ pub use apiserver::{ManagementApi, Options, Snapshot};
 pub use audit::{AuditEntry, AuditLog, Window};
 pub use faults::FaultPlan;
 pub use kubelet::PodPlayer;
-pub use scope::Scope;
 pub use proxy::FaultProxy;
+pub use scope::Scope;
 pub use tenant_api::TenantApis;

@@ -32,10 +32,17 @@ impl Process {
         // The kernel kills the child when the thread that started it ends; that thread is
         // `starter`, which lives as long as this process.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(args);
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(args);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+        })
     }
 
     /// The child's name, for messages.
@@ -107,7 +114,10 @@ fn start(command: Command) -> Result<Child> {
         .map_err(|_| anyhow!("the thread that starts processes is poisoned"))?
         .send((command, reply))
         .context("the thread that starts processes is gone")?;
-    child.recv().context("the thread that starts processes is gone")?.context("cannot spawn")
+    child
+        .recv()
+        .context("the thread that starts processes is gone")?
+        .context("cannot spawn")
 }
 
 /// A temporary folder that is removed when it is dropped, or by a helper process when this
@@ -126,25 +136,41 @@ impl Workdir {
         let dir = dir.context("cannot make a temporary folder")?;
         let mut command = Command::new("sh");
         // `read` ends when every copy of the pipe's other end is closed, that is with us.
-        command.args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"]).arg(dir.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"])
+            .arg(dir.path());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // A Ctrl-C in the terminal must not reach it.
         command.process_group(0);
         let helper = command.spawn().context("cannot start sh")?;
-        Ok(Self { dir: Some(dir), helper })
+        Ok(Self {
+            dir: Some(dir),
+            helper,
+        })
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.dir.as_ref().expect("invariant: taken only by drop").path()
+        self.dir
+            .as_ref()
+            .expect("invariant: taken only by drop")
+            .path()
     }
 
     /// Writes a file readable by the owner only and returns its path.
     pub fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let path = self.path().join(name);
-        let file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path);
         file.and_then(|mut file| file.write_all(content.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)

@@ -30,7 +30,9 @@ impl Programs {
     /// Finds all three, in the folders of [`PROGRAMS_VARIABLE`] or else among the lab's programs;
     /// the error names what is missing.
     pub fn find() -> Result<Self> {
-        let Some(folders) = env::var_os(PROGRAMS_VARIABLE) else { return Self::of_the_lab() };
+        let Some(folders) = env::var_os(PROGRAMS_VARIABLE) else {
+            return Self::of_the_lab();
+        };
         let folders: Vec<PathBuf> = env::split_paths(&folders).collect();
         Ok(Self {
             etcd: find_one(&folders, "etcd")?,
@@ -53,8 +55,9 @@ impl Programs {
     pub fn find_or_skip() -> Result<Option<Self>> {
         match Self::find() {
             Ok(found) => Ok(Some(found)),
-            Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => Err(error)
-                .context(format!("{REQUIRE_VARIABLE}=1 forbids to skip this test")),
+            Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => {
+                Err(error).context(format!("{REQUIRE_VARIABLE}=1 forbids to skip this test"))
+            }
             Err(error) => {
                 let thread = std::thread::current();
                 let test = thread.name().unwrap_or("a test");
@@ -67,7 +70,10 @@ impl Programs {
 }
 
 fn find_one(folders: &[PathBuf], name: &str) -> Result<PathBuf> {
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path));
+    let found = folders
+        .iter()
+        .map(|folder| folder.join(name))
+        .find(|path| is_program(path));
     let Some(path) = found else {
         bail!("{name} is in none of the folders of {PROGRAMS_VARIABLE}; unset it to use the lab's");
     };

@@ -96,7 +96,12 @@ impl FaultProxy {
                 bail!("the fault proxy did not start:\n{}", process.log_tail(15));
             }
         };
-        Ok(Self { process, _dir: dir, addresses, ca: api.ca() })
+        Ok(Self {
+            process,
+            _dir: dir,
+            addresses,
+            ca: api.ca(),
+        })
     }
 
     /// `https://127.0.0.1:<port>`.
@@ -126,27 +131,37 @@ impl FaultProxy {
     /// subject to it too.
     pub async fn set(&self, id: &str, rule: &Rule) -> Result<()> {
         let body = serde_json::to_string(rule).context("cannot write a rule")?;
-        self.control(Method::PUT, &format!("/rules/{id}"), body).await.map(drop)
+        self.control(Method::PUT, &format!("/rules/{id}"), body)
+            .await
+            .map(drop)
     }
 
     /// Removes a rule; what it held back goes on.
     pub async fn remove(&self, id: &str) -> Result<()> {
-        self.control(Method::DELETE, &format!("/rules/{id}"), String::new()).await.map(drop)
+        self.control(Method::DELETE, &format!("/rules/{id}"), String::new())
+            .await
+            .map(drop)
     }
 
     /// Removes all rules.
     pub async fn clear(&self) -> Result<()> {
-        self.control(Method::DELETE, "/rules", String::new()).await.map(drop)
+        self.control(Method::DELETE, "/rules", String::new())
+            .await
+            .map(drop)
     }
 
     /// Breaks every open watch off, as a broken connection would.
     pub async fn close_streams(&self) -> Result<()> {
-        self.control(Method::POST, "/streams/close", String::new()).await.map(drop)
+        self.control(Method::POST, "/streams/close", String::new())
+            .await
+            .map(drop)
     }
 
     /// What was seen and done so far.
     pub async fn counters(&self) -> Result<Counters> {
-        let answer = self.control(Method::GET, "/counters", String::new()).await?;
+        let answer = self
+            .control(Method::GET, "/counters", String::new())
+            .await?;
         serde_json::from_slice(&answer).context("not counters")
     }
 
@@ -157,12 +172,22 @@ impl FaultProxy {
             .body(Full::<Bytes>::from(body))
             .context("not a request")?;
         let client = HttpClient::builder(TokioExecutor::new()).build_http();
-        let answer = client.request(request).await.context("the fault proxy does not answer")?;
+        let answer = client
+            .request(request)
+            .await
+            .context("the fault proxy does not answer")?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.context("the fault proxy broke off")?;
+        let body = answer
+            .into_body()
+            .collect()
+            .await
+            .context("the fault proxy broke off")?;
         let body = body.to_bytes();
         if !status.is_success() {
-            bail!("the fault proxy refused {path}: {}", String::from_utf8_lossy(&body));
+            bail!(
+                "the fault proxy refused {path}: {}",
+                String::from_utf8_lossy(&body)
+            );
         }
         Ok(body)
     }

@@ -31,8 +31,15 @@ impl RequestInfo {
     pub fn new(method: &Method, uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
         let has = |key: &str| query.split('&').any(|pair| pair.starts_with(key));
-        let mut info = Self { dry_run: has("dryRun="), ..Self::default() };
-        let mut parts = uri.path().split('/').filter(|part| !part.is_empty()).peekable();
+        let mut info = Self {
+            dry_run: has("dryRun="),
+            ..Self::default()
+        };
+        let mut parts = uri
+            .path()
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .peekable();
         let is_resource = match parts.next() {
             Some("api") => parts.next().is_some(),
             Some("apis") => {
@@ -94,8 +101,16 @@ impl RequestInfo {
     /// `group/resource/subresource`, without what is empty: `apps/statefulsets/status`.
     #[must_use]
     pub fn kind(&self) -> String {
-        let parts = [self.group.as_str(), &self.resource, self.subresource.as_deref().unwrap_or("")];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+        let parts = [
+            self.group.as_str(),
+            &self.resource,
+            self.subresource.as_deref().unwrap_or(""),
+        ];
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("/")
     }
 }
 
@@ -109,15 +124,33 @@ mod tests {
 
     #[test]
     fn requests_are_named_as_in_the_audit_log() {
-        let status = info(Method::PATCH, "/apis/apps/v1/namespaces/a/statefulsets/etcd/status");
-        assert_eq!((status.verb.as_str(), status.kind().as_str()), ("patch", "apps/statefulsets/status"));
+        let status = info(
+            Method::PATCH,
+            "/apis/apps/v1/namespaces/a/statefulsets/etcd/status",
+        );
+        assert_eq!(
+            (status.verb.as_str(), status.kind().as_str()),
+            ("patch", "apps/statefulsets/status")
+        );
         assert_eq!(status.namespace.as_deref(), Some("a"));
         assert_eq!(status.name.as_deref(), Some("etcd"));
-        assert_eq!(info(Method::GET, "/api/v1/secrets?watch=true&timeoutSeconds=290").verb, "watch");
-        assert_eq!(info(Method::GET, "/api/v1/namespaces/a/secrets?limit=5").verb, "list");
-        assert_eq!(info(Method::DELETE, "/api/v1/namespaces/a/pods").verb, "deletecollection");
+        assert_eq!(
+            info(Method::GET, "/api/v1/secrets?watch=true&timeoutSeconds=290").verb,
+            "watch"
+        );
+        assert_eq!(
+            info(Method::GET, "/api/v1/namespaces/a/secrets?limit=5").verb,
+            "list"
+        );
+        assert_eq!(
+            info(Method::DELETE, "/api/v1/namespaces/a/pods").verb,
+            "deletecollection"
+        );
         let namespace = info(Method::DELETE, "/api/v1/namespaces/a");
-        assert_eq!((namespace.verb.as_str(), namespace.namespace), ("delete", None));
+        assert_eq!(
+            (namespace.verb.as_str(), namespace.namespace),
+            ("delete", None)
+        );
         assert_eq!(info(Method::GET, "/readyz").verb, "get");
         assert_eq!(info(Method::GET, "/apis/apps/v1").resource, "");
     }

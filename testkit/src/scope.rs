@@ -30,7 +30,9 @@ impl Scope {
     /// Those whose TenantCluster is in this namespace.
     #[must_use]
     pub fn of(namespace: &str) -> Self {
-        Self { owner: Some(namespace.to_owned()) }
+        Self {
+            owner: Some(namespace.to_owned()),
+        }
     }
 
     fn selector(&self) -> String {

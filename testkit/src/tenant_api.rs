@@ -96,7 +96,10 @@ impl TenantApis {
     /// Where the server of a tenant namespace listens, once it does.
     #[must_use]
     pub fn address(&self, namespace: &str) -> Option<SocketAddr> {
-        self.servers.borrow().get(namespace).map(|server| server.address())
+        self.servers
+            .borrow()
+            .get(namespace)
+            .map(|server| server.address())
     }
 
     /// Waits until there is a server for a tenant namespace.
@@ -108,7 +111,29 @@ impl TenantApis {
             format!("no Secret {SECRET} with a certificate in {namespace} after {timeout:?}")
         })?;
         let servers = found.context("the tenants' stand-ins ended")?;
-        Ok(servers.get(namespace).context("invariant: just found")?.address())
+        Ok(servers
+            .get(namespace)
+            .context("invariant: just found")?
+            .address())
+    }
+
+    /// Waits until the server of a tenant namespace has taken over this version of its Secret.
+    pub async fn wait_secret(
+        &self,
+        namespace: &str,
+        resource_version: &str,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.wait_address(namespace, timeout).await?;
+        let server = self.servers.borrow().get(namespace).cloned();
+        let server = server.context("the tenant namespace is gone")?;
+        let mut secret = server.secret();
+        let taken = secret.wait_for(|version| version == resource_version);
+        let taken = tokio::time::timeout(timeout, taken).await;
+        taken
+            .with_context(|| format!("not taken over after {timeout:?}"))?
+            .map(drop)?;
+        Ok(())
     }
 
     /// Maps a tenant namespace and the address of its Service to where its stand-in listens; to
@@ -117,7 +142,10 @@ impl TenantApis {
     pub fn dialer(&self) -> impl Fn(&str, SocketAddr) -> SocketAddr + Clone + Send + Sync + use<> {
         let servers = self.servers.clone();
         move |namespace: &str, _: SocketAddr| {
-            servers.borrow().get(namespace).map_or(NOWHERE, |server| server.address())
+            servers
+                .borrow()
+                .get(namespace)
+                .map_or(NOWHERE, |server| server.address())
         }
     }
 
@@ -209,10 +237,14 @@ impl Keeper {
             if !self.namespaces.contains(namespace) {
                 continue;
             }
-            let Ok(tls) = server::tls(secret) else { continue };
+            // One without a certificate (yet) is not for us.
+            let Ok(tls) = server::tls(secret) else {
+                continue;
+            };
+            let version = secret.resource_version().unwrap_or_default();
             match servers.get(namespace) {
-                Some(server) => server.renew(tls),
-                None => match Server::start(tls, &self.version).await {
+                Some(server) => server.renew(tls, version),
+                None => match Server::start(tls, version, &self.version).await {
                     Ok(server) => drop(servers.insert(namespace.clone(), Arc::new(server))),
                     Err(error) => eprintln!("no stand-in for {namespace}: {error:#}"),
                 },

@@ -31,7 +31,9 @@ fn roots(pem: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         let certificate = certificate.context("not a certificate in PEM")?;
-        roots.add(certificate).context("not a certificate of an authority")?;
+        roots
+            .add(certificate)
+            .context("not a certificate of an authority")?;
     }
     Ok(roots)
 }
@@ -103,7 +105,8 @@ impl Get {
             None => self.ask(TokioIo::new(stream)).await,
             Some(tls) => {
                 let name = ServerName::try_from(authority.host().to_owned())?;
-                self.ask(TokioIo::new(tls.connect(name, stream).await?)).await
+                self.ask(TokioIo::new(tls.connect(name, stream).await?))
+                    .await
             }
         }
     }
@@ -114,9 +117,15 @@ impl Get {
     {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
         let driver = tokio::spawn(connection);
-        let host = self.uri.authority().context("the URL has no host")?.as_str();
+        let host = self
+            .uri
+            .authority()
+            .context("the URL has no host")?
+            .as_str();
         let request = Request::get(self.uri.path()).header("host", host);
-        let answer = sender.send_request(request.body(Empty::<Bytes>::new())?).await;
+        let answer = sender
+            .send_request(request.body(Empty::<Bytes>::new())?)
+            .await;
         driver.abort();
         Ok(answer?.status().as_u16())
     }

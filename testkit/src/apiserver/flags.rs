@@ -38,7 +38,10 @@ pub(super) fn write_files(dir: &Workdir, ca: &Authority, front_proxy: &Authority
 }
 
 pub(super) fn etcd(dir: &Path, client: u16, peer: u16) -> Vec<String> {
-    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let (client, peer) = (
+        format!("http://127.0.0.1:{client}"),
+        format!("http://127.0.0.1:{peer}"),
+    );
     [
         ("name", "testkit".to_owned()),
         ("data-dir", dir.join("etcd").display().to_string()),
@@ -70,12 +73,21 @@ pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, options: &Options) ->
         ("tls-private-key-file", file("apiserver.key")),
         ("client-ca-file", file("ca.crt")),
         ("requestheader-client-ca-file", file("front-proxy-ca.crt")),
-        ("requestheader-allowed-names", crate::proxy::IDENTITY.to_owned()),
+        (
+            "requestheader-allowed-names",
+            crate::proxy::IDENTITY.to_owned(),
+        ),
         ("requestheader-username-headers", "X-Remote-User".to_owned()),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
-        ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+        (
+            "requestheader-extra-headers-prefix",
+            "X-Remote-Extra-".to_owned(),
+        ),
         ("authorization-mode", "RBAC".to_owned()),
-        ("service-account-issuer", "https://kubernetes.default.svc".to_owned()),
+        (
+            "service-account-issuer",
+            "https://kubernetes.default.svc".to_owned(),
+        ),
         ("service-account-key-file", file("sa.pub")),
         ("service-account-signing-key-file", file("sa.key")),
         ("audit-policy-file", file("audit-policy.json")),

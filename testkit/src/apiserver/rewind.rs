@@ -35,7 +35,9 @@ impl ManagementApi {
     /// Remembers everything that is stored now.
     pub async fn snapshot(&self) -> Result<Snapshot> {
         let keys = self.etcd.session().range(ROOT, false).await?;
-        Ok(Snapshot { keys: Mutex::new(keys) })
+        Ok(Snapshot {
+            keys: Mutex::new(keys),
+        })
     }
 
     /// Goes back to a snapshot. Nobody may be writing meanwhile: end the operator under test
@@ -44,7 +46,10 @@ impl ManagementApi {
         let session = self.etcd.session();
         let mut wanted = snapshot.keys.lock().await;
         let found = session.range(ROOT, true).await?;
-        let mut done = Restored { removed: 0, written: 0 };
+        let mut done = Restored {
+            removed: 0,
+            written: 0,
+        };
         for key in found.keys().filter(|key| !wanted.contains_key(*key)) {
             if !left_alone(key)? {
                 session.delete(key).await?;
@@ -52,7 +57,9 @@ impl ManagementApi {
             }
         }
         for (key, value) in wanted.iter_mut() {
-            let same = found.get(key).is_some_and(|now| now.mod_revision == value.mod_revision);
+            let same = found
+                .get(key)
+                .is_some_and(|now| now.mod_revision == value.mod_revision);
             if !same && !left_alone(key)? && !decode(key)?.starts_with(EVENTS) {
                 // The next restore compares with what is written now.
                 value.mod_revision = session.put(key, &value.value).await?;

@@ -10,7 +10,9 @@ use testkit::proxy;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let argument = std::env::args().nth(1).context("usage: fault-proxy SETTINGS.json")?;
+    let argument = std::env::args()
+        .nth(1)
+        .context("usage: fault-proxy SETTINGS.json")?;
     if argument == "--fingerprint" {
         writeln!(std::io::stdout(), "{}", proxy::FINGERPRINT).context("cannot write")?;
         return Ok(());

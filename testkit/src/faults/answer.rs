@@ -85,7 +85,10 @@ pub(crate) fn status_response(status: u16, retry_after: Option<u32>) -> Response
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     if let Some(seconds) = retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

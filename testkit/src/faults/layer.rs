@@ -34,7 +34,10 @@ impl<S> Layer<S> for FaultLayer {
     type Service = FaultService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        FaultService { plan: self.plan.clone(), inner }
+        FaultService {
+            plan: self.plan.clone(),
+            inner,
+        }
     }
 }
 
@@ -67,7 +70,9 @@ where
             Decision::Dead => return async { Err(dead()) }.boxed(),
             Decision::Answer(answer) => {
                 let response = answer.response().map(|body| {
-                    Full::from(body).map_err(|never| match never {}).boxed_unsync()
+                    Full::from(body)
+                        .map_err(|never| match never {})
+                        .boxed_unsync()
                 });
                 return async { Ok(response) }.boxed();
             }
@@ -99,7 +104,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let frames = BodyStream::new(body).map(|frame| frame.map_err(Into::into)).boxed();
+    let frames = BodyStream::new(body)
+        .map(|frame| frame.map_err(Into::into))
+        .boxed();
     let death = async move { plan.crashed().await }.boxed();
     let frames = stream::unfold(Some((frames, death)), async |state| {
         let (mut frames, mut death) = state?;

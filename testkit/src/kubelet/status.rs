@@ -88,8 +88,14 @@ mod tests {
         assert_eq!(patch["status"]["observedGeneration"], 3);
         let mut stored = patch["status"].clone();
         // As the server stores it.
-        stored.as_object_mut().unwrap().remove("unavailableReplicas");
-        assert_eq!(wanted("Deployment", &deployment(stored.clone()), Mode::Ready), None);
+        stored
+            .as_object_mut()
+            .unwrap()
+            .remove("unavailableReplicas");
+        assert_eq!(
+            wanted("Deployment", &deployment(stored.clone()), Mode::Ready),
+            None
+        );
         let failing = wanted("Deployment", &deployment(stored), Mode::Failing).unwrap();
         assert_eq!(failing["status"]["readyReplicas"], 0);
         assert_eq!(failing["status"]["conditions"][0]["status"], "False");
@@ -97,7 +103,13 @@ mod tests {
 
     #[test]
     fn paused_player_wants_nothing() {
-        assert_eq!(wanted("Deployment", &deployment(json!({})), Mode::Paused), None);
-        assert_eq!(wanted("ConfigMap", &deployment(json!({})), Mode::Ready), None);
+        assert_eq!(
+            wanted("Deployment", &deployment(json!({})), Mode::Paused),
+            None
+        );
+        assert_eq!(
+            wanted("ConfigMap", &deployment(json!({})), Mode::Ready),
+            None
+        );
     }
 }

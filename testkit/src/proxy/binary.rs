@@ -42,7 +42,9 @@ const fn fingerprint() -> u64 {
 pub(super) async fn ensure() -> Result<PathBuf> {
     static FOUND: OnceCell<PathBuf> = OnceCell::const_new();
     let found = FOUND.get_or_try_init(|| async {
-        tokio::task::spawn_blocking(find_or_build).await.context("the search was cut short")?
+        tokio::task::spawn_blocking(find_or_build)
+            .await
+            .context("the search was cut short")?
     });
     found.await.cloned()
 }
@@ -50,7 +52,11 @@ pub(super) async fn ensure() -> Result<PathBuf> {
 fn find_or_build() -> Result<PathBuf> {
     let test = std::env::current_exe().context("this process has no program")?;
     // Tests are in `<profile>/deps`, programs in `<profile>`.
-    let near = test.ancestors().skip(1).take(2).map(|folder| folder.join("fault-proxy"));
+    let near = test
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("fault-proxy"));
     match near.into_iter().find(|path| fits(path)) {
         Some(path) => Ok(path),
         None => build(),
@@ -58,7 +64,10 @@ fn find_or_build() -> Result<PathBuf> {
 }
 
 fn fits(path: &Path) -> bool {
-    let output = Command::new(path).arg("--fingerprint").stdin(Stdio::null()).output();
+    let output = Command::new(path)
+        .arg("--fingerprint")
+        .stdin(Stdio::null())
+        .output();
     output.is_ok_and(|output| {
         String::from_utf8_lossy(&output.stdout).trim() == FINGERPRINT.to_string()
     })
@@ -68,7 +77,14 @@ fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--bin", "fault-proxy", "--message-format", "json"])
+        .args([
+            "build",
+            "--quiet",
+            "--bin",
+            "fault-proxy",
+            "--message-format",
+            "json",
+        ])
         .args(["--manifest-path", manifest])
         .stdin(Stdio::null())
         .output()
@@ -78,7 +94,9 @@ fn build() -> Result<PathBuf> {
         bail!("cannot build the fault proxy:\n{errors}");
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let built = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let built = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let path = built
         .filter(|message| message["target"]["name"] == "fault-proxy")
         .find_map(|message| message["executable"].as_str().map(PathBuf::from));

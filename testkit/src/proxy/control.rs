@@ -28,7 +28,11 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn handle(request: Request<Incoming>, shared: &Shared) -> Result<Response<Body>> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await.context("the request broke off")?.to_bytes();
+    let body = body
+        .collect()
+        .await
+        .context("the request broke off")?
+        .to_bytes();
     let mut response = Response::new(whole(Vec::new()));
     match carry_out(&head.method, head.uri.path(), &body, shared) {
         Ok(Some(answer)) => *response.body_mut() = whole(answer),

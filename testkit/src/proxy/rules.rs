@@ -84,7 +84,16 @@ impl Rule {
     #[must_use]
     pub fn new(action: Action) -> Self {
         let (skip, every) = (0, 1);
-        Self { verb: None, path: None, user: None, event: None, skip, every, times: None, action }
+        Self {
+            verb: None,
+            path: None,
+            user: None,
+            event: None,
+            skip,
+            every,
+            times: None,
+            action,
+        }
     }
 
     /// See [`Rule::verb`].
@@ -189,7 +198,12 @@ impl Rules {
         };
         let compiled = Compiled {
             verb: whole(&rule.verb).context("verb is no regular expression")?,
-            path: rule.path.as_deref().map(Regex::new).transpose().context("path is no regular expression")?,
+            path: rule
+                .path
+                .as_deref()
+                .map(Regex::new)
+                .transpose()
+                .context("path is no regular expression")?,
             user: whole(&rule.user).context("user is no regular expression")?,
             event: whole(&rule.event).context("event is no regular expression")?,
             counters: RuleCounters::default(),
@@ -208,26 +222,36 @@ impl Rules {
     }
 
     pub(super) fn counters(&self) -> BTreeMap<String, RuleCounters> {
-        self.0.iter().map(|(id, rule)| (id.clone(), rule.counters)).collect()
+        self.0
+            .iter()
+            .map(|(id, rule)| (id.clone(), rule.counters))
+            .collect()
     }
 
     /// What happens to a request.
     pub(super) fn for_request(&mut self, asked: &Asked) -> Vec<Action> {
-        let rules = self.0.values_mut().filter(|c| !c.rule.action.is_about_events());
+        let rules = self
+            .0
+            .values_mut()
+            .filter(|c| !c.rule.action.is_about_events());
         rules.filter_map(|rule| rule.fire(asked, None)).collect()
     }
 
     /// What happens to an event of a watch: the first that fires.
     pub(super) fn for_event(&mut self, asked: &Asked, event: &str) -> Option<Action> {
-        let mut rules = self.0.values_mut().filter(|c| {
-            c.rule.action.is_about_events() && c.rule.action != Action::StallWatch
-        });
+        let mut rules = self
+            .0
+            .values_mut()
+            .filter(|c| c.rule.action.is_about_events() && c.rule.action != Action::StallWatch);
         rules.find_map(|rule| rule.fire(asked, Some(event)))
     }
 
     /// Whether a watch is stalled now.
     pub(super) fn stalls(&self, asked: &Asked) -> bool {
-        let mut rules = self.0.values().filter(|c| c.rule.action == Action::StallWatch);
+        let mut rules = self
+            .0
+            .values()
+            .filter(|c| c.rule.action == Action::StallWatch);
         rules.any(|rule| rule.matches(asked, None))
     }
 }
@@ -250,7 +274,12 @@ impl Compiled {
         self.counters.matched += 1;
         let after = self.counters.matched.checked_sub(self.rule.skip + 1)?;
         let due = (after + 1).is_multiple_of(self.rule.every.max(1));
-        if !due || self.rule.times.is_some_and(|times| self.counters.fired >= times) {
+        if !due
+            || self
+                .rule
+                .times
+                .is_some_and(|times| self.counters.fired >= times)
+        {
             return None;
         }
         self.counters.fired += 1;
@@ -267,27 +296,58 @@ mod tests {
     fn asked(method: Method, uri: &'static str, user: &str) -> Asked {
         let uri = Uri::from_static(uri);
         let info = RequestInfo::new(&method, &uri);
-        Asked { info, path: uri.to_string(), user: user.to_owned() }
+        Asked {
+            info,
+            path: uri.to_string(),
+            user: user.to_owned(),
+        }
     }
 
     #[test]
     fn rule_fires_as_often_as_it_says() {
         let mut rules = Rules::default();
-        let rule = Rule::new(Action::Refuse).verb("create|patch").path("/secrets").user("covey");
-        rules.set("a", Rule { skip: 1, every: 2, times: Some(2), ..rule }).unwrap();
+        let rule = Rule::new(Action::Refuse)
+            .verb("create|patch")
+            .path("/secrets")
+            .user("covey");
+        rules
+            .set(
+                "a",
+                Rule {
+                    skip: 1,
+                    every: 2,
+                    times: Some(2),
+                    ..rule
+                },
+            )
+            .unwrap();
         let write = asked(Method::PATCH, "/api/v1/namespaces/a/secrets/b", "covey");
-        let fired: Vec<bool> = (0..8).map(|_| !rules.for_request(&write).is_empty()).collect();
-        assert_eq!(fired, [false, false, true, false, true, false, false, false]);
+        let fired: Vec<bool> = (0..8)
+            .map(|_| !rules.for_request(&write).is_empty())
+            .collect();
+        assert_eq!(
+            fired,
+            [false, false, true, false, true, false, false, false]
+        );
         let read = asked(Method::GET, "/api/v1/namespaces/a/secrets/b", "covey");
         let other = asked(Method::PATCH, "/api/v1/namespaces/a/secrets/b", "covey-two");
         assert!(rules.for_request(&read).is_empty() && rules.for_request(&other).is_empty());
-        assert_eq!(rules.counters()["a"], RuleCounters { matched: 8, fired: 2 });
+        assert_eq!(
+            rules.counters()["a"],
+            RuleCounters {
+                matched: 8,
+                fired: 2
+            }
+        );
     }
 
     #[test]
     fn second_deleted_event_of_a_kind_is_picked() {
         let mut rules = Rules::default();
-        let rule = Rule::new(Action::DropEvent).path("/secrets").event("DELETED").nth(2);
+        let rule = Rule::new(Action::DropEvent)
+            .path("/secrets")
+            .event("DELETED")
+            .nth(2);
         rules.set("a", rule).unwrap();
         let watch = asked(Method::GET, "/api/v1/secrets?watch=true", "covey");
         let events = ["ADDED", "DELETED", "MODIFIED", "DELETED", "DELETED"];
@@ -300,7 +360,9 @@ mod tests {
     fn stall_lasts_as_long_as_its_rule() {
         let mut rules = Rules::default();
         let watch = asked(Method::GET, "/api/v1/secrets?watch=true", "covey");
-        rules.set("a", Rule::new(Action::StallWatch).path("/secrets")).unwrap();
+        rules
+            .set("a", Rule::new(Action::StallWatch).path("/secrets"))
+            .unwrap();
         assert!(rules.stalls(&watch));
         rules.remove("a");
         assert!(!rules.stalls(&watch));
@@ -308,7 +370,9 @@ mod tests {
 
     #[test]
     fn bad_expression_is_refused() {
-        let error = Rules::default().set("a", Rule::new(Action::Refuse).verb("(")).unwrap_err();
+        let error = Rules::default()
+            .set("a", Rule::new(Action::Refuse).verb("("))
+            .unwrap_err();
         assert_eq!(error.to_string(), "verb is no regular expression");
     }
 }

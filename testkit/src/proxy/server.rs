@@ -81,12 +81,18 @@ pub async fn run(settings: &Path) -> Result<()> {
         requests: AtomicU64::new(0),
         streams: AtomicU64::new(0),
         events: AtomicU64::new(0),
-        base: settings_value.upstream.parse().context("upstream is no URL")?,
+        base: settings_value
+            .upstream
+            .parse()
+            .context("upstream is no URL")?,
         upstream: upstream(&settings_value)?,
     });
     let proxy = listen().await?;
     let control = listen().await?;
-    let addresses = Addresses { proxy: proxy.1.to_string(), control: control.1.to_string() };
+    let addresses = Addresses {
+        proxy: proxy.1.to_string(),
+        control: control.1.to_string(),
+    };
     let addresses = serde_json::to_vec(&addresses).context("cannot write the addresses")?;
     let folder = settings.parent().context("the settings are in no folder")?;
     let half = folder.join("addresses.tmp");
@@ -95,21 +101,30 @@ pub async fn run(settings: &Path) -> Result<()> {
     tokio::spawn(control::serve(control.0, Arc::clone(&shared)));
     let acceptor = TlsAcceptor::from(tls);
     loop {
-        let (stream, _) = proxy.0.accept().await.context("cannot accept connections")?;
+        let (stream, _) = proxy
+            .0
+            .accept()
+            .await
+            .context("cannot accept connections")?;
         tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&shared)));
     }
 }
 
 async fn listen() -> Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port")?;
+    let listener = TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .context("no free port")?;
     let address = listener.local_addr().context("no free port")?;
     Ok((listener, address))
 }
 
 fn upstream(settings: &Settings) -> Result<Upstream> {
     let (cert, key) = settings.identity.clone();
-    let config = crate::apiserver::config(&settings.upstream, &settings.ca, &Identity { cert, key })?;
-    let connector = config.rustls_https_connector().context("no TLS to the server")?;
+    let config =
+        crate::apiserver::config(&settings.upstream, &settings.ca, &Identity { cert, key })?;
+    let connector = config
+        .rustls_https_connector()
+        .context("no TLS to the server")?;
     let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .build::<_, Incoming>(connector);
     Ok(Box::new(move |request| {
@@ -119,7 +134,9 @@ fn upstream(settings: &Settings) -> Result<Upstream> {
 }
 
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream, shared: Arc<Shared>) {
-    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let Ok(stream) = acceptor.accept(stream).await else {
+        return;
+    };
     let certificates = stream.get_ref().1.peer_certificates();
     let who = certificates.and_then(|chain| crate::tls::subject(chain.first()?));
     let service = service_fn(|request| handle(request, Arc::clone(&shared), who.clone()));
@@ -135,15 +152,29 @@ async fn handle(
     who: Option<(String, Vec<String>)>,
 ) -> Result<Response<Body>> {
     shared.requests.fetch_add(1, Ordering::SeqCst);
-    let path = request.uri().path_and_query().map_or("/", |p| p.as_str()).to_owned();
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |p| p.as_str())
+        .to_owned();
     let info = RequestInfo::new(request.method(), request.uri());
-    let user = who.as_ref().map(|(user, _)| user.clone()).unwrap_or_default();
-    let asked = Asked { info, path: path.clone(), user };
+    let user = who
+        .as_ref()
+        .map(|(user, _)| user.clone())
+        .unwrap_or_default();
+    let asked = Asked {
+        info,
+        path: path.clone(),
+        user,
+    };
     let actions = shared.rules().for_request(&asked);
     let mut lose = false;
     for action in actions {
         match action {
-            Action::Answer { status, retry_after } => {
+            Action::Answer {
+                status,
+                retry_after,
+            } => {
                 return Ok(status_response(status, retry_after).map(whole));
             }
             Action::Refuse => bail!("refused"),
@@ -174,8 +205,11 @@ async fn handle(
 
 /// Says who asks, in the headers of an authenticating proxy.
 fn identify(headers: &mut HeaderMap, who: Option<(String, Vec<String>)>) -> Result<()> {
-    let forged: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
+    let forged: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("x-remote-"))
+        .cloned()
+        .collect();
     for name in forged {
         headers.remove(name);
     }
@@ -183,7 +217,10 @@ fn identify(headers: &mut HeaderMap, who: Option<(String, Vec<String>)>) -> Resu
     headers.remove(header::ACCEPT_ENCODING);
     headers.remove(header::HOST);
     if let Some((user, groups)) = who {
-        headers.insert("x-remote-user", HeaderValue::from_str(&user).context("odd user")?);
+        headers.insert(
+            "x-remote-user",
+            HeaderValue::from_str(&user).context("odd user")?,
+        );
         for group in groups {
             let group = HeaderValue::from_str(&group).context("odd group")?;
             headers.append("x-remote-group", group);
@@ -193,5 +230,7 @@ fn identify(headers: &mut HeaderMap, who: Option<(String, Vec<String>)>) -> Resu
 }
 
 pub(super) fn whole(body: Vec<u8>) -> Body {
-    Full::from(body).map_err(|never| match never {}).boxed_unsync()
+    Full::from(body)
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }

@@ -44,7 +44,10 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
 
 fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> Outcome {
     let path = head.uri.path();
-    let content = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content = head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
     match (&head.method, content) {
         (&Method::PATCH, Some("application/apply-patch+yaml")) => {
             store.apply(path, &manager(head), object, info.dry_run)
@@ -61,7 +64,9 @@ fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> 
 
 fn manager(head: &Parts) -> String {
     let query = head.uri.query().unwrap_or_default();
-    let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager="));
+    let manager = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("fieldManager="));
     manager.unwrap_or_default().to_owned()
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Server {
 pub(super) struct State {
     pub(super) version: String,
     pub(super) mode: watch::Sender<Mode>,
+    /// resourceVersion of the Secret that `tls` is from.
+    secret: watch::Sender<String>,
     tls: Mutex<Arc<ServerConfig>>,
     store: Mutex<Store>,
     calls: Mutex<Vec<Call>>,
@@ -58,30 +60,53 @@ pub(super) fn tls(secret: &Secret) -> Result<Arc<ServerConfig>> {
         let bytes = bytes.with_context(|| format!("the Secret has no {key}"))?;
         String::from_utf8(bytes.0.clone()).with_context(|| format!("{key} is not text"))
     };
-    crate::tls::server(&text("apiserver.crt")?, &text("apiserver.key")?, &text("ca.crt")?)
+    crate::tls::server(
+        &text("apiserver.crt")?,
+        &text("apiserver.key")?,
+        &text("ca.crt")?,
+    )
 }
 
 impl Server {
-    pub(super) async fn start(tls: Arc<ServerConfig>, version: &str) -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port")?;
+    /// `secret`: resourceVersion of the Secret; `version`: what `/version` says.
+    pub(super) async fn start(
+        tls: Arc<ServerConfig>,
+        secret: String,
+        version: &str,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .context("no free port")?;
         let address = listener.local_addr().context("no free port")?;
         let state = Arc::new(State {
             version: version.to_owned(),
             mode: watch::Sender::new(Mode::Up),
+            secret: watch::Sender::new(secret),
             tls: Mutex::new(tls),
             store: Mutex::default(),
             calls: Mutex::default(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&state)));
-        Ok(Self { address, state, task })
+        Ok(Self {
+            address,
+            state,
+            task,
+        })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn renew(&self, tls: Arc<ServerConfig>) {
-        *self.state.tls() = tls;
+    pub(super) fn renew(&self, tls: Arc<ServerConfig>, secret: String) {
+        if *self.state.secret.borrow() != secret {
+            *self.state.tls() = tls;
+            self.state.secret.send_replace(secret);
+        }
+    }
+
+    pub(super) fn secret(&self) -> watch::Receiver<String> {
+        self.state.secret.subscribe()
     }
 
     pub(super) fn set(&self, mode: Mode) {
@@ -130,7 +155,9 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
 
 async fn serve(stream: TcpStream, state: Arc<State>) {
     let acceptor = TlsAcceptor::from(Arc::clone(&state.tls()));
-    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let Ok(stream) = acceptor.accept(stream).await else {
+        return;
+    };
     let certificates = stream.get_ref().1.peer_certificates();
     let who = certificates.and_then(|chain| crate::tls::subject(chain.first()?));
     let service = service_fn(|request: Request<Incoming>| {
@@ -161,6 +188,12 @@ async fn handle(
     let (user, groups) = who.unwrap_or_default();
     let path = head.uri.path().to_owned();
     let code = response.status().as_u16();
-    state.calls().push(Call { user, groups, verb: info.verb, path, code });
+    state.calls().push(Call {
+        user,
+        groups,
+        verb: info.verb,
+        path,
+        code,
+    });
     Ok(response.map(Full::from))
 }

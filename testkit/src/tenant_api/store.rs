@@ -42,7 +42,8 @@ impl Store {
     pub(super) fn list(&self, path: &str) -> Value {
         let prefix = format!("{path}/");
         let below = self.objects.iter().filter(|(key, _)| {
-            key.strip_prefix(&prefix).is_some_and(|name| !name.contains('/'))
+            key.strip_prefix(&prefix)
+                .is_some_and(|name| !name.contains('/'))
         });
         let items: Vec<Value> = below.map(|(_, stored)| stored.object.clone()).collect();
         let metadata = json!({ "resourceVersion": self.revision.to_string() });
@@ -51,7 +52,9 @@ impl Store {
 
     pub(super) fn apply(&mut self, path: &str, manager: &str, object: Value, dry: bool) -> Outcome {
         let before = self.objects.get(path);
-        let mut applied = before.map(|stored| stored.applied.clone()).unwrap_or_default();
+        let mut applied = before
+            .map(|stored| stored.applied.clone())
+            .unwrap_or_default();
         applied.insert(manager.to_owned(), object);
         let mut union = Value::Null;
         for part in applied.values() {
@@ -61,14 +64,18 @@ impl Store {
     }
 
     pub(super) fn merge(&mut self, path: &str, patch: &Value, dry: bool) -> Outcome {
-        let Some(before) = self.objects.get(path).cloned() else { return Outcome::NotFound };
+        let Some(before) = self.objects.get(path).cloned() else {
+            return Outcome::NotFound;
+        };
         let mut object = before.object;
         merge(&mut object, patch);
         self.store(path, object, before.applied, dry)
     }
 
     pub(super) fn replace(&mut self, path: &str, object: Value, dry: bool) -> Outcome {
-        let Some(before) = self.objects.get(path).cloned() else { return Outcome::NotFound };
+        let Some(before) = self.objects.get(path).cloned() else {
+            return Outcome::NotFound;
+        };
         self.store(path, object, before.applied, dry)
     }
 
@@ -80,7 +87,11 @@ impl Store {
     }
 
     pub(super) fn delete(&mut self, path: &str, dry: bool) -> Outcome {
-        let found = if dry { self.objects.get(path).cloned() } else { self.objects.remove(path) };
+        let found = if dry {
+            self.objects.get(path).cloned()
+        } else {
+            self.objects.remove(path)
+        };
         found.map_or(Outcome::NotFound, |stored| Outcome::Found(stored.object))
     }
 
@@ -96,21 +107,40 @@ impl Store {
         let old = before.as_ref().map(|object| &object["metadata"]);
         let keep = |key: &str, new: String| old.map_or(Value::from(new), |m| m[key].clone());
         let server = [
-            ("uid", keep("uid", format!("00000000-0000-4000-8000-{next:012}"))),
-            ("creationTimestamp", keep("creationTimestamp", jiff::Timestamp::now().to_string())),
+            (
+                "uid",
+                keep("uid", format!("00000000-0000-4000-8000-{next:012}")),
+            ),
+            (
+                "creationTimestamp",
+                keep("creationTimestamp", jiff::Timestamp::now().to_string()),
+            ),
             ("resourceVersion", keep("resourceVersion", String::new())),
         ];
-        merge(&mut object, &json!({ "metadata": Map::from_iter(server.map(own)) }));
+        merge(
+            &mut object,
+            &json!({ "metadata": Map::from_iter(server.map(own)) }),
+        );
         if before.as_ref() != Some(&object) {
             object["metadata"]["resourceVersion"] = Value::from(next.to_string());
             if !dry {
                 self.revision = next;
-                self.objects.insert(path.to_owned(), Stored { object: object.clone(), applied });
+                self.objects.insert(
+                    path.to_owned(),
+                    Stored {
+                        object: object.clone(),
+                        applied,
+                    },
+                );
             }
         } else if let Some(stored) = self.objects.get_mut(path).filter(|_| !dry) {
             stored.applied = applied;
         }
-        if before.is_some() { Outcome::Found(object) } else { Outcome::Created(object) }
+        if before.is_some() {
+            Outcome::Found(object)
+        } else {
+            Outcome::Created(object)
+        }
     }
 }
 
@@ -127,7 +157,9 @@ fn merge(target: &mut Value, patch: &Value) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
-    let Value::Object(target) = target else { return };
+    let Value::Object(target) = target else {
+        return;
+    };
     for (key, value) in patch {
         if value.is_null() {
             target.remove(key);
@@ -144,7 +176,10 @@ mod tests {
     fn version(outcome: Outcome) -> String {
         match outcome {
             Outcome::Found(object) | Outcome::Created(object) => {
-                object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+                object["metadata"]["resourceVersion"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
             }
             Outcome::NotFound | Outcome::Exists => panic!("nothing was stored"),
         }
@@ -157,7 +192,10 @@ mod tests {
         let first = version(store.apply(path, "x", json!({"data": {"a": "1", "b": "1"}}), false));
         store.apply(path, "y", json!({"data": {"c": "1"}}), false);
         let second = version(store.apply(path, "x", json!({"data": {"a": "1"}}), false));
-        assert_eq!(store.get(path).unwrap()["data"], json!({"a": "1", "c": "1"}));
+        assert_eq!(
+            store.get(path).unwrap()["data"],
+            json!({"a": "1", "c": "1"})
+        );
         assert_ne!(first, second);
         let third = version(store.apply(path, "x", json!({"data": {"a": "1"}}), false));
         assert_eq!(second, third);
@@ -172,6 +210,12 @@ mod tests {
         store.create(path, json!({"kind": "Namespace"}), false);
         store.delete(path, true);
         assert_eq!(store.paths(), [path]);
-        assert_eq!(store.list("/api/v1/namespaces")["items"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            store.list("/api/v1/namespaces")["items"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }
