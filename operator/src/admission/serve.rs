@@ -174,10 +174,9 @@ impl Keeper {
             // Counted from what the last round saw, so that no change in between is missed.
             let (leads, leadership) = (self.leads, self.leadership.clone());
             let turn = async move {
-                if leads {
-                    leadership.lost().await
-                } else {
-                    leadership.acquired().await
+                match leads {
+                    true => leadership.lost().await,
+                    false => leadership.acquired().await,
                 }
             };
             tokio::select! {
@@ -371,3 +370,6 @@ fn bundles(configuration: &ValidatingWebhookConfiguration) -> Vec<String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -239,6 +239,6 @@ proptest! {
         }
         let end = world.observed.secret.clone().unwrap();
         prop_assert_eq!(due(Some(&end), NAMESPACE, world.now), None);
-        prop_assert_eq!(world.observed.bundles, Some(vec![end.authorities.clone(); 2]));
+        prop_assert_eq!(world.observed.bundles, Some(vec![end.authorities; 2]));
     }
 }

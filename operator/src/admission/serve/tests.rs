@@ -1,0 +1,178 @@
+//! The webhook behind a real kube-apiserver: from nothing to the first refusal, and through a
+//! rotation. Skipped, after saying so, where the programs are missing.
+
+use std::sync::Arc;
+
+use api::TenantCluster;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::wait::await_condition;
+use serde_json::Value;
+use testkit::ManagementApi;
+
+use super::*;
+use crate::admission::TENANT_CLUSTERS;
+
+const NAMESPACE: &str = "covey-system";
+
+fn from<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A port that is free now; the kernel does not give it to the next who asks for any.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// What the chart installs. The Service is an ExternalName, because there is no pod network here:
+/// kube-apiserver then dials localhost and still checks the certificate for the Service's name.
+async fn install(client: &Client, port: u16) {
+    let params = PostParams::default();
+    let namespace = from::<Namespace>(json!({"metadata": {"name": NAMESPACE}}));
+    Api::all(client.clone())
+        .create(&params, &namespace)
+        .await
+        .unwrap();
+    let service = from::<Service>(json!({
+        "metadata": {"name": NAME},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    }));
+    Api::namespaced(client.clone(), NAMESPACE)
+        .create(&params, &service)
+        .await
+        .unwrap();
+    let configuration = from::<ValidatingWebhookConfiguration>(json!({
+        "metadata": {"name": CONFIGURATION},
+        "webhooks": [{
+            "name": "tenantclusters.covey.dev",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {
+                "name": NAME, "namespace": NAMESPACE, "path": TENANT_CLUSTERS, "port": port,
+            }},
+            "rules": [{
+                "apiGroups": ["covey.dev"], "apiVersions": ["v1alpha1"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["tenantclusters"],
+            }],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+        }],
+    }));
+    Api::all(client.clone())
+        .create(&params, &configuration)
+        .await
+        .unwrap();
+}
+
+/// The answer to a dry run once the webhook answers at all: until kube-apiserver has read the new
+/// bundle, it cannot call it (500).
+async fn try_to_create(
+    client: &Client,
+    spec: Value,
+) -> Result<TenantCluster, Box<kube::core::Status>> {
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), "default");
+    let cluster = from::<TenantCluster>(json!({"metadata": {"name": "demo"}, "spec": spec}));
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    loop {
+        match clusters.create(&params, &cluster).await {
+            Ok(created) => return Ok(created),
+            Err(kube::Error::Api(status)) if status.code == 500 => {}
+            Err(kube::Error::Api(status)) => return Err(status),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn bundle_of(client: &Client, secret: &Secret) {
+    let wanted = secret.data.as_ref().unwrap()["ca.crt"].clone();
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    await_condition(
+        configurations,
+        CONFIGURATION,
+        |seen: Option<&ValidatingWebhookConfiguration>| {
+            let webhooks = seen
+                .and_then(|seen| seen.webhooks.as_ref())
+                .into_iter()
+                .flatten();
+            webhooks
+                .map(|w| w.client_config.ca_bundle.as_ref())
+                .all(|b| b == Some(&wanted))
+        },
+    )
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_secret() {
+    let Some(api) = ManagementApi::start().await.unwrap() else {
+        return;
+    };
+    api.install_crds().await.unwrap();
+    let client = api.admin().unwrap();
+    let port = free_port();
+    install(&client, port).await;
+
+    let judge = Judge {
+        settings: Arc::default(),
+        clusters: Arc::new(Vec::new),
+    };
+    let webhook = Webhook::new(judge);
+    let ready = webhook.readiness();
+    assert!(ready().is_err());
+    let shutdown = Shutdown::new();
+    let running = tokio::spawn(webhook.run(
+        client.clone(),
+        NAMESPACE.to_owned(),
+        ([127, 0, 0, 1], port).into(),
+        Leadership::always(),
+        shutdown.clone(),
+    ));
+
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let exists = |secret: Option<&Secret>| secret.is_some();
+    let first = await_condition(secrets.clone(), NAME, exists)
+        .await
+        .unwrap()
+        .unwrap();
+    bundle_of(&client, &first).await;
+
+    let refused = try_to_create(&client, json!({"version": "1.30.1"}))
+        .await
+        .unwrap_err();
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+    assert_eq!(
+        refused.message,
+        "admission webhook \"tenantclusters.covey.dev\" denied the request: spec.version: \
+         Kubernetes 1.30.1 is not supported: choose a patch release of 1.34, 1.35 or 1.36"
+    );
+    assert_eq!(refused.details.unwrap().causes[0].field, "spec.version");
+    try_to_create(&client, json!({"version": "1.35.4"}))
+        .await
+        .unwrap();
+    assert!(ready().is_ok());
+
+    // Somebody deletes the Secret: a new certificate, and the webhook still answers.
+    secrets
+        .delete(NAME, &DeleteParams::default())
+        .await
+        .unwrap();
+    let uid = first.uid();
+    let anew = |secret: Option<&Secret>| secret.is_some_and(|s| s.uid() != uid);
+    let second = await_condition(secrets, NAME, anew).await.unwrap().unwrap();
+    assert_ne!(second.data, first.data);
+    bundle_of(&client, &second).await;
+    try_to_create(&client, json!({"version": "1.30.1"}))
+        .await
+        .unwrap_err();
+
+    shutdown.trigger();
+    running.await.unwrap().unwrap();
+}
