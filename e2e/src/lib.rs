@@ -7,3 +7,5 @@ pub mod agent;
 pub mod bench;
 #[cfg(feature = "suites")]
 pub mod cluster;
+#[cfg(feature = "suites")]
+pub mod suite;

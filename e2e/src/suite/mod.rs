@@ -1,0 +1,256 @@
+//! What every test of the suites runs in: a namespace of its own, and a dump when it fails.
+//!
+//! Without a lab a test prints SKIPPED and passes, unless `COVEY_TEST_REQUIRE_LAB=1`. With
+//! `COVEY_KEEP=1` what it made stays. Tests of one binary may run side by side; one that changes
+//! what they share (the operator) runs alone ([`run_alone`]).
+//! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
+
+mod dump;
+pub mod pods;
+
+use std::{
+    env,
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use api::{TenantCluster, TenantClusterSpec};
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+};
+use tokio::{process::Command, sync::RwLock};
+
+use crate::cluster::{Management, Tenant, suffix, wait::wait_gone};
+
+/// How long tests wait for a tenant while others are busy too. Nothing is proven by it: figures
+/// are the bench's business.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+/// The version of Kubernetes that tests ask for unless it matters.
+pub const VERSION: &str = "1.35.4";
+/// Label of namespaces that tests make.
+const LABEL: &str = "covey.dev/test";
+
+static SHARED: RwLock<()> = RwLock::const_new(());
+
+/// One test's surroundings.
+pub struct Scenario {
+    /// The management cluster.
+    pub management: Management,
+    /// The test's namespace, as a user would have one.
+    pub namespace: String,
+    files: PathBuf,
+}
+
+/// Runs a test side by side with others.
+///
+/// # Panics
+/// When the test fails, which is how a test says so.
+pub async fn run(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
+    let _shared = SHARED.read().await;
+    Box::pin(run_inside(name, test)).await;
+}
+
+/// Runs a test while no other of this binary runs.
+///
+/// # Panics
+/// When the test fails.
+pub async fn run_alone(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
+    let _alone = SHARED.write().await;
+    Box::pin(run_inside(name, test)).await;
+}
+
+#[allow(clippy::panic, reason = "a test fails by a panic")]
+async fn run_inside(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
+    let management = match Management::connect().await {
+        Ok(Some(management)) => management,
+        Ok(None) if env::var_os("COVEY_TEST_REQUIRE_LAB").is_none() => {
+            eprintln!("SKIPPED {name}: the lab is not up; `cargo xtask demo` brings it up");
+            return;
+        }
+        Ok(None) => panic!("{name}: the lab is not up: run `cargo xtask demo` first"),
+        Err(error) => panic!("{name}: {error:#}"),
+    };
+    let scenario = match Scenario::new(management, name).await {
+        Ok(scenario) => scenario,
+        Err(error) => panic!("{name}: {error:#}"),
+    };
+    let outcome = AssertUnwindSafe(test(&scenario)).catch_unwind().await;
+    let failure = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(format!("{error:#}")),
+        Err(_) => Some("it panicked, see above".to_owned()),
+    };
+    if failure.is_some() {
+        eprintln!("{}", dump::dump(&scenario).await);
+    }
+    let cleaned = match env::var_os("COVEY_KEEP").is_some() {
+        true => {
+            eprintln!("COVEY_KEEP: namespace {} is kept", scenario.namespace);
+            Ok(())
+        }
+        false => scenario.clean().await,
+    };
+    match (failure, cleaned) {
+        (Some(failure), _) => panic!("{name}: {failure}"),
+        (None, Err(error)) => panic!("{name}: what it made cannot be removed: {error:#}"),
+        (None, Ok(())) => {}
+    }
+}
+
+impl Scenario {
+    async fn new(management: Management, name: &str) -> Result<Self> {
+        let namespace = format!("t-{name}-{}", suffix());
+        ensure!(namespace.len() <= 63, "the test's name is too long");
+        let metadata = ObjectMeta {
+            name: Some(namespace.clone()),
+            labels: Some([(LABEL.to_owned(), name.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        let namespaces: Api<Namespace> = Api::all(management.client.clone());
+        let object = Namespace {
+            metadata,
+            ..Namespace::default()
+        };
+        namespaces.create(&PostParams::default(), &object).await?;
+        let files = management.layout.root().join("tests").join(&namespace);
+        std::fs::create_dir_all(&files)?;
+        Ok(Self {
+            management,
+            namespace,
+            files,
+        })
+    }
+
+    /// The administrator's client of the management cluster.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.management.client
+    }
+
+    /// Creates a TenantCluster; `change` alters what is otherwise the smallest one.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn tenant(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut TenantClusterSpec),
+    ) -> Result<Tenant> {
+        let mut spec = TenantClusterSpec {
+            version: VERSION.to_owned(),
+            ..Default::default()
+        };
+        change(&mut spec);
+        Tenant::create(self.client(), &self.namespace, name, spec).await
+    }
+
+    /// TenantClusters of the test.
+    #[must_use]
+    pub fn tenants(&self) -> Api<TenantCluster> {
+        Api::namespaced(self.client().clone(), &self.namespace)
+    }
+
+    /// Writes a file that lives as long as the test, readable by its owner alone.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn file(&self, name: &str, content: &str) -> Result<PathBuf> {
+        use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+        let path = self.files.join(name);
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
+        file.write_all(content.as_bytes())?;
+        Ok(path)
+    }
+
+    /// Runs kubectl, as a user would, and returns what it printed.
+    ///
+    /// # Errors
+    /// With what it said when it failed.
+    pub async fn kubectl(&self, kubeconfig: &Path, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(self.management.layout.tool("kubectl"));
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(args)
+            .kill_on_drop(true);
+        let output = command.output().await.context("kubectl cannot be run")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !output.status.success() {
+            bail!(
+                "kubectl {}: {}",
+                args.join(" "),
+                text(&output.stderr).trim()
+            );
+        }
+        Ok(text(&output.stdout))
+    }
+
+    /// kubectl against the management cluster, in the test's namespace.
+    ///
+    /// # Errors
+    /// With what it said when it failed.
+    pub async fn manage(&self, args: &[&str]) -> Result<String> {
+        let namespace = ["--namespace", &self.namespace];
+        let kubeconfig = self.management.layout.kubeconfig();
+        self.kubectl(&kubeconfig, &[&namespace[..], args].concat())
+            .await
+    }
+
+    /// Runs a program inside the management cluster's only host.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub fn on_host(&self, program: &str, args: &[&str]) -> Result<String> {
+        let state = lab::state::State::read(&self.management.layout);
+        let state = state.context("the lab went down meanwhile")?;
+        let host = state
+            .hosts
+            .get(lab::MANAGEMENT_HOST)
+            .context("the lab has no host")?;
+        let output = host
+            .inside(program, args)
+            .output()
+            .context("nsenter cannot be run")?;
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(
+            output.status.success(),
+            "{program} {}: {error}",
+            args.join(" ")
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    async fn clean(&self) -> Result<()> {
+        let _ = std::fs::remove_dir_all(&self.files);
+        let clusters = self.tenants();
+        let all = ListParams::default();
+        clusters
+            .delete_collection(&DeleteParams::background(), &all)
+            .await?;
+        for cluster in clusters.list(&all).await? {
+            let (name, uid) = (cluster.name_any(), cluster.uid());
+            wait_gone(&clusters, &name, uid.as_deref(), PATIENCE).await?;
+        }
+        let namespaces: Api<Namespace> = Api::all(self.client().clone());
+        match namespaces
+            .delete(&self.namespace, &DeleteParams::background())
+            .await
+        {
+            Ok(_) => wait_gone(&namespaces, &self.namespace, None, PATIENCE).await,
+            // The test itself may have deleted it.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
