@@ -3,16 +3,17 @@
 //! Invariant: the value holds no task and no connection, so one can be shared by tests that have
 //! runtimes of their own; clients are made per call and belong to the caller's runtime.
 
+mod access;
 mod flags;
 mod rewind;
+mod start;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use kube::config::{AuthInfo, Config};
-use kube::{Client, config::Kubeconfig};
+use kube::{Client, Config};
 use rustix::process::Signal;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -22,10 +23,10 @@ use crate::etcd::Etcd;
 use crate::process::{Process, Workdir};
 use crate::programs::Programs;
 
-pub use rewind::Snapshot;
+pub use access::{config, kubeconfig};
+pub use rewind::{Restored, Snapshot};
+use start::{free_port, retry_ports, start_apiserver, start_etcd, wait_http};
 
-/// How long a server may take to start: far more than it needs, for machines under load.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Group of the administrator.
 const MASTERS: &str = "system:masters";
 
@@ -298,119 +299,5 @@ impl ManagementApi {
             bail!("the kube-apiserver is stopped; call start_apiserver first")
         };
         wait_http(process, &format!("{}/readyz", self.url()), &self.ca()).await
-    }
-}
-
-/// A client configuration from an address, an authority and a certificate.
-pub fn config(url: &str, ca: &str, identity: &Identity) -> Result<Config> {
-    let mut config = Config::new(url.parse().context("not a URL")?);
-    config.root_cert = Some(vec![crate::tls::certificate(ca)?.to_vec()]);
-    config.auth_info = AuthInfo {
-        client_certificate_data: Some(base64(&identity.cert)),
-        client_key_data: Some(base64(&identity.key).into()),
-        ..AuthInfo::default()
-    };
-    Ok(config)
-}
-
-/// A kubeconfig as YAML (which JSON is) from an address, an authority and a certificate.
-pub fn kubeconfig(url: &str, ca: &str, identity: &Identity) -> Result<String> {
-    let value = serde_json::json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "testkit",
-        "clusters": [{"name": "testkit", "cluster": {
-            "server": url, "certificate-authority-data": base64(ca) }}],
-        "users": [{"name": "testkit", "user": {
-            "client-certificate-data": base64(&identity.cert),
-            "client-key-data": base64(&identity.key) }}],
-        "contexts": [{"name": "testkit", "context": {"cluster": "testkit", "user": "testkit"}}],
-    });
-    // What kube cannot read is no kubeconfig.
-    Kubeconfig::from_yaml(&value.to_string()).context("not a kubeconfig")?;
-    serde_json::to_string_pretty(&value).context("cannot write a kubeconfig")
-}
-
-fn base64(text: &str) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(text)
-}
-
-async fn start_etcd(programs: &Programs, dir: &Workdir) -> Result<(Process, Etcd)> {
-    retry_ports(|| async {
-        let (client, peer) = (free_port()?, free_port()?);
-        let args = flags::etcd(dir.path(), client, peer);
-        let log = dir.path().join("etcd.log");
-        let mut process = Process::spawn("etcd", &programs.etcd, &args, &log)?;
-        let url = format!("http://127.0.0.1:{client}");
-        wait_http(&mut process, &format!("{url}/readyz"), "").await?;
-        Ok((process, Etcd::new(&url)))
-    })
-    .await
-}
-
-async fn start_apiserver(
-    programs: &Programs,
-    dir: &Workdir,
-    etcd: &Etcd,
-    options: &Options,
-) -> Result<(Process, u16)> {
-    retry_ports(|| async {
-        let port = free_port()?;
-        let args = flags::apiserver(dir.path(), etcd.url(), port, options);
-        let log = dir.path().join("kube-apiserver.log");
-        let mut process = Process::spawn("kube-apiserver", &programs.kube_apiserver, &args, &log)?;
-        let ca =
-            std::fs::read_to_string(dir.path().join("ca.crt")).context("cannot read ca.crt")?;
-        wait_http(
-            &mut process,
-            &format!("https://127.0.0.1:{port}/readyz"),
-            &ca,
-        )
-        .await?;
-        Ok((process, port))
-    })
-    .await
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr().context("no free port")?.port())
-}
-
-/// Somebody else may take a port between `free_port` and the bind: three attempts.
-async fn retry_ports<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -> Result<T> {
-    let mut last = None;
-    for _ in 0..3 {
-        match start().await {
-            Ok(started) => return Ok(started),
-            Err(error) if format!("{error:#}").contains("address already in use") => {
-                last = Some(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last.context("invariant: three attempts leave an error")?)
-}
-
-/// Asks until the answer is 200; gives up when the process has ended or time is up.
-async fn wait_http(process: &mut Process, url: &str, ca: &str) -> Result<()> {
-    let get = crate::tls::Get::new(url, ca)?;
-    let deadline = Instant::now() + START_TIMEOUT;
-    let mut ticks = tokio::time::interval(Duration::from_millis(25));
-    loop {
-        ticks.tick().await;
-        if get.is_ok().await {
-            return Ok(());
-        }
-        let name = process.name().to_owned();
-        if let Some(status) = process.exited() {
-            bail!("{name} ended with {status}:\n{}", process.log_tail(15));
-        }
-        if Instant::now() > deadline {
-            bail!(
-                "{name} did not answer {url} within {START_TIMEOUT:?}:\n{}",
-                process.log_tail(15)
-            );
-        }
     }
 }

@@ -138,7 +138,6 @@ impl TenantApis {
 
     /// Maps a tenant namespace and the address of its Service to where its stand-in listens; to
     /// a closed port while there is none.
-    #[must_use]
     pub fn dialer(&self) -> impl Fn(&str, SocketAddr) -> SocketAddr + Clone + Send + Sync + use<> {
         let servers = self.servers.clone();
         move |namespace: &str, _: SocketAddr| {
