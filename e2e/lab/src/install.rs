@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use crate::{
     binaries,
@@ -79,9 +79,13 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     helm.args(["--wait", "--timeout", "3m"])
         .current_dir(layout.checkout());
     step.finish(run::output(&mut helm).map_err(|error| {
-        let pods = ["get", "pods,events", "--namespace", &operator.namespace];
-        let pods = run::output(kubectl(layout).args(pods)).unwrap_or_default();
-        error.context(format!("the operator did not become ready:\n{pods}"))
+        let get = ["get", "pods,events", "--namespace", &operator.namespace];
+        let pods = run::output(kubectl(layout).args(get)).unwrap_or_default();
+        if pods.is_empty() {
+            error
+        } else {
+            anyhow!("{error:#}\n{pods}")
+        }
     }))?;
     Ok(())
 }

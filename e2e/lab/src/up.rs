@@ -80,7 +80,9 @@ pub(crate) fn answers(layout: &Layout) -> bool {
 /// goes on asking a lab that is gone.
 pub(crate) fn kubectl(layout: &Layout) -> Command {
     let mut kubectl = Command::new("setpriv");
-    kubectl.args(["--pdeathsig", "KILL", "--"]).arg(layout.tool("kubectl"));
+    kubectl
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(layout.tool("kubectl"));
     kubectl.arg("--kubeconfig").arg(layout.kubeconfig());
     kubectl
 }
