@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut command = Command::new(cargo);
     command
-        .current_dir(generated::root())
+        .current_dir(generated::root()?)
         .args(["deny", "--all-features"]);
     if args.offline {
         command.arg("--offline");

@@ -25,11 +25,13 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// The top of the repository.
-pub(crate) fn root() -> PathBuf {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    top.expect("invariant: xtask is a folder of the repository")
-        .to_owned()
+/// The top of the repository that the current folder is in. Not where this program was built: two
+/// checkouts may share a folder of build results.
+///
+/// # Errors
+/// When the current folder is in none.
+pub(crate) fn root() -> Result<PathBuf> {
+    Ok(lab::Layout::discover()?.checkout().to_owned())
 }
 
 /// Writes `files`, or compares them. Other `.yaml` files in `folders` are left-overs: removed, or
@@ -38,7 +40,7 @@ pub(crate) fn root() -> PathBuf {
 /// # Errors
 /// When a file cannot be read or written, or differs.
 pub(crate) fn sync(args: Args, files: &[File], folders: &[&str], command: &str) -> Result<()> {
-    let root = root();
+    let root = root()?;
     let mut differences = Vec::new();
     for file in files {
         let path = root.join(&file.path);
@@ -85,7 +87,7 @@ pub(crate) fn cargo_run(args: &[&str]) -> Result<String> {
     let output = Command::new(cargo)
         .args(["run", "--quiet"])
         .args(args)
-        .current_dir(root())
+        .current_dir(root()?)
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("could not start cargo")?;
@@ -170,7 +172,12 @@ mod tests {
             path: "deploy/examples/demo.yaml".into(),
             text: String::new(),
         };
-        let found = left_overs(&root(), &[kept], &["deploy/examples", "no/such/folder"]).unwrap();
+        let found = left_overs(
+            &root().unwrap(),
+            &[kept],
+            &["deploy/examples", "no/such/folder"],
+        )
+        .unwrap();
         assert!(
             found.contains(&PathBuf::from("deploy/examples/ha.yaml")),
             "{found:?}"

@@ -56,7 +56,7 @@ struct Text {
 /// # Errors
 /// When a rule is broken: everything that is wrong, one line each.
 pub(crate) fn run() -> Result<()> {
-    let root = generated::root();
+    let root = generated::root()?;
     let mut texts = Vec::new();
     read_folder(&root, &root, &mut texts)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("could not read Cargo.lock")?;

@@ -3,6 +3,8 @@
 //! Invariant: with helm missing these tests say `SKIPPED` past the test runner's capture, and fail
 //! instead where `COVEY_TEST_REQUIRE=1` is set. `COVEY_UPDATE_GOLDEN=1` writes the golden files.
 
+#![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -223,6 +225,34 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
         }
     }
     assert!(rules > 10, "{rules}");
+}
+
+#[test]
+fn dashboard_shows_metrics_that_the_operator_has() {
+    let text = std::fs::read_to_string(root().join("deploy/dashboards/covey.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let mut declared = String::new();
+    for file in ["metrics/mod.rs", "metrics/process.rs", "client/count.rs"] {
+        declared += &std::fs::read_to_string(root().join("kit/src").join(file)).unwrap();
+    }
+    let mut shown = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            let (before, _) = expression.split_once("{job=").expect(expression);
+            let metric = before.rsplit(['(', ' ']).next().unwrap();
+            let suffixes = ["_bucket", "_total", "_seconds", "_bytes"];
+            let name = suffixes.iter().fold(metric, |name, suffix| {
+                name.strip_suffix(suffix).unwrap_or(name)
+            });
+            assert!(
+                declared.contains(&format!("\"{name}\"")),
+                "{metric} is not in crate kit"
+            );
+            shown += 1;
+        }
+    }
+    assert!(shown >= 9, "{shown}");
 }
 
 /// The settings that users choose; the chart itself decides the others.

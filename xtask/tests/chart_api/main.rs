@@ -3,6 +3,8 @@
 //!
 //! Invariant: whatever a policy is asked is a dry run, so one question does not change the next.
 
+#![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
+
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
