@@ -34,6 +34,28 @@ pub enum Identity {
 /// # Errors
 /// When the material is not what it should be.
 pub async fn client(server: &str, authority: &[u8], identity: &Identity) -> Result<Client> {
+    from_kubeconfig(kubeconfig(server, authority, identity, None)?).await
+}
+
+/// The same, for a server that has to prove that it is called `name`.
+///
+/// # Errors
+/// When the material is not what it should be.
+pub async fn named(
+    server: &str,
+    authority: &[u8],
+    identity: &Identity,
+    name: &str,
+) -> Result<Client> {
+    from_kubeconfig(kubeconfig(server, authority, identity, Some(name))?).await
+}
+
+fn kubeconfig(
+    server: &str,
+    authority: &[u8],
+    identity: &Identity,
+    name: Option<&str>,
+) -> Result<Kubeconfig> {
     let user = match identity {
         Identity::Certificate { certificate, key } => json!({
             "client-certificate-data": STANDARD.encode(certificate),
@@ -42,14 +64,20 @@ pub async fn client(server: &str, authority: &[u8], identity: &Identity) -> Resu
         Identity::Token(token) => json!({ "token": token }),
         Identity::Anonymous => json!({}),
     };
+    let mut cluster = json!({
+        "server": server,
+        "certificate-authority-data": STANDARD.encode(authority),
+    });
+    if let Some(name) = name {
+        cluster["tls-server-name"] = name.into();
+    }
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "clusters": [{ "name": "x", "cluster": {
-            "server": server, "certificate-authority-data": STANDARD.encode(authority) } }],
+        "clusters": [{ "name": "x", "cluster": cluster }],
         "users": [{ "name": "x", "user": user }],
         "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
     });
-    from_kubeconfig(serde_json::from_value(kubeconfig)?).await
+    Ok(serde_json::from_value(kubeconfig)?)
 }
 
 /// A client from a kubeconfig.

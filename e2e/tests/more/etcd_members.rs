@@ -1,0 +1,151 @@
+//! Three etcd members lose one, and then the leader, under a writer: nothing that was
+//! acknowledged is lost, and writes go on.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    cluster::{Tenant, wait::wait_for},
+    suite::{
+        self, PATIENCE, Scenario,
+        pods::{self, Command, SECRET_DIR, component},
+    },
+};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use kube::api::DeleteParams;
+use serde_json::Value;
+
+use crate::writer::Writer;
+
+#[tokio::test]
+async fn three_members_lose_one_and_then_the_leader_without_losing_a_write() {
+    suite::run("etcd-loss", etcd_loss).await;
+}
+
+async fn etcd_loss(s: &Scenario) -> Result<()> {
+    let tenant = s.tenant("demo", |spec| spec.etcd.replicas = 3).await?;
+    let admin = tenant.usable(PATIENCE).await?.client;
+    all_ready(&tenant).await?;
+    let writer = Writer::start(admin);
+    writer.more(20, Duration::from_secs(60)).await?;
+
+    let leader = leader(&tenant).await?;
+    let follower = (0..3)
+        .map(|n| format!("etcd-{n}"))
+        .find(|name| *name != leader);
+    let follower = follower.context("three members, one leader")?;
+    kill(&tenant, &follower).await?;
+    writer.more(20, Duration::from_secs(60)).await?;
+    all_ready(&tenant).await?;
+
+    let leader = self::leader(&tenant).await?;
+    kill(&tenant, &leader).await?;
+    writer.more(20, Duration::from_secs(60)).await?;
+    all_ready(&tenant).await?;
+    ensure!(
+        self::leader(&tenant).await? != leader,
+        "the leader that was killed leads again at once"
+    );
+
+    // The process alone, without the pod noticing anything but a restart.
+    let leader = self::leader(&tenant).await?;
+    kill_process(s, &tenant, &leader).await?;
+    writer.more(20, Duration::from_secs(60)).await?;
+    all_ready(&tenant).await?;
+    writer.finish().await
+}
+
+/// At once, as a node that vanishes would: no time to hand over.
+async fn kill(tenant: &Tenant, member: &str) -> Result<()> {
+    let pods: kube::Api<Pod> = tenant.parts();
+    let uid = pods.get(member).await?.metadata.uid;
+    pods.delete(member, &DeleteParams::default().grace_period(0))
+        .await?;
+    wait_for(&pods, member, "is another pod", PATIENCE, |pod| {
+        (pod.metadata.uid != uid).then_some(())
+    })
+    .await
+}
+
+/// SIGKILL to the one process of this tenant's member.
+async fn kill_process(s: &Scenario, tenant: &Tenant, member: &str) -> Result<()> {
+    let pods: kube::Api<Pod> = tenant.parts();
+    let pod = pods.get(member).await?;
+    let restarts = restarts(&pod);
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let script = format!(
+        "for p in /proc/[0-9]*; do \
+           if grep -qs {uid} $p/cgroup && grep -qs initial-cluster-token $p/cmdline; \
+           then kill -9 ${{p#/proc/}} && echo killed; fi; done"
+    );
+    let killed = s.on_host("sh", &["-c", &script])?;
+    ensure!(
+        killed.lines().count() == 1,
+        "not one process of {member}: {killed:?}"
+    );
+    wait_for(&pods, member, "restarted", PATIENCE, |pod| {
+        (self::restarts(pod) > restarts).then_some(())
+    })
+    .await
+}
+
+fn restarts(pod: &Pod) -> i32 {
+    let status = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    status
+        .into_iter()
+        .flatten()
+        .map(|container| container.restart_count)
+        .sum()
+}
+
+async fn all_ready(tenant: &Tenant) -> Result<()> {
+    let sets: kube::Api<StatefulSet> = tenant.parts();
+    wait_for(&sets, "etcd", "three members are ready", PATIENCE, |set| {
+        (set.status.as_ref()?.ready_replicas == Some(3)).then_some(())
+    })
+    .await
+}
+
+/// By what the members themselves say.
+async fn leader(tenant: &Tenant) -> Result<String> {
+    let endpoints = [0, 1, 2]
+        .map(|n| format!("https://etcd-{n}:2379"))
+        .join(",");
+    let script = format!(
+        "etcdctl --endpoints={endpoints} --cacert={SECRET_DIR}/etcd-ca.crt \
+         --cert={SECRET_DIR}/etcd-healthcheck-client.crt \
+         --key={SECRET_DIR}/etcd-healthcheck-client.key endpoint status -w json"
+    );
+    let command = Command {
+        labels: component("control-plane"),
+        script,
+        secret: Some("etcd-healthcheck-client".to_owned()),
+    };
+    let outcome = pods::run(&tenant.management, &tenant.tenant_namespace(), command).await?;
+    let line = outcome.log.lines().find(|line| line.starts_with('['));
+    let line = line.with_context(|| format!("etcdctl said\n{}", outcome.log))?;
+    let members: Vec<Value> = serde_json::from_str(line)?;
+    ensure!(members.len() == 3, "{line}");
+    let id = |value: &Value| value.as_u64();
+    let by_id: BTreeMap<_, _> = members
+        .iter()
+        .map(|m| {
+            (
+                id(&m["Status"]["header"]["member_id"]),
+                m["Endpoint"].as_str(),
+            )
+        })
+        .collect();
+    let leader = by_id
+        .get(&id(&members[0]["Status"]["leader"]))
+        .copied()
+        .flatten();
+    let leader = leader.context("nobody leads")?;
+    Ok(leader
+        .trim_start_matches("https://")
+        .trim_end_matches(":2379")
+        .to_owned())
+}

@@ -1,0 +1,120 @@
+//! The serving certificate is made anew and taken up without a restart and without a failed
+//! request; so are the components' own.
+//!
+//! The pair is taken out of the Secret, which is what an expired one is to the operator: something
+//! to be issued.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use api::tenant_cluster::EndpointStatus;
+use e2e::{
+    cluster::{Tenant, wait::wait_for},
+    suite::{self, PATIENCE, Scenario},
+};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use x509_parser::pem::parse_x509_pem;
+
+use crate::writer::Asker;
+
+#[tokio::test]
+async fn a_new_serving_certificate_is_taken_up_without_a_restart_or_a_failed_request() {
+    suite::run("renewal", renewal).await;
+}
+
+async fn renewal(s: &Scenario) -> Result<()> {
+    let tenant = s.tenant("demo", |_| {}).await?;
+    let admin = tenant.usable(PATIENCE).await?.client;
+    tenant.settled(PATIENCE).await?;
+    let pods = pods(&tenant).await?;
+    let endpoint = tenant
+        .get()
+        .await?
+        .status
+        .and_then(|status| status.endpoint);
+    let endpoint = endpoint.context("no endpoint")?;
+    let authority = tenant.secret("ca", "ca.crt").await?;
+    let before = served(&endpoint, &authority).await?;
+    let asker = Asker::start(admin);
+
+    let secrets: Api<Secret> = tenant.parts();
+    let old = tenant.secret("apiserver", "apiserver.crt").await?;
+    let patch = json!({ "data": { "apiserver.crt": null, "apiserver.key": null } });
+    secrets
+        .patch("apiserver", &PatchParams::default(), &Patch::Merge(&patch))
+        .await?;
+    wait_for(
+        &secrets,
+        "apiserver",
+        "has a new pair",
+        PATIENCE,
+        |secret| {
+            let pem = secret.data.as_ref()?.get("apiserver.crt")?;
+            (pem.0 != old && !pem.0.is_empty()).then_some(())
+        },
+    )
+    .await?;
+    // The kubelet brings a changed Secret into the pod within about a minute and a half.
+    let changed = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(500));
+        loop {
+            ticks.tick().await;
+            if served(&endpoint, &authority).await? != before {
+                return anyhow::Ok(());
+            }
+        }
+    };
+    let result = tokio::time::timeout(PATIENCE, changed).await;
+    result.context("the old certificate is still served")??;
+    asker.finish(20).await?;
+    ensure!(self::pods(&tenant).await? == pods, "pods were restarted");
+    tenant.settled(PATIENCE).await.map(drop)
+}
+
+/// The certificate that the endpoint serves, DER; it must be the authority's.
+async fn served(endpoint: &EndpointStatus, authority: &[u8]) -> Result<Vec<u8>> {
+    let (_, pem) = parse_x509_pem(authority)?;
+    let mut roots = RootCertStore::empty();
+    roots.add(pem.contents.into())?;
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream =
+        TcpStream::connect((endpoint.host.as_str(), u16::try_from(endpoint.port)?)).await?;
+    let name = ServerName::try_from(endpoint.host.clone())?;
+    let tls = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await?;
+    let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
+    let first = certificates.first().context("no certificate is served")?;
+    Ok(first.to_vec())
+}
+
+/// UIDs and restarts of all pods.
+async fn pods(tenant: &Tenant) -> Result<Vec<(Option<String>, i32)>> {
+    let list = tenant.parts::<Pod>().list(&ListParams::default()).await?;
+    let restarts = |pod: &Pod| {
+        let status = pod.status.clone().unwrap_or_default();
+        let lists = [status.init_container_statuses, status.container_statuses];
+        lists
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|container| container.restart_count)
+            .sum()
+    };
+    let mut pods: Vec<_> = list
+        .iter()
+        .map(|pod| (pod.metadata.uid.clone(), restarts(pod)))
+        .collect();
+    pods.sort();
+    Ok(pods)
+}
