@@ -16,6 +16,8 @@ use kit::metrics::Controller;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tenant_cp::Settings;
+use tenant_cp::network::Ledger;
+use tenant_cp::validate::Problem;
 use tokio::sync::mpsc;
 
 use crate::starts::Starts;
@@ -45,8 +47,8 @@ pub struct Context {
     pub progress: kit::admin::Progress,
     /// Asks for another look at a TenantCluster.
     pub wake: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
-    /// Ranges given in this process, by UID: the store may not show them yet.
-    pub given: Mutex<HashMap<String, NetworkStatus>>,
+    /// Ranges given in this process: the store may not show them yet.
+    pub given: Mutex<Ledger>,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
     /// Tenant namespaces whose Secrets are watched.
@@ -60,24 +62,21 @@ impl Context {
         Attempts::new(Backoff::new(Duration::from_millis(200), Duration::from_secs(60)))
     }
 
-    /// All TenantClusters but this one, with ranges given in this process filled in.
+    /// All TenantClusters but this one.
     #[must_use]
     pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.clusters.state().into_iter();
-        all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
-            .map(|c| {
-                let known = c.metadata.uid.as_ref().and_then(|uid| given.get(uid));
-                match (known, c.status.as_ref().and_then(|s| s.network.as_ref())) {
-                    (Some(network), None) => {
-                        let mut filled = (*c).clone();
-                        filled.status.get_or_insert_default().network = Some(network.clone());
-                        Arc::new(filled)
-                    }
-                    _ => c,
-                }
-            })
-            .collect()
+        all.filter(|c| c.metadata.uid.as_deref() != Some(uid)).collect()
+    }
+
+    /// The ranges of a TenantCluster, decided by one reconcile at a time, so that two that are
+    /// created together are not given the same.
+    ///
+    /// # Errors
+    /// Those of `tenant_cp::network::decide`.
+    pub fn decide_network(&self, cluster: &TenantCluster) -> Result<NetworkStatus, Problem> {
+        let mut ledger = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.decide(cluster, &self.clusters.state(), &self.settings.network)
     }
 
     /// Wakes whoever may start now.
@@ -94,7 +93,6 @@ impl Context {
 
     /// Forgets what was remembered of a tenant cluster that is gone.
     pub fn forget(&self, uid: &str) {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.breaker.close(uid);
         self.secrets.forget(uid);
         if self.starts.done(uid) {

@@ -50,6 +50,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     kit::client::install_crypto();
     let shutdown = Shutdown::on_signals(GRACE)?;
     let settings = settings(config.as_deref())?;
+    let problems = tenant_cp::validate::check_settings(&settings);
+    if !problems.is_empty() {
+        let problems: Vec<_> =
+            problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        anyhow::bail!("the configuration is wrong: {}", problems.join("; "));
+    }
     let requests = kit::client::RequestCounter::new();
     let client = kit::client::connect(&client, &requests).await?;
     let port = Admin::new();

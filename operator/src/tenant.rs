@@ -102,8 +102,8 @@ pub async fn version(client: &Client) -> Result<String, Error> {
     }
 }
 
-/// Applies the bootstrap objects: the first alone, because it is what lets the administrator in,
-/// the others side by side.
+/// Applies objects inside the tenant cluster: the first alone, because among the rights it is what
+/// lets the administrator in, the others side by side.
 ///
 /// # Errors
 /// The first [`Error::ApplyObject`]; what was applied stays.

@@ -27,7 +27,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// All watches over the whole management cluster.
-#[must_use]
 pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCluster>>> {
     let mut all = SelectAll::new();
     all.push(kind::<Namespace>(client));

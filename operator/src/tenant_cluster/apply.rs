@@ -16,7 +16,7 @@ use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
-use tenant_cp::certificates;
+use tenant_cp::{certificates, desired};
 
 use super::observe::body;
 use super::observed::{Observed, Tenant};
@@ -98,8 +98,16 @@ pub async fn apply(
     now: Timestamp,
 ) -> Result<Applied, Error> {
     // Without `..`, so that a new part of a plan cannot be forgotten here.
-    let Plan { stages, deletions, actions, status: _, events: _, waiting_on: _, requeue_after: _ } =
-        plan;
+    let Plan {
+        stages,
+        deletions,
+        actions,
+        status: _,
+        events: _,
+        waiting_on: _,
+        lost: _,
+        requeue_after: _,
+    } = plan;
     let mut applied = Applied::default();
     for stage in stages {
         applied.observe_again |= stage.name == "foundation";
@@ -149,8 +157,9 @@ async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Resul
     let mut tries = 0;
     let live = loop {
         match write().await {
-            // The binding that allows it is a moment old.
-            Err(error) if error.code() == Some(403) && tries < 20 && !is_refused(&error) => {
+            // The binding that allows it, or the TenantCluster that an admission policy asks for, is
+            // a moment old.
+            Err(error) if tries < 20 && is_early(&error) => {
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
@@ -163,10 +172,14 @@ async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Resul
     })
 }
 
-/// A 403 that waiting does not mend: quota, or a namespace that is going.
-fn is_refused(error: &apply::Error) -> bool {
+/// A refusal that a moment mends: not quota, and not a namespace that is going.
+fn is_early(error: &apply::Error) -> bool {
     let text = kit::errors::chain(error);
-    text.contains("exceeded quota") || text.contains("being terminated")
+    match error.code() {
+        Some(403) => !text.contains("exceeded quota") && !text.contains("being terminated"),
+        Some(422) => text.contains("no params found"),
+        _ => false,
+    }
 }
 
 async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
@@ -246,13 +259,8 @@ async fn keep_network(
     observed: &mut Observed,
     ranges: &NetworkStatus,
 ) -> Result<(), Error> {
-    let uid = observed.cluster.uid().unwrap_or_default();
     let mut status = observed.cluster.status.clone().unwrap_or_default();
     status.network = Some(ranges.clone());
-    ctx.given
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .insert(uid, ranges.clone());
     super::report::write_status(ctx, observed, status).await
 }
 
@@ -308,7 +316,7 @@ async fn visit(
         let want = certificates::super_admin();
         administrator = Some(place(&pki::issue(&want, Some(ca), now).map_err(Error::Issue)?));
     }
-    let visit = Visitor { administrator, operator: place(operator), objects };
+    let mut visit = Visitor { administrator, operator: place(operator), objects };
     let deadline = tokio::time::Instant::now() + *patience;
     let mut result = visit.once().await;
     while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
@@ -334,20 +342,27 @@ async fn visit(
     Ok(())
 }
 
-/// One visit: lays the objects where that is due, then asks with our ordinary identity, so that
-/// an answer means that this identity is let in too.
+/// Lays the objects where that is due, then asks with our ordinary identity, so that an answer
+/// means that this identity is let in too.
 struct Visitor<'a> {
+    /// Lays only the rights of administrators and of the operator, and is dropped then.
     administrator: Option<tenant::Visit>,
     operator: tenant::Visit,
     objects: &'a [Object],
 }
 
 impl Visitor<'_> {
-    async fn once(&self) -> Result<String, tenant::Error> {
+    async fn once(&mut self) -> Result<String, tenant::Error> {
+        let privileged = self.objects.iter().take_while(|o| desired::is_privileged(o)).count();
+        let (rights, others) = self.objects.split_at(privileged);
         if let Some(administrator) = &self.administrator {
-            tenant::bootstrap(&administrator.client()?, self.objects).await?;
+            tenant::bootstrap(&administrator.client()?, rights).await?;
+            self.administrator = None;
         }
-        tenant::version(&self.operator.client()?).await
+        let client = self.operator.client()?;
+        tenant::bootstrap(&client, others).await?;
+        self.objects = &[];
+        tenant::version(&client).await
     }
 }
 

@@ -105,8 +105,9 @@ pub async fn observe(
         false => Answer::Wait { ahead: 0 },
     };
     let others = ctx.others(&uid);
-    let mut observed =
-        Observed { cluster, others, objects, material, start, tenant: Tenant::NotAsked };
+    let network = ctx.decide_network(&cluster);
+    let tenant = Tenant::NotAsked;
+    let mut observed = Observed { cluster, network, others, objects, material, start, tenant };
     if !deleting && !observed.cluster.spec.paused {
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }

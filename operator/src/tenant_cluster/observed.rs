@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::TenantCluster;
+use api::tenant_cluster::NetworkStatus;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
 use tenant_cp::object::Key;
+use tenant_cp::validate::Problem;
 
 use crate::starts::Answer;
 
@@ -17,6 +19,8 @@ use crate::starts::Answer;
 pub struct Observed {
     /// The TenantCluster, read just now.
     pub cluster: TenantCluster,
+    /// Address ranges: those in force, or those that are free now.
+    pub network: Result<NetworkStatus, Problem>,
     /// All other TenantClusters, in any order.
     pub others: Vec<Arc<TenantCluster>>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.

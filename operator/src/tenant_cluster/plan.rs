@@ -16,7 +16,7 @@ use kit::apply::difference;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::validate::Problem;
-use tenant_cp::{Addresses, Settings, Validated, certificates, desired, network, validate};
+use tenant_cp::{Addresses, Settings, Validated, certificates, desired, validate};
 
 use super::observed::{Observed, Tenant};
 use crate::starts::Answer;
@@ -44,6 +44,8 @@ pub struct Plan {
     pub events: Vec<Notice>,
     /// What keeps the tenant cluster from being Ready; waiting is not an error.
     pub waiting_on: Option<Waiting>,
+    /// Secrets that are lost and must not be made anew.
+    pub lost: Vec<certificates::Problem>,
     /// When to look again although nothing happened.
     pub requeue_after: Option<Duration>,
 }
@@ -150,13 +152,12 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if !finalizers.iter().any(|f| f == api::names::FINALIZER) {
         return Plan { actions: vec![Action::AddFinalizer], ..unchanged(observed) };
     }
-    let others: Vec<_> = observed.others.iter().map(AsRef::as_ref).collect();
-    let ranges = match network::decide(cluster, &others, &settings.network) {
+    let ranges = match &observed.network {
         Ok(ranges) => ranges,
-        Err(problem) => return status::refused(observed, &[problem], now),
+        Err(problem) => return status::refused(observed, std::slice::from_ref(problem), now),
     };
-    if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(&ranges) {
-        return Plan { actions: vec![Action::KeepNetwork(ranges)], ..unchanged(observed) };
+    if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(ranges) {
+        return Plan { actions: vec![Action::KeepNetwork(ranges.clone())], ..unchanged(observed) };
     }
     match validate::validate(cluster, settings) {
         Ok(valid) => plan_parts(&valid, observed, settings, now),
@@ -196,9 +197,8 @@ fn plan_parts(
     wants.retain(|want| want.name != "admin" || endpoint.is_some());
     let material = &observed.material;
     let due = certificates::plan(&wants, material, was_running(observed, ns), now);
-    if !due.problems.is_empty() {
-        return status::authority_lost(plan, valid, observed, &due.problems, now);
-    }
+    // What was lost cannot be made anew, but everything that does not need it goes on.
+    plan.lost = due.problems.clone();
     if !due.is_empty() {
         plan.actions.push(Action::Issue { wants, due });
         return status::report(plan, valid, observed, now);
@@ -219,6 +219,15 @@ fn plan_parts(
     let leafs = certificates::leaf_secrets(valid, material);
     stage(&mut plan, "certificates", observed, leafs);
 
+    if addresses.endpoint.is_none() && !is_started(observed, ns) {
+        // A serving certificate without the load balancer's address would be of no use, and a
+        // running kube-apiserver takes minutes to notice a better one.
+        plan.waiting_on = Some(Waiting {
+            reason: "WaitingForAddress",
+            message: format!("the Service {ns}/control-plane has no address yet"),
+        });
+        return status::report(plan, valid, observed, now);
+    }
     let workloads = desired::workloads(valid, settings, &addresses);
     if is_started(observed, ns) || observed.start == Answer::Go {
         stage(&mut plan, "workloads", observed, workloads);

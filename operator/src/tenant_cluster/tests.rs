@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
-use tenant_cp::{Settings, certificates};
+use tenant_cp::{Settings, certificates, network};
 
 use super::observed::{Observed, Tenant};
 use super::plan::{Action, Plan, SLOW_SWEEP, plan};
@@ -58,6 +58,7 @@ impl World {
             .collect();
         Observed {
             cluster: self.cluster.clone(),
+            network: network::decide(&self.cluster, &self.others, &Settings::default().network),
             others: self.others.clone(),
             objects: self.objects.clone(),
             material: certificates::read_store(&secrets),
@@ -339,7 +340,7 @@ fn removed_and_changed_objects_come_back() {
             world.condition("Progressing")
         );
     }
-    let mut world = whole.clone();
+    let mut world = whole;
     let key = Key::new("Deployment", NS, "control-plane");
     world.objects.get_mut(&key).unwrap()["spec"]["replicas"] = json!(7);
     world.settle();

@@ -50,14 +50,16 @@ pub(super) fn report(
     let was_ready = is_true(&plan.status.conditions, ConditionType::Ready);
     facts(&mut plan, valid, observed);
     let settled = plan.is_settled();
-    let waiting = waiting(&plan, valid, observed);
+    let lost = !plan.lost.is_empty();
+    let waiting = waiting(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts(&mut set, valid, observed);
-    set.set(ConditionType::CertificatesReady, settled.into(), match settled {
-        true => "Issued",
-        false => "Issuing",
-    }, "");
-    set.set(ConditionType::Degraded, ConditionStatus::False, "AsExpected", "");
+    // With lost keys both are set by `authority_lost`; set here too they would change twice.
+    if !lost {
+        let reason = if settled { "Issued" } else { "Issuing" };
+        set.set(ConditionType::CertificatesReady, settled.into(), reason, "");
+        set.set(ConditionType::Degraded, ConditionStatus::False, "AsExpected", "");
+    }
     let progressing = !settled || waiting.is_some();
     let (reason, message) = match &waiting {
         Some(waiting) => (waiting.reason, waiting.message.as_str()),
@@ -79,6 +81,7 @@ pub(super) fn report(
             set.set(ConditionType::Ready, ConditionStatus::False, reason, message);
         }
     }
+    authority_lost(&mut plan, valid, observed, now);
     transitions(&mut plan, observed, was_ready);
     plan.requeue_after = Some(requeue(observed, waiting.as_ref(), now));
     plan.waiting_on = waiting;
@@ -145,7 +148,7 @@ fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
     set.set(ConditionType::BootstrapReady, done.into(), reason, "");
 }
 
-fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waiting> {
+fn waiting(plan: &Plan, observed: &Observed) -> Option<Waiting> {
     if plan.waiting_on.is_some() {
         return plan.waiting_on.clone();
     }
@@ -155,10 +158,6 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
             false => ("Starting", format!("the API does not answer yet: {message}")),
         };
         return Some(Waiting { reason, message });
-    }
-    if plan.status.endpoint.is_none() && plan.is_settled() {
-        let message = format!("the Service {}/control-plane has no address yet", valid.tenant_namespace);
-        return Some(Waiting { reason: "WaitingForAddress", message });
     }
     None
 }
@@ -219,31 +218,24 @@ pub(super) fn refused(observed: &Observed, problems: &[Problem], now: Timestamp)
     plan
 }
 
-/// Keys are lost that must not be made anew: nothing is changed until they are back.
-pub(super) fn authority_lost(
-    mut plan: Plan,
-    valid: &Validated,
-    observed: &Observed,
-    problems: &[certificates::Problem],
-    now: Timestamp,
-) -> Plan {
+/// Keys are lost that must not be made anew: said, while everything else goes on.
+fn authority_lost(plan: &mut Plan, valid: &Validated, observed: &Observed, now: Timestamp) {
+    if plan.lost.is_empty() {
+        return;
+    }
     let what: Vec<_> =
-        problems.iter().map(|p| format!("Secret {} ({:?})", p.secret, p.reason)).collect();
+        plan.lost.iter().map(|p| format!("Secret {} ({:?})", p.secret, p.reason)).collect();
     let message = format!(
         "{} in namespace {} cannot be rebuilt; restore it from a backup, because a new one would \
          change the identity of the tenant cluster",
         what.join(", "),
         valid.tenant_namespace
     );
-    plan.stages.clear();
-    plan.actions.clear();
     let reason = "CertificateAuthorityLost";
-    let mut set = conditions(&mut plan, observed, now);
+    let mut set = conditions(plan, observed, now);
     set.set(ConditionType::CertificatesReady, ConditionStatus::False, reason, &message);
     set.set(ConditionType::Degraded, ConditionStatus::True, reason, &message);
-    set.set(ConditionType::Progressing, ConditionStatus::False, reason, &message);
     plan.events.push(Notice { warning: true, reason, message });
-    plan
 }
 
 /// The tenant namespace is being deleted although the TenantCluster is not.
