@@ -12,9 +12,8 @@ pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
 /// Name of the ClusterRole that the operator is bound to in users' namespaces.
 pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
 
-const WATCH: &[&str] = &["get", "list", "watch"];
-const APPLY: &[&str] = &["create", "patch"];
-const OWN: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
+const WATCH: &[&str] = &["list", "watch"];
+const APPLY: &[&str] = &["create", "list", "patch"];
 
 /// Cluster-wide: the kinds of ours, and metadata of what was applied, to notice drift.
 #[must_use]
@@ -23,7 +22,7 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["tenantclusters"], &["get", "list", "patch", "watch"]),
         Rule::new(&["covey.dev"], &["tenantclusters/status"], &["patch"]),
         Rule::new(&["covey.dev"], &["tenantclusters/finalizers"], &["update"]),
-        Rule::new(&[""], &["namespaces"], OWN),
+        Rule::new(&[""], &["namespaces"], &["create", "delete", "get", "list", "patch", "watch"]),
         Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], WATCH),
         Rule::new(&["apps"], &["deployments", "statefulsets"], WATCH),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], WATCH),
@@ -34,29 +33,27 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"])
             .named(&[TENANT_NAMESPACE_ROLE, USER_NAMESPACE_ROLE]),
         // Events about a TenantCluster stand beside it.
-        Rule::new(&["events.k8s.io"], &["events"], APPLY),
+        Rule::new(&["events.k8s.io"], &["events"], &["create"]),
         // The webhook's caBundle.
         Rule::new(
             &["admissionregistration.k8s.io"],
             &["validatingwebhookconfigurations"],
-            &["get", "list", "patch", "watch"],
+            &["list", "patch", "watch"],
         )
         .named(&["covey"]),
     ]
 }
 
-/// In every tenant namespace: the parts of a control plane.
+/// In every tenant namespace: the parts of a control plane. Nothing of it is deleted one by one:
+/// it goes with the namespace.
 #[must_use]
 pub fn tenant_namespace() -> Vec<Rule> {
     vec![
-        Rule::new(
-            &[""],
-            &["persistentvolumeclaims", "secrets", "serviceaccounts", "services"],
-            OWN,
-        ),
-        Rule::new(&["apps"], &["deployments", "statefulsets"], OWN),
-        Rule::new(&["networking.k8s.io"], &["networkpolicies"], OWN),
-        Rule::new(&["policy"], &["poddisruptionbudgets"], OWN),
+        Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
+        Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], APPLY),
+        Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
+        Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),
     ]
 }
 
@@ -72,7 +69,7 @@ pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
     rules.push(Rule::new(&[""], &["secrets"], &["create"]));
     rules.push(
-        Rule::new(&[""], &["secrets"], &["get", "list", "patch", "watch"])
+        Rule::new(&[""], &["secrets"], &["list", "patch", "watch"])
             .named(&["covey-webhook"]),
     );
     rules

@@ -1,0 +1,12 @@
+//! T1: the operator in this process, on a real kube-apiserver and etcd, without any kubelet.
+//!
+//! One binary, so that one management API serves all tests. Each test has an installation of its
+//! own ([`support::Site`]): a user's namespace, an operator whose identity has exactly the rights of
+//! [`operator::rbac`], and stand-ins that play pods and tenants' servers.
+//! Invariant: no test sleeps or polls; what has to be waited for is watched, with a time-out.
+
+#![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
+
+mod creation;
+mod rights;
+mod support;

@@ -1,0 +1,160 @@
+//! A running operator: the very parts of the binary, minus signals and the admin port.
+//!
+//! Invariant: dropping it is a crash (every task is aborted, nothing is tidied up), [`Operator::stop`]
+//! is an orderly end; either way nothing of it goes on.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use kit::args::ClientArgs;
+use kit::client::RequestCounter;
+use kit::lease::Leadership;
+use kit::shutdown::Shutdown;
+use kube::{Client, Config, ResourceExt};
+use operator::context::Context;
+use operator::run::Parts;
+use operator::tenant_cluster;
+use tenant_cp::Settings;
+use testkit::FaultPlan;
+use tokio::task::JoinHandle;
+use tower::layer::util::Stack;
+
+use super::scope::Scope;
+use super::site::Site;
+
+/// How an operator is started.
+pub(crate) struct Launch {
+    pub(crate) plan: FaultPlan,
+    pub(crate) config: Config,
+    pub(crate) settings: Settings,
+    pub(crate) leadership: Leadership,
+    pub(crate) instance: String,
+}
+
+impl Launch {
+    /// As it should be: leading, without faults.
+    pub(crate) fn new(site: &Site) -> Result<Self> {
+        Ok(Self {
+            plan: FaultPlan::none(),
+            config: site.config()?,
+            settings: site.settings(),
+            leadership: Leadership::always(),
+            instance: "operator-1".to_owned(),
+        })
+    }
+
+    /// With faults.
+    pub(crate) fn plan(self, plan: &FaultPlan) -> Self {
+        Self {
+            plan: plan.clone(),
+            ..self
+        }
+    }
+
+    /// The operator's client: the binary's own layers above, faults and scope below.
+    pub(crate) fn client(&self, site: &Site) -> Result<Client> {
+        // The tests share two cores and one server; what is tested is not the rate limit.
+        let args = ClientArgs {
+            qps: 500.0,
+            burst: 1000,
+            ..ClientArgs::default()
+        };
+        let below = Stack::new(Scope::new(&site.users), self.plan.layer());
+        Ok(kit::client::build(
+            self.config.clone(),
+            &args,
+            &RequestCounter::new(),
+            &below,
+        )?)
+    }
+
+    pub(crate) fn start(self, site: &Site) -> Result<Operator> {
+        let client = self.client(site)?;
+        let port = kit::admin::Admin::new();
+        let Self {
+            settings,
+            leadership,
+            instance,
+            plan,
+            ..
+        } = self;
+        let mut parts = Parts::new(client, settings, leadership, site.dial(), &instance, &port);
+        let context = Arc::clone(&parts.context);
+        let shutdown = Shutdown::new();
+        let store = tokio::spawn(parts.store());
+        let lead = tokio::spawn(parts.lead(16, shutdown.clone()));
+        Ok(Operator {
+            context,
+            plan,
+            shutdown,
+            store,
+            lead: Some(lead),
+        })
+    }
+}
+
+/// One that runs.
+pub(crate) struct Operator {
+    pub(crate) context: Arc<Context>,
+    pub(crate) plan: FaultPlan,
+    shutdown: Shutdown,
+    store: JoinHandle<()>,
+    lead: Option<JoinHandle<Result<()>>>,
+}
+
+impl Operator {
+    /// A healthy one.
+    pub(crate) fn start(site: &Site) -> Result<Self> {
+        Launch::new(site)?.start(site)
+    }
+
+    /// One reconcile from the top, at once and to its end.
+    pub(crate) async fn reconcile(&self, site: &Site, name: &str) -> Result<()> {
+        let cluster = Arc::new(site.clusters().get(name).await?);
+        let namespace = cluster.namespace().unwrap_or_default();
+        let done = tenant_cluster::reconcile(cluster, Arc::clone(&self.context)).await;
+        done.map(drop).map_err(|error| {
+            anyhow::anyhow!(
+                "reconcile of {namespace}/{name}: {}",
+                kit::errors::chain(&error)
+            )
+        })
+    }
+
+    /// Reconciles until one of them writes nothing: everything that was on its way has arrived.
+    pub(crate) async fn settle(&self, site: &Site, name: &str) -> Result<()> {
+        const MOST: usize = 10;
+        for _ in 0..MOST {
+            let window = site.api.audit().window()?;
+            self.reconcile(site, name).await?;
+            if window.writes_of(&site.user())?.is_empty() {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("{name} does not come to rest in {MOST} reconciles")
+    }
+
+    /// Waits until it has ended by itself, and says how.
+    pub(crate) async fn ended(&mut self) -> Result<()> {
+        let lead = self.lead.take().context("it was waited for already")?;
+        tokio::time::timeout(super::PATIENCE, lead)
+            .await
+            .context("it does not end")??
+    }
+
+    /// Ends it in an orderly way.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.shutdown.trigger();
+        self.ended().await
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.plan.crash();
+        self.store.abort();
+        if let Some(lead) = &self.lead {
+            lead.abort();
+        }
+    }
+}

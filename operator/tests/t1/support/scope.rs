@@ -1,0 +1,114 @@
+//! Narrows an operator to one user's namespace, so that many can share a management API.
+//!
+//! Lists and watches of all TenantClusters become those of the namespace, and watches of owned
+//! objects select the namespace's label. Invariant: nothing else is changed, and what the operator
+//! asks for needs the same rights as before.
+
+use std::task::{Context, Poll};
+
+use http::{Request, Uri};
+use tower::{Layer, Service};
+
+/// The layer; clones share the namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    namespace: String,
+}
+
+impl Scope {
+    pub(crate) fn new(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    fn narrowed(&self, uri: &Uri) -> Option<Uri> {
+        const ALL: &str = "/apis/covey.dev/v1alpha1/tenantclusters";
+        const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";
+        let text = uri.to_string();
+        let text = if uri.path().ends_with(ALL) {
+            let one = format!(
+                "/apis/covey.dev/v1alpha1/namespaces/{}/tenantclusters",
+                self.namespace
+            );
+            text.replacen(ALL, &one, 1)
+        } else if text.contains(SELECTOR) {
+            let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
+            text.replacen(
+                SELECTOR,
+                &format!("{SELECTOR}%2C{label}%3D{}", self.namespace),
+                1,
+            )
+        } else {
+            return None;
+        };
+        Some(
+            text.parse()
+                .expect("invariant: a URI stays one when its middle changes"),
+        )
+    }
+}
+
+impl<S> Layer<S> for Scope {
+    type Service = Scoped<S>;
+
+    fn layer(&self, inner: S) -> Scoped<S> {
+        Scoped {
+            scope: self.clone(),
+            inner,
+        }
+    }
+}
+
+/// A service behind a [`Scope`].
+#[derive(Clone, Debug)]
+pub(crate) struct Scoped<S> {
+    scope: Scope,
+    inner: S,
+}
+
+impl<S, B> Service<Request<B>> for Scoped<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        if let Some(uri) = self.scope.narrowed(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        self.inner.call(request)
+    }
+}
+
+#[test]
+fn only_watches_of_everything_are_narrowed() {
+    let scope = Scope::new("users");
+    let narrowed = |uri: &'static str| {
+        scope
+            .narrowed(&Uri::from_static(uri))
+            .map(|u| u.to_string())
+    };
+    assert_eq!(
+        narrowed("/apis/covey.dev/v1alpha1/tenantclusters?watch=true").as_deref(),
+        Some("/apis/covey.dev/v1alpha1/namespaces/users/tenantclusters?watch=true")
+    );
+    assert_eq!(
+        narrowed("/api/v1/services?labelSelector=covey.dev%2Ftenant-cluster-uid&limit=500")
+            .as_deref(),
+        Some(
+            "/api/v1/services?labelSelector=covey.dev%2Ftenant-cluster-uid%2Ccovey.dev%2Ftenant-cluster-namespace%3Dusers&limit=500"
+        )
+    );
+    assert_eq!(
+        narrowed("/apis/covey.dev/v1alpha1/namespaces/a/tenantclusters/b"),
+        None
+    );
+    assert_eq!(narrowed("/api/v1/namespaces/a/secrets"), None);
+}

@@ -1,0 +1,253 @@
+//! One installation of Covey in the shared management API.
+//!
+//! Invariant: the operator's user has exactly the rights of [`operator::rbac`], bound as the chart
+//! binds them, and nobody else has that user; so its audit entries are this site's alone.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::TenantCluster;
+use api::condition::is_true;
+use api::{ConditionType, names};
+use kit::rbac::Rule;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Client, Config, ResourceExt};
+use operator::tenant::Dial;
+use serde_json::{Value, json};
+use tenant_cp::Settings;
+use testkit::apiserver::DELETION_CONTROLLERS;
+use testkit::fixtures::{self, minimal, wait_for};
+use testkit::kubelet::Extras;
+use testkit::{ManagementApi, Options, PodPlayer, Scope, TenantApis};
+use tokio::sync::OnceCell;
+
+use super::PATIENCE;
+
+const SERVICE_ACCOUNT: &str = "covey-operator";
+
+/// One installation; the stand-ins end with it, objects stay.
+pub(crate) struct Site {
+    pub(crate) api: &'static ManagementApi,
+    /// Has every right.
+    pub(crate) admin: Client,
+    /// The user's namespace.
+    pub(crate) users: String,
+    /// The operator's own namespace.
+    pub(crate) system: String,
+    pub(crate) tenants: TenantApis,
+    pub(crate) player: PodPlayer,
+}
+
+/// The management API of all tests: CRDs first, so that the garbage collector knows them from its
+/// first look on (it looks for new kinds every 30 s).
+async fn shared() -> Result<Option<&'static ManagementApi>> {
+    static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
+    let shared = SHARED.get_or_try_init(|| async {
+        let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+            return Ok(None);
+        };
+        api.install_crds().await?;
+        api.with_controller_manager(DELETION_CONTROLLERS).await?;
+        let admin = api.admin()?;
+        for (name, rules) in [
+            ("covey-operator", ::operator::rbac::cluster()),
+            (
+                ::operator::rbac::TENANT_NAMESPACE_ROLE,
+                ::operator::rbac::tenant_namespace(),
+            ),
+            (
+                ::operator::rbac::USER_NAMESPACE_ROLE,
+                ::operator::rbac::user_namespace(),
+            ),
+            (
+                "covey-operator-system",
+                ::operator::rbac::system_namespace(),
+            ),
+        ] {
+            apply(&admin, &role(name, &rules)).await?;
+        }
+        anyhow::Ok(Some(api))
+    });
+    Ok(shared.await?.as_ref())
+}
+
+fn role(name: &str, rules: &[Rule]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": name }, "rules": kit::rbac::render(rules),
+    })
+}
+
+/// Applies any object in the name of the tests.
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject> {
+    Ok(kit::apply::apply(client, object, "t1", true).await?)
+}
+
+impl Site {
+    /// A new one; `None`, loudly, when the programs are missing.
+    pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
+        let Some(api) = shared().await? else {
+            return Ok(None);
+        };
+        Self::on(api, prefix).await.map(Some)
+    }
+
+    /// A new one in a management API of the caller's.
+    pub(crate) async fn on(api: &'static ManagementApi, prefix: &str) -> Result<Self> {
+        kit::client::install_crypto();
+        log();
+        let admin = api.admin()?;
+        let users = api.namespace(prefix).await?;
+        let system = api.namespace(&format!("{prefix}-system")).await?;
+        let scope = Scope::of(&users);
+        let site = Self {
+            api,
+            tenants: TenantApis::start(&admin, &scope, fixtures::VERSION),
+            player: PodPlayer::start(&admin, &scope, Extras::all()),
+            admin,
+            users,
+            system,
+        };
+        site.bind().await?;
+        Ok(site)
+    }
+
+    async fn bind(&self) -> Result<()> {
+        let bind = |kind: &str, role: &str| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+                "metadata": { "name": format!("{}-{role}", self.system) },
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+                },
+                "subjects": [{
+                    "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": self.system,
+                }],
+            })
+        };
+        apply(&self.admin, &bind("ClusterRoleBinding", "covey-operator")).await?;
+        let mut own = bind("RoleBinding", "covey-operator-system");
+        own["metadata"]["namespace"] = json!(self.system);
+        apply(&self.admin, &own).await.map(drop)
+    }
+
+    /// The operator's user.
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{SERVICE_ACCOUNT}", self.system)
+    }
+
+    /// How the operator of this site is configured.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            operator_namespace: self.system.clone(),
+            ..Settings::default()
+        }
+    }
+
+    /// The operator's way to the management API.
+    pub(crate) fn config(&self) -> Result<Config> {
+        self.api
+            .config_as(&self.user(), &["system:serviceaccounts"])
+    }
+
+    /// The operator's way to tenants.
+    pub(crate) fn dial(&self) -> Dial {
+        let dial = self.tenants.dialer();
+        Arc::new(move |namespace: &str, address: SocketAddr| dial(namespace, address))
+    }
+
+    pub(crate) fn clusters(&self) -> Api<TenantCluster> {
+        Api::namespaced(self.admin.clone(), &self.users)
+    }
+
+    /// Any kind, in any namespace (none: cluster-scoped).
+    pub(crate) fn objects(&self, kind: kit::apply::Kind, namespace: &str) -> Api<DynamicObject> {
+        kind.api(&self.admin, Some(namespace))
+    }
+
+    /// Creates a TenantCluster with nothing but what is required.
+    pub(crate) async fn create(&self, name: &str) -> Result<TenantCluster> {
+        self.create_as(&minimal(&self.users, name)).await
+    }
+
+    pub(crate) async fn create_as(&self, cluster: &TenantCluster) -> Result<TenantCluster> {
+        let created = self
+            .clusters()
+            .create(&PostParams::default(), cluster)
+            .await;
+        created.with_context(|| format!("create TenantCluster {}", cluster.name_any()))
+    }
+
+    /// Merges a change into a TenantCluster, as `kubectl patch` does.
+    pub(crate) async fn change(&self, name: &str, patch: &Value) -> Result<TenantCluster> {
+        let params = PatchParams::default();
+        Ok(self
+            .clusters()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await?)
+    }
+
+    /// Deletes a TenantCluster and returns at once.
+    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
+        self.clusters()
+            .delete(name, &DeleteParams::background())
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until the TenantCluster is as wanted.
+    pub(crate) async fn wait(
+        &self,
+        name: &str,
+        mut wanted: impl FnMut(&TenantCluster) -> bool,
+    ) -> Result<TenantCluster> {
+        let clusters = self.clusters();
+        let found = wait_for(&clusters, name, |c| c.is_some_and(&mut wanted), PATIENCE);
+        found.await?.context("invariant: it was just seen")
+    }
+
+    /// Waits until the newest spec is carried out and everything is up.
+    pub(crate) async fn wait_ready(&self, name: &str) -> Result<TenantCluster> {
+        self.wait(name, is_settled).await
+    }
+}
+
+/// Ready, of this generation, with nothing under way.
+pub(crate) fn is_settled(cluster: &TenantCluster) -> bool {
+    let Some(status) = &cluster.status else {
+        return false;
+    };
+    let is = |type_| is_true(&status.conditions, type_);
+    let all = [
+        ConditionType::Ready,
+        ConditionType::EtcdReady,
+        ConditionType::ControlPlaneReady,
+        ConditionType::EndpointReady,
+        ConditionType::CertificatesReady,
+        ConditionType::BootstrapReady,
+    ];
+    status.observed_generation == cluster.metadata.generation
+        && all.into_iter().all(is)
+        && !is(ConditionType::Progressing)
+        && status.version.is_some()
+}
+
+/// The tenant namespace of a TenantCluster.
+pub(crate) fn tenant_namespace(cluster: &TenantCluster) -> String {
+    names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default())
+}
+
+/// With `COVEY_LOG_FILTER` set, what the operator logs.
+fn log() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if let Ok(filter) = std::env::var("COVEY_LOG_FILTER") {
+            let args = kit::args::LogArgs {
+                filter,
+                format: kit::args::LogFormat::Text,
+            };
+            kit::telemetry::init(&args).expect("the filter is one");
+        }
+    });
+}
