@@ -52,6 +52,8 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
         Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], APPLY),
         Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
+        // To end them without grace when the tenant cluster is deleted.
+        Rule::new(&[""], &["pods"], &["deletecollection", "list"]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
         Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),
     ]

@@ -2,9 +2,13 @@
 //!
 //! Invariant: what runs is built from this checkout.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, anyhow};
+use sha2::{Digest, Sha256};
 
 use crate::{
     binaries,
@@ -73,6 +77,9 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     helm.arg("--kubeconfig").arg(layout.kubeconfig());
     helm.args(["upgrade", "--install", "covey", "deploy/charts/covey"]);
     helm.args(["--namespace", &operator.namespace, "--create-namespace"]);
+    // The tag stays as it is between two builds; the pods must not.
+    let hash = format!("podAnnotations.covey\\.dev/binary={}", digest(&binary)?);
+    helm.args(["--set-string", &hash]);
     for (key, value) in &operator.values {
         helm.args(["--set", &format!("{key}={value}")]);
     }
@@ -88,6 +95,11 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         }
     }))?;
     Ok(())
+}
+
+fn digest(file: &Path) -> Result<String> {
+    let bytes = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    Ok(hex::encode(&Sha256::digest(bytes)[..8]))
 }
 
 fn build(layout: &Layout, progress: &Progress) -> Result<PathBuf> {

@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use kit::apply::{self, Deletion};
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
-use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy,
+};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
@@ -218,6 +220,11 @@ async fn act(
             applied.writes += 1;
             ctx.forget(&observed.cluster.uid().unwrap_or_default());
         }
+        Action::StopPods { namespace } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            stop_pods(ctx, namespace).await;
+            applied.observe_again = true;
+        }
         Action::KeepNetwork(ranges) => {
             keep_network(ctx, observed, ranges).await?;
             applied.writes += 1;
@@ -226,6 +233,24 @@ async fn act(
         Action::Visit { .. } => visit(ctx, action, observed, now).await?,
     }
     Ok(())
+}
+
+/// Best effort: what fails here only makes the deletion of the namespace slower.
+async fn stop_pods(ctx: &Context, namespace: &str) {
+    let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+    for (kind, name) in
+        [(apply::kinds::DEPLOYMENT, "control-plane"), (apply::kinds::STATEFUL_SET, "etcd")]
+    {
+        let api = kind.api(&ctx.client, Some(namespace));
+        if let Err(error) = api.patch(name, &PatchParams::default(), &none).await {
+            tracing::debug!(error = kit::errors::chain(&error), "could not scale {name} to zero");
+        }
+    }
+    let pods = apply::kinds::POD.api(&ctx.client, Some(namespace));
+    let soon = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
+    if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
+        tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
+    }
 }
 
 async fn write_finalizers(

@@ -95,6 +95,9 @@ pub async fn observe(
         let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
     }
+    if readable && deleting {
+        objects.extend(pods(ctx, &ns).await);
+    }
     if user_readable {
         let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
         objects.extend(kubeconfig);
@@ -145,6 +148,18 @@ fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
             (key.name.clone(), data.map(|(k, v)| (k.clone(), decode(v))).collect())
         })
         .collect()
+}
+
+/// The pods of a tenant namespace that is to go. They are looked at to be quick, so none are
+/// reported where the right to look has gone with the binding.
+async fn pods(ctx: &Context, namespace: &str) -> Vec<(Key, Value)> {
+    let api = kinds::POD.api(&ctx.client, Some(namespace));
+    let list = api.list(&ListParams::default()).await;
+    let found = list.map(|list| list.items).unwrap_or_default();
+    let one = |o: kube::api::DynamicObject| {
+        (Key::new("Pod", namespace, &o.name_any()), body(kinds::POD, &o))
+    };
+    found.into_iter().map(one).collect()
 }
 
 async fn get(

@@ -86,6 +86,11 @@ pub enum Action {
     AddFinalizer,
     /// Take our finalizer off.
     RemoveFinalizer,
+    /// Scale everything in the tenant namespace to zero and end its pods without grace.
+    StopPods {
+        /// The tenant namespace.
+        namespace: String,
+    },
     /// Write the address ranges into the status before anything depends on them.
     KeepNetwork(NetworkStatus),
     /// Issue certificates and keys, to be written by the next plan.

@@ -93,6 +93,12 @@ impl World {
                     self.own(action);
                     observed.cluster = self.cluster.clone();
                 }
+                Action::StopPods { .. } => {
+                    for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
+                        pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+                    }
+                    *observed = self.observe();
+                }
                 Action::Issue { wants, due } => {
                     super::apply::issue(observed, wants, due, now()).unwrap();
                 }
@@ -273,6 +279,29 @@ fn crash_after_any_write_of_a_deletion_ends_with_nothing_left() {
         }
         assert_eq!(world.cluster.metadata.finalizers, None);
         assert!(world.objects.keys().all(|k| k.namespace != NS && k.name != NS), "cut {cut}");
+    }
+}
+
+#[test]
+fn namespace_is_deleted_once_its_pods_are_gone_or_have_had_their_time() {
+    let mut world = ready(minimal());
+    world.objects.insert(Key::new("Pod", NS, "etcd-0"), json!({ "metadata": {} }));
+    let deleted = |seconds: i64| {
+        let at = now().checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap();
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at))
+    };
+    world.cluster.metadata.deletion_timestamp = deleted(1);
+    let _ = world.reconcile(&mut 1_000);
+    assert!(world.objects.contains_key(&Key::new("Namespace", "", NS)));
+    assert!(world.cluster.metadata.finalizers.is_some());
+    let mut late = world.clone();
+    late.cluster.metadata.deletion_timestamp = deleted(20);
+    for mut world in [late, { world.objects.remove(&Key::new("Pod", NS, "etcd-0")); world }] {
+        for _ in 0..2 {
+            let _ = world.reconcile(&mut 1_000);
+        }
+        assert!(!world.objects.contains_key(&Key::new("Namespace", "", NS)));
+        assert_eq!(world.cluster.metadata.finalizers, None);
     }
 }
 

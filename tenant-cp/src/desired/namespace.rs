@@ -34,7 +34,7 @@ pub fn foundation(v: &Validated, settings: &Settings) -> Vec<Object> {
             ..Namespace::default()
         }),
         binding(
-            meta(v, &settings.operator_service_account, "operator"),
+            meta(v, api::names::OPERATOR_BINDING, "operator"),
             &settings.tenant_namespace_role,
             settings,
         ),
@@ -46,7 +46,7 @@ pub fn foundation(v: &Validated, settings: &Settings) -> Vec<Object> {
 pub fn user_binding(namespace: &str, settings: &Settings) -> Object {
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let metadata = ObjectMeta {
-        name: Some(settings.operator_service_account.clone()),
+        name: Some(api::names::OPERATOR_BINDING.to_owned()),
         namespace: Some(namespace.to_owned()),
         labels: Some(
             [

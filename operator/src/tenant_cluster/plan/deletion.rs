@@ -4,9 +4,20 @@
 //! TenantCluster; the finalizer goes only once the namespace is gone. Nothing waits for the
 //! tenant's API or etcd, so deletion does not depend on either being up. The kubeconfig Secret and
 //! the binding in the user's namespace go by their owner references.
+//!
+//! Pods are stopped first, without grace: the namespace controller would wait for half of the grace
+//! period of every pod it still finds. That is a matter of speed only, so after [`STOP_SECONDS`] the
+//! namespace is deleted with whatever is in it.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tenant_cp::object::Key;
+
+/// How long pods may take to stop before the namespace is deleted all the same.
+const STOP_SECONDS: i64 = 20;
+/// Pause between two looks at pods that are stopping: there is no watch on pods.
+const STOP_PAUSE: Duration = Duration::from_millis(300);
 
 use super::{Action, Notice, Plan, Target, Waiting, status, unchanged};
 use crate::tenant_cluster::observed::Observed;
@@ -28,7 +39,15 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.actions.push(Action::RemoveFinalizer);
         return plan;
     };
-    if observed.text("Namespace", "", &ns, "/metadata/deletionTimestamp").is_none() {
+    let going = observed.text("Namespace", "", &ns, "/metadata/deletionTimestamp").is_some();
+    if !going && stop_pods(&mut plan, observed, &ns, now) {
+        let message = format!("stops the pods in the tenant namespace {ns}");
+        plan.waiting_on = Some(Waiting { reason: "Deleting", message });
+        let mut plan = status::deleting(plan, observed, now);
+        plan.requeue_after = Some(STOP_PAUSE);
+        return plan;
+    }
+    if !going {
         plan.deletions.push(Target {
             key: Key::new("Namespace", "", &ns),
             uid: namespace_uid.to_owned(),
@@ -44,6 +63,19 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         message: format!("waits until the tenant namespace {ns} is gone{}", held_by(observed, &ns)),
     });
     status::deleting(plan, observed, now)
+}
+
+/// True while there are pods to wait for.
+fn stop_pods(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool {
+    let since = observed.cluster.metadata.deletion_timestamp.as_ref().map_or(now, |t| t.0);
+    let pods = || observed.objects.iter().filter(|(key, _)| key.kind == "Pod");
+    if pods().next().is_none() || now.duration_since(since).as_secs() >= STOP_SECONDS {
+        return false;
+    }
+    if pods().any(|(_, pod)| pod.pointer("/metadata/deletionTimestamp").is_none()) {
+        plan.actions.push(Action::StopPods { namespace: ns.to_owned() });
+    }
+    true
 }
 
 /// What the namespace controller says holds the namespace.

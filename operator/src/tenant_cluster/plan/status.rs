@@ -51,7 +51,7 @@ pub(super) fn report(
     facts(&mut plan, valid, observed);
     let settled = plan.is_settled();
     let lost = !plan.lost.is_empty();
-    let waiting = waiting(&plan, observed);
+    let waiting = waiting(&plan, valid, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts(&mut set, valid, observed);
     // With lost keys both are set by `authority_lost`; set here too they would change twice.
@@ -109,7 +109,7 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
     }
 }
 
-/// Every pod of the Deployment is of the newest template, and none is left over.
+/// Every pod of the Deployment is of the newest template and ready, and none is left over.
 fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
     let number = |pointer: &str| {
         observed.number("Deployment", &valid.tenant_namespace, "control-plane", pointer)
@@ -118,6 +118,7 @@ fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
     number("/status/observedGeneration") >= number("/metadata/generation")
         && number("/status/updatedReplicas") == replicas
         && number("/status/replicas") == replicas
+        && number("/status/readyReplicas") == replicas
 }
 
 fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
@@ -148,7 +149,7 @@ fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
     set.set(ConditionType::BootstrapReady, done.into(), reason, "");
 }
 
-fn waiting(plan: &Plan, observed: &Observed) -> Option<Waiting> {
+fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waiting> {
     if plan.waiting_on.is_some() {
         return plan.waiting_on.clone();
     }
@@ -158,6 +159,10 @@ fn waiting(plan: &Plan, observed: &Observed) -> Option<Waiting> {
             false => ("Starting", format!("the API does not answer yet: {message}")),
         };
         return Some(Waiting { reason, message });
+    }
+    if matches!(observed.tenant, Tenant::Answers { .. }) && !rolled_out(valid, observed) {
+        let message = "pods of an older template still serve, or new ones are not ready yet";
+        return Some(Waiting { reason: "RollingOut", message: message.to_owned() });
     }
     None
 }
