@@ -220,9 +220,9 @@ async fn act(
             applied.writes += 1;
             ctx.forget(&observed.cluster.uid().unwrap_or_default());
         }
-        Action::StopPods { namespace } => {
+        Action::Empty { namespace } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            stop_pods(ctx, namespace).await;
+            empty(ctx, namespace).await;
             applied.observe_again = true;
         }
         Action::KeepNetwork(ranges) => {
@@ -236,7 +236,7 @@ async fn act(
 }
 
 /// Best effort: what fails here only makes the deletion of the namespace slower.
-async fn stop_pods(ctx: &Context, namespace: &str) {
+async fn empty(ctx: &Context, namespace: &str) {
     let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
     for (kind, name) in
         [(apply::kinds::DEPLOYMENT, "control-plane"), (apply::kinds::STATEFUL_SET, "etcd")]
@@ -250,6 +250,12 @@ async fn stop_pods(ctx: &Context, namespace: &str) {
     let soon = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
     if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
         tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
+    }
+    let claims = apply::kinds::PERSISTENT_VOLUME_CLAIM.api(&ctx.client, Some(namespace));
+    if let Err(error) =
+        claims.delete_collection(&DeleteParams::default(), &ListParams::default()).await
+    {
+        tracing::debug!(error = kit::errors::chain(&error), "could not delete the claims");
     }
 }
 

@@ -96,7 +96,9 @@ pub async fn observe(
         objects.extend(lists.into_iter().flatten());
     }
     if readable && deleting {
-        objects.extend(pods(ctx, &ns).await);
+        for kind in [kinds::POD, kinds::PERSISTENT_VOLUME_CLAIM] {
+            objects.extend(remains(ctx, kind, &ns).await);
+        }
     }
     if user_readable {
         let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
@@ -150,16 +152,15 @@ fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
         .collect()
 }
 
-/// The pods of a tenant namespace that is to go. They are looked at to be quick, so none are
+/// What is left in a tenant namespace that is to go. It is looked at to be quick, so nothing is
 /// reported where the right to look has gone with the binding.
-async fn pods(ctx: &Context, namespace: &str) -> Vec<(Key, Value)> {
-    let api = kinds::POD.api(&ctx.client, Some(namespace));
-    let list = api.list(&ListParams::default()).await;
+async fn remains(ctx: &Context, kind: Kind, namespace: &str) -> Vec<(Key, Value)> {
+    let list = kind.api(&ctx.client, Some(namespace)).list(&ListParams::default()).await;
     let found = list.map(|list| list.items).unwrap_or_default();
-    let one = |o: kube::api::DynamicObject| {
-        (Key::new("Pod", namespace, &o.name_any()), body(kinds::POD, &o))
+    let one = |o: &kube::api::DynamicObject| {
+        (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o))
     };
-    found.into_iter().map(one).collect()
+    found.iter().map(one).collect()
 }
 
 async fn get(

@@ -86,8 +86,9 @@ pub enum Action {
     AddFinalizer,
     /// Take our finalizer off.
     RemoveFinalizer,
-    /// Scale everything in the tenant namespace to zero and end its pods without grace.
-    StopPods {
+    /// Scale everything in the tenant namespace to zero, end its pods without grace, delete its
+    /// claims.
+    Empty {
         /// The tenant namespace.
         namespace: String,
     },

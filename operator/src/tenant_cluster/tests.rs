@@ -93,7 +93,8 @@ impl World {
                     self.own(action);
                     observed.cluster = self.cluster.clone();
                 }
-                Action::StopPods { .. } => {
+                Action::Empty { .. } => {
+                    self.objects.retain(|key, _| key.kind != "PersistentVolumeClaim");
                     for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
                         pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
                     }

@@ -5,18 +5,19 @@
 //! tenant's API or etcd, so deletion does not depend on either being up. The kubeconfig Secret and
 //! the binding in the user's namespace go by their owner references.
 //!
-//! Pods are stopped first, without grace: the namespace controller would wait for half of the grace
-//! period of every pod it still finds. That is a matter of speed only, so after [`STOP_SECONDS`] the
-//! namespace is deleted with whatever is in it.
+//! Pods are stopped and claims deleted first: the namespace controller would wait for half of the
+//! grace period of every pod, and for eight seconds after every finalizer, that it still finds. That
+//! is a matter of speed only, so after [`STOP_SECONDS`] the namespace is deleted with whatever is in
+//! it.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tenant_cp::object::Key;
 
-/// How long pods may take to stop before the namespace is deleted all the same.
+/// How long pods and claims may take to go before the namespace is deleted all the same.
 const STOP_SECONDS: i64 = 20;
-/// Pause between two looks at pods that are stopping: there is no watch on pods.
+/// Pause between two looks at what is going: there is no watch on pods.
 const STOP_PAUSE: Duration = Duration::from_millis(300);
 
 use super::{Action, Notice, Plan, Target, Waiting, status, unchanged};
@@ -40,8 +41,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     };
     let going = observed.text("Namespace", "", &ns, "/metadata/deletionTimestamp").is_some();
-    if !going && stop_pods(&mut plan, observed, &ns, now) {
-        let message = format!("stops the pods in the tenant namespace {ns}");
+    if !going && empty(&mut plan, observed, &ns, now) {
+        let message = format!("stops the pods in the tenant namespace {ns} and frees their volumes");
         plan.waiting_on = Some(Waiting { reason: "Deleting", message });
         let mut plan = status::deleting(plan, observed, now);
         plan.requeue_after = Some(STOP_PAUSE);
@@ -65,15 +66,16 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     status::deleting(plan, observed, now)
 }
 
-/// True while there are pods to wait for.
-fn stop_pods(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool {
+/// True while there is something to wait for.
+fn empty(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool {
     let since = observed.cluster.metadata.deletion_timestamp.as_ref().map_or(now, |t| t.0);
-    let pods = || observed.objects.iter().filter(|(key, _)| key.kind == "Pod");
-    if pods().next().is_none() || now.duration_since(since).as_secs() >= STOP_SECONDS {
+    let kinds = ["Pod", "PersistentVolumeClaim"];
+    let left = || observed.objects.iter().filter(|(key, _)| kinds.contains(&key.kind.as_str()));
+    if left().next().is_none() || now.duration_since(since).as_secs() >= STOP_SECONDS {
         return false;
     }
-    if pods().any(|(_, pod)| pod.pointer("/metadata/deletionTimestamp").is_none()) {
-        plan.actions.push(Action::StopPods { namespace: ns.to_owned() });
+    if left().any(|(_, object)| object.pointer("/metadata/deletionTimestamp").is_none()) {
+        plan.actions.push(Action::Empty { namespace: ns.to_owned() });
     }
     true
 }
