@@ -16,6 +16,7 @@ use kit::errors::{Class, Classify};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tenant_cp::Settings;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::object::Key;
 
@@ -86,9 +87,14 @@ pub async fn observe(
         get(ctx, kinds::ROLE_BINDING, Some(&ns), binding),
         get(ctx, kinds::ROLE_BINDING, Some(namespace), binding),
     )?;
-    let readable = tenant_namespace.is_some() && tenant_binding.is_some();
+    let settings = &ctx.settings;
+    let bound = |found: &Option<(Key, Value)>, role: &str| {
+        found.as_ref().is_some_and(|(_, binding)| lets_us_in(binding, role, settings))
+    };
+    let readable =
+        tenant_namespace.is_some() && bound(&tenant_binding, &settings.tenant_namespace_role);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
-    let user_readable = user_binding.is_some() && !deleting;
+    let user_readable = bound(&user_binding, &settings.user_namespace_role) && !deleting;
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     if readable && !deleting {
@@ -117,6 +123,17 @@ pub async fn observe(
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }
     Ok(Some(observed))
+}
+
+/// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.
+fn lets_us_in(binding: &Value, role: &str, settings: &Settings) -> bool {
+    let us = |subject: &Value| {
+        subject["kind"] == "ServiceAccount"
+            && subject["name"] == settings.operator_service_account.as_str()
+            && subject["namespace"] == settings.operator_namespace.as_str()
+    };
+    let subjects = binding["subjects"].as_array();
+    binding["roleRef"]["name"] == role && subjects.is_some_and(|list| list.iter().any(us))
 }
 
 /// Asks the queue; a start that is under way (after a restart of the operator) is noted there.

@@ -8,5 +8,6 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
 mod creation;
+mod quiescence;
 mod rights;
 mod support;

@@ -196,6 +196,26 @@ impl Site {
         Ok(())
     }
 
+    /// Makes a pod as the StatefulSet's controller would; nothing runs it.
+    pub(crate) async fn make_pod(&self, namespace: &str, name: &str) -> Result<()> {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": namespace },
+            "spec": {
+                "serviceAccountName": "etcd",
+                "securityContext": {
+                    "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" },
+                },
+                "containers": [{
+                    "name": "etcd", "image": "example.com/etcd",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] },
+                    },
+                }],
+            },
+        });
+        apply(&self.admin, &pod).await.map(drop)
+    }
+
     /// Waits until the TenantCluster is as wanted.
     pub(crate) async fn wait(
         &self,

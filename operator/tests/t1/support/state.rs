@@ -70,18 +70,23 @@ impl Site {
 
     /// Everything about one TenantCluster, masked.
     pub(crate) async fn state(&self, name: &str) -> Result<State> {
+        let (masks, objects) = self.look(name).await?;
+        Ok(objects
+            .iter()
+            .map(|(kind, object)| masks.masked(*kind, object))
+            .collect())
+    }
+
+    /// Every object of one TenantCluster, itself included, and how to mask them.
+    pub(crate) async fn look(&self, name: &str) -> Result<(Masks, Vec<(Kind, DynamicObject)>)> {
         let cluster = self.clusters().get(name).await?;
         let mut objects = self.parts(&cluster).await?;
         objects.extend(self.user_parts().await?);
-        let own = self
-            .objects(kinds::TENANT_CLUSTER, &self.users)
-            .get(name)
-            .await?;
-        objects.push((kinds::TENANT_CLUSTER, own));
-        let ns = tenant_namespace(&cluster);
+        let own = self.objects(kinds::TENANT_CLUSTER, &self.users);
+        objects.push((kinds::TENANT_CLUSTER, own.get(name).await?));
         let mut masks = vec![
             (cluster.uid().unwrap_or_default(), "<uid>".to_owned()),
-            (ns, "<tenant>".to_owned()),
+            (tenant_namespace(&cluster), "<tenant>".to_owned()),
             (self.system.clone(), "<system>".to_owned()),
             (self.users.clone(), "<users>".to_owned()),
             (name.to_owned(), "<name>".to_owned()),
@@ -89,31 +94,12 @@ impl Site {
         for (_, object) in objects.iter().filter(|(kind, _)| *kind == kinds::SERVICE) {
             let address = object.data["spec"]["clusterIP"].as_str();
             if let Some(address) = address.filter(|address| *address != "None") {
-                masks.push((
-                    format!("\"{address}\""),
-                    format!("\"<address of {}>\"", object.name_any()),
-                ));
-                masks.push((
-                    format!("={address}\""),
-                    format!("=<address of {}>\"", object.name_any()),
-                ));
+                let name = object.name_any();
+                masks.push((format!("\"{address}\""), format!("\"<address of {name}>\"")));
+                masks.push((format!("={address}\""), format!("=<address of {name}>\"")));
             }
         }
-        let mask = |text: &str| {
-            masks
-                .iter()
-                .fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
-        };
-        let state = objects.into_iter().map(|(kind, object)| {
-            let place = object.namespace().unwrap_or_default();
-            let key = mask(&format!("{} {place}/{}", kind.kind, object.name_any()));
-            let text = mask(&plain(kind, &object).to_string());
-            (
-                key,
-                serde_json::from_str(&text).expect("invariant: masks keep JSON what it is"),
-            )
-        });
-        Ok(state.collect())
+        Ok((Masks(masks), objects))
     }
 
     /// Names of tenant namespaces whose TenantCluster is (or was) in this site.
@@ -125,9 +111,33 @@ impl Site {
     }
 }
 
+/// Texts that differ by nature, and what stands for them.
+pub(crate) struct Masks(Vec<(String, String)>);
+
+impl Masks {
+    /// Key and content of an object.
+    pub(crate) fn masked(&self, kind: Kind, object: &DynamicObject) -> (String, Value) {
+        let mask = |text: &str| {
+            self.0
+                .iter()
+                .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+        };
+        let place = object.namespace().unwrap_or_default();
+        let key = mask(&format!("{} {place}/{}", kind.kind, object.name_any()));
+        let text = mask(&plain(kind, object).to_string());
+        (
+            key,
+            serde_json::from_str(&text).expect("invariant: masks keep JSON what it is"),
+        )
+    }
+}
+
 /// The object without what differs by nature.
 fn plain(kind: Kind, object: &DynamicObject) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
+    // Lists leave them out.
+    value["apiVersion"] = json!(kind.api_version());
+    value["kind"] = json!(kind.kind);
     if let Some(meta) = value["metadata"].as_object_mut() {
         for key in [
             "uid",
