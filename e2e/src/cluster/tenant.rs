@@ -200,7 +200,7 @@ impl Tenant {
         .await
     }
 
-    /// Waits until it is Ready and nothing is under way.
+    /// Waits until it is Ready, every pod serves the wanted version and nothing is under way.
     ///
     /// # Errors
     /// When it takes longer.
@@ -208,13 +208,16 @@ impl Tenant {
         wait_for(
             &self.api(),
             &self.name,
-            "Ready and not Progressing",
+            "Ready, of the wanted version, not Progressing",
             timeout,
             |cluster| {
                 let status = cluster.status.as_ref()?;
                 let is = |type_| condition::is_true(&status.conditions, type_);
                 let current = status.observed_generation == cluster.metadata.generation;
-                let done = is(ConditionType::Ready) && !is(ConditionType::Progressing);
+                let version = status.version.as_deref();
+                let done = is(ConditionType::Ready)
+                    && !is(ConditionType::Progressing)
+                    && version == Some(cluster.spec.version.trim_start_matches('v'));
                 (current && done).then(|| cluster.clone())
             },
         )

@@ -1,6 +1,7 @@
 //! What every test of the suites runs in: a namespace of its own, and a dump when it fails.
 //!
-//! Without a lab a test prints SKIPPED and passes, unless `COVEY_TEST_REQUIRE_LAB=1`. With
+//! Without a lab a test prints SKIPPED and passes, unless `COVEY_TEST_REQUIRE=1` (or
+//! `COVEY_TEST_REQUIRE_LAB=1`). With
 //! `COVEY_KEEP=1` what it made stays. Tests of one binary may run side by side; one that changes
 //! what they share (the operator) runs alone ([`run_alone`]).
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
@@ -68,7 +69,7 @@ pub async fn run_alone(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<(
 async fn run_inside(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
     let management = match Management::connect().await {
         Ok(Some(management)) => management,
-        Ok(None) if env::var_os("COVEY_TEST_REQUIRE_LAB").is_none() => {
+        Ok(None) if !required() => {
             eprintln!("SKIPPED {name}: the lab is not up; `cargo xtask demo` brings it up");
             return;
         }
@@ -100,6 +101,11 @@ async fn run_inside(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>)
         (None, Err(error)) => panic!("{name}: what it made cannot be removed: {error:#}"),
         (None, Ok(())) => {}
     }
+}
+
+fn required() -> bool {
+    let set = |name: &str| env::var(name).is_ok_and(|value| value == "1");
+    set("COVEY_TEST_REQUIRE") || set("COVEY_TEST_REQUIRE_LAB")
 }
 
 impl Scenario {

@@ -1,6 +1,6 @@
 //! Tenant clusters without address ranges are given ones that no other has, and keep them.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
     cluster::{Tenant, wait::wait_for},
     suite::{self, PATIENCE},
@@ -40,12 +40,11 @@ async fn ranges(s: &suite::Scenario) -> Result<()> {
     let admin = tenants[0].admin(PATIENCE).await?;
     let services: kube::Api<k8s_openapi::api::core::v1::Service> =
         kube::Api::namespaced(admin, "default");
-    let address = services
-        .get("kubernetes")
-        .await?
-        .spec
-        .and_then(|spec| spec.cluster_ip);
-    let address = address.context("the tenant's Service kubernetes has no address")?;
+    let what = "has an address in the tenant cluster";
+    let address = wait_for(&services, "kubernetes", what, PATIENCE, |service| {
+        service.spec.as_ref()?.cluster_ip.clone()
+    })
+    .await?;
     ensure!(
         first[1].contains(&address.parse::<std::net::IpAddr>()?),
         "{address} is not in {}",

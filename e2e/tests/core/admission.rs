@@ -59,7 +59,7 @@ async fn refusals(s: &suite::Scenario) -> Result<()> {
             "etcd.replicas must be 1 or 3".to_owned(),
         ),
         (
-            "n23456789012345678901234567890123456789012345678901",
+            "n234567890123456789012345678901234567890123456789012",
             with(json!({})),
             "the name may have at most 51 characters, because the tenant namespace is called \
              covey-<name>-<5 characters>; choose a shorter one"

@@ -9,6 +9,7 @@ mod change;
 mod deletion_orders;
 mod endpoints;
 mod etcd_members;
+mod newest;
 mod operator_away;
 mod paused;
 mod quiescence;
