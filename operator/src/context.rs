@@ -43,6 +43,8 @@ pub struct Context {
     pub metrics: Controller,
     /// Failures in a row, per TenantCluster (`namespace/name`).
     pub attempts: Attempts<String>,
+    /// Since when a TenantCluster (`namespace/name`) is due.
+    pub due: Mutex<HashMap<String, Instant>>,
     /// Whether reconciles come to an end.
     pub progress: kit::admin::Progress,
     /// Asks for another look at a TenantCluster.
@@ -60,6 +62,19 @@ impl Context {
     #[must_use]
     pub fn attempts() -> Attempts<String> {
         Attempts::new(Backoff::new(Duration::from_millis(200), Duration::from_secs(60)))
+    }
+
+    /// Notes that a TenantCluster is due, unless it was already.
+    pub fn is_due(&self, cluster: &ObjectRef<TenantCluster>) {
+        let key = format!("{}/{}", cluster.namespace.as_deref().unwrap_or_default(), cluster.name);
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.entry(key).or_insert_with(Instant::now);
+    }
+
+    /// How long a TenantCluster waited for its turn; zero where only time made it due.
+    pub fn queue_age(&self, key: &str) -> Duration {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.remove(key).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// All TenantClusters but this one.

@@ -153,6 +153,7 @@ impl Parts {
             attempts: Context::attempts(),
             given: Mutex::default(),
             breaker: Breaker::default(),
+            due: Mutex::default(),
             progress,
             client,
             settings,
@@ -204,10 +205,14 @@ impl Parts {
             let _ = context.wake.send(ObjectRef::from_obj(&*cluster));
         }
         let woken = futures::stream::poll_fn(move |cx| woken.poll_recv(cx));
+        let (of_wake, of_change) = (Arc::clone(&context), Arc::clone(&context));
+        let woken = woken.inspect(move |cluster| of_wake.is_due(cluster));
+        let changed = triggers::owned(&context.client);
+        let changed = changed.inspect(move |cluster| of_change.is_due(cluster));
         let controller = Controller::for_stream(futures::stream::pending(), context.clusters.clone())
             .with_config(controller::Config::default().concurrency(concurrency))
             .reconcile_on(woken)
-            .reconcile_on(triggers::owned(&context.client))
+            .reconcile_on(changed)
             .graceful_shutdown_on(shutdown.triggered())
             .run(tenant_cluster::reconcile, tenant_cluster::error_policy, Arc::clone(&context))
             .for_each(|_| std::future::ready(()));

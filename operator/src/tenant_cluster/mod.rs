@@ -30,6 +30,9 @@ use plan::{Action, Plan};
 /// More steps than any creation needs; reaching it is a bug in a plan, and is reported as one.
 const MAX_STEPS: usize = 16;
 
+/// Failures in a row after which users are told of one that may go away by itself.
+const TOLD_AFTER: u32 = 3;
+
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -63,13 +66,21 @@ impl Classify for Error {
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let key = format!("{namespace}/{name}");
     let in_hand = ctx.progress.begin();
-    let run = ctx.metrics.begin(Duration::ZERO);
+    let run = ctx.metrics.begin(ctx.queue_age(&key));
     let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
     run.finish(result.as_ref().err().map(Classify::class));
     drop(in_hand);
+    if let Err(error) = &result {
+        let (class, failures) = (error.class(), ctx.attempts.count(&key));
+        if matches!(class, Class::Invalid | Class::Bug) || failures >= TOLD_AFTER {
+            let message = kit::errors::chain(error);
+            report::failure(&ctx, &namespace, &name, class, &message).await;
+        }
+    }
     let plan = result?;
-    ctx.attempts.reset(&format!("{namespace}/{name}"));
+    ctx.attempts.reset(&key);
     Ok(plan.and_then(|p| p.requeue_after).map_or_else(Requeue::await_change, Requeue::requeue))
 }
 

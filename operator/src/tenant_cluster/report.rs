@@ -2,14 +2,17 @@
 //!
 //! Invariant: a status that is as it was is not written.
 
-use api::TenantClusterStatus;
+use api::{ConditionStatus, ConditionType, TenantCluster, TenantClusterStatus, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit::errors::Class;
 use kit::events::{Event, Severity};
-use kube::{Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use super::apply::Error;
 use super::observed::Observed;
-use super::plan::Plan;
+use super::plan::{Notice, Plan};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 
@@ -19,17 +22,46 @@ use crate::context::Context;
 /// [`Error::Own`] and [`Error::Fence`]; Events never fail a reconcile.
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     write_status(ctx, observed, plan.status.clone()).await?;
-    let regarding = observed.cluster.object_ref(&());
     for notice in &plan.events {
-        let event = Event {
-            severity: if notice.warning { Severity::Warning } else { Severity::Normal },
-            reason: notice.reason.to_owned(),
-            message: notice.message.clone(),
-            action: "Reconcile".to_owned(),
-        };
-        ctx.events.publish(&regarding, &event).await;
+        publish(ctx, &observed.cluster, notice).await;
     }
     Ok(())
+}
+
+/// Says in the condition Degraded and in an Event why a reconcile failed. That this fails too is
+/// only logged: it is what is wrong most of the time.
+pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, message: &str) {
+    let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
+    let Ok(Some(cluster)) = clusters.get_opt(name).await else { return };
+    let before = cluster.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    let generation = cluster.metadata.generation;
+    for type_ in [ConditionType::Degraded, ConditionType::Progressing] {
+        let now = Time(Timestamp::now());
+        let (list, value) = (&mut status.conditions, ConditionStatus::True);
+        set_condition(list, type_, value, class.reason(), message, generation, now);
+    }
+    if status == before {
+        return;
+    }
+    let notice = Notice { warning: true, reason: class.reason(), message: message.to_owned() };
+    publish(ctx, &cluster, &notice).await;
+    if let Err(error) = write(ctx, &cluster, &status).await {
+        tracing::warn!(
+            error = kit::errors::chain(&error),
+            "could not write why the reconcile of TenantCluster {namespace}/{name} failed"
+        );
+    }
+}
+
+async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
+    let event = Event {
+        severity: if notice.warning { Severity::Warning } else { Severity::Normal },
+        reason: notice.reason.to_owned(),
+        message: notice.message.clone(),
+        action: "Reconcile".to_owned(),
+    };
+    ctx.events.publish(&cluster.object_ref(&()), &event).await;
 }
 
 /// Writes the status if it changed.
@@ -41,20 +73,29 @@ pub(super) async fn write_status(
     if observed.cluster.status.as_ref() == Some(&status) {
         return Ok(());
     }
+    let version = write(ctx, &observed.cluster, &status).await?;
+    observed.cluster.metadata.resource_version = version;
+    observed.cluster.status = Some(status);
+    Ok(())
+}
+
+/// Writes the status; gives the new resource version.
+async fn write(
+    ctx: &Context,
+    cluster: &TenantCluster,
+    status: &TenantClusterStatus,
+) -> Result<Option<String>, Error> {
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let name = observed.cluster.name_any();
     let object = json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
         "kind": "TenantCluster",
-        "metadata": { "name": name, "namespace": observed.cluster.namespace(),
-                      // A namesake made since we looked must not get this status.
-                      "uid": observed.cluster.uid() },
+        // With the UID, so that a namesake made since we looked does not get this status.
+        "metadata": { "name": cluster.name_any(), "namespace": cluster.namespace(),
+                      "uid": cluster.uid() },
         "status": status,
     });
     let written = kit::apply::apply_status(&ctx.client, &object, FIELD_MANAGER, true)
         .await
         .map_err(|source| Error::Write { stage: "status", source })?;
-    observed.cluster.metadata.resource_version = written.metadata.resource_version;
-    observed.cluster.status = Some(status);
-    Ok(())
+    Ok(written.metadata.resource_version)
 }
