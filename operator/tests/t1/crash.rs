@@ -1,0 +1,308 @@
+//! The operator dies before and after its k-th write, for every k of a creation, of a change and of
+//! a deletion; another one, which knows nothing, brings the same end about.
+//!
+//! Invariant: no k is left out. Runs go on until one of them ends without having died, so whatever
+//! writes a life has, each of them was the last one once; "after" means carried out, reply not seen.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use api::TenantCluster;
+use kit::apply::kinds;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use testkit::FaultPlan;
+use testkit::fixtures::{minimal, wait_for, wait_gone};
+
+use crate::support::site::tenant_namespace;
+use crate::support::state::{State, differences};
+use crate::support::{Launch, Operator, PATIENCE, Site};
+
+/// Runs at the same time. Most of a run is waiting for the server.
+const LANES: usize = 6;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Side {
+    Before,
+    After,
+}
+
+impl Side {
+    fn plan(self, k: u64) -> FaultPlan {
+        match self {
+            Self::Before => FaultPlan::crash_before_write(k),
+            Self::After => FaultPlan::crash_after_write(k),
+        }
+    }
+}
+
+/// Which k is next, and from which on nothing dies any more.
+#[derive(Default)]
+struct Ledger {
+    next: AtomicU64,
+    /// First k that outlived a run, for each side; 0 while there is none.
+    ends: [AtomicU64; 2],
+}
+
+impl Ledger {
+    fn next(&self) -> Option<(u64, Side)> {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::SeqCst);
+            let side = if number.is_multiple_of(2) {
+                Side::Before
+            } else {
+                Side::After
+            };
+            if self.ends.iter().all(|end| end.load(Ordering::SeqCst) != 0) {
+                return None;
+            }
+            if self.ends[side as usize].load(Ordering::SeqCst) == 0 {
+                return Some((number / 2 + 1, side));
+            }
+        }
+    }
+
+    fn survived(&self, k: u64, side: Side) {
+        let end = &self.ends[side as usize];
+        let _ = end.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+/// Runs `life` for every k on some sites side by side; it gives whether the operator died.
+async fn for_every_k<F>(name: &str, sites: Vec<Site>, least: u64, life: F) -> Result<()>
+where
+    F: AsyncFn(&Site, u64, Side) -> Result<bool>,
+{
+    let begin = Instant::now();
+    let ledger = Ledger::default();
+    let lane = async |site: Site| {
+        while let Some((k, side)) = ledger.next() {
+            let died = life(&site, k, side).await;
+            if !died.with_context(|| format!("{name}: died {side:?} write {k}"))? {
+                ledger.survived(k, side);
+            }
+        }
+        anyhow::Ok(())
+    };
+    futures::future::try_join_all(sites.into_iter().map(lane)).await?;
+    let [before, after] = ledger.ends.each_ref().map(|end| end.load(Ordering::SeqCst));
+    eprintln!(
+        "{name}: died before each of {} and after each of {} writes, in {:.1?}",
+        before - 1,
+        after - 1,
+        begin.elapsed()
+    );
+    ensure!(
+        before > least && after > least,
+        "{name} has fewer writes than it must have"
+    );
+    Ok(())
+}
+
+async fn sites(prefix: &str, count: usize) -> Result<Option<Vec<Site>>> {
+    let mut sites = Vec::new();
+    for _ in 0..count {
+        let Some(site) = Site::new(prefix).await? else {
+            return Ok(None);
+        };
+        sites.push(site);
+    }
+    Ok(Some(sites))
+}
+
+/// Waits for the operator's death (true) or for the end of `work`.
+async fn dies(operator: &Operator, work: impl Future<Output = Result<()>>) -> Result<bool> {
+    tokio::select! {
+        biased;
+        () = operator.plan.crashed() => Ok(true),
+        result = work => match operator.plan.is_crashed() {
+            true => Ok(true),
+            false => result.map(|()| false),
+        },
+    }
+}
+
+async fn comes_up(site: &Site, operator: &Operator, name: &str) -> Result<()> {
+    site.wait_ready(name).await?;
+    operator.settle(site, name).await
+}
+
+/// What must never change once it is there: the data of the Secrets that are created once.
+async fn identity(site: &Site, cluster: &TenantCluster) -> Result<BTreeMap<String, Value>> {
+    let mut found = BTreeMap::new();
+    let secrets = site.objects(kinds::SECRET, &tenant_namespace(cluster));
+    for name in AUTHORITIES.into_iter().chain([SERVICE_ACCOUNT, ENCRYPTION]) {
+        if let Some(secret) = secrets.get_opt(name).await? {
+            found.insert(name.to_owned(), secret.data["data"].clone());
+        }
+    }
+    Ok(found)
+}
+
+async fn keeps(site: &Site, cluster: &TenantCluster, was: &BTreeMap<String, Value>) -> Result<()> {
+    let now = identity(site, cluster).await?;
+    for (name, data) in was {
+        ensure!(now.get(name) == Some(data), "Secret {name} was made anew");
+    }
+    Ok(())
+}
+
+fn same(wanted: &State, found: &State) -> Result<()> {
+    let different = differences(wanted, found);
+    ensure!(
+        different.is_empty(),
+        "not the same end:\n{}",
+        different.join("\n")
+    );
+    Ok(())
+}
+
+/// Deletes a TenantCluster and sees to it that nothing stays, the garbage collector's part included.
+async fn goes(site: &Site, name: &str) -> Result<()> {
+    site.delete(name).await?;
+    gone(site, name).await
+}
+
+async fn gone(site: &Site, name: &str) -> Result<()> {
+    wait_gone(&site.clusters(), name, PATIENCE).await?;
+    let left = site.tenant_namespaces().await?;
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    for (kind, object) in site.user_parts().await? {
+        let objects = site.objects(kind, &site.users);
+        wait_gone(&objects, &object.name_any(), PATIENCE).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let Some(sites) = sites("crash-create", LANES).await? else {
+        return Ok(());
+    };
+    let first = &sites[0];
+    let operator = Operator::start(first)?;
+    first.create("demo").await?;
+    comes_up(first, &operator, "demo").await?;
+    let baseline = first.state("demo").await?;
+    goes(first, "demo").await?;
+    drop(operator);
+
+    // 29 objects, the finalizer, and the address ranges in the status.
+    for_every_k("creation", sites, 31, async |site, k, side| {
+        let operator = Launch::new(site)?.plan(&side.plan(k)).start(site)?;
+        let cluster = site.create("demo").await?;
+        let died = dies(&operator, comes_up(site, &operator, "demo")).await?;
+        drop(operator);
+        let was = identity(site, &cluster).await?;
+        let operator = Operator::start(site)?;
+        comes_up(site, &operator, "demo").await?;
+        keeps(site, &cluster, &was).await?;
+        same(&baseline, &site.state("demo").await?)?;
+        ensure!(
+            site.tenant_namespaces().await? == [tenant_namespace(&cluster)],
+            "more than one"
+        );
+        goes(site, "demo").await?;
+        Ok(died)
+    })
+    .await
+}
+
+fn changed() -> Value {
+    json!({ "spec": { "controlPlane": {
+        "replicas": 3,
+        "endpoint": { "certSANs": ["api.example.com", "192.0.2.9"] },
+        "apiServer": { "extraArgs": { "event-ttl": "2h" } },
+    } } })
+}
+
+fn unchanged() -> Value {
+    json!({ "spec": { "controlPlane": {
+        "replicas": 1,
+        "endpoint": { "certSANs": null },
+        "apiServer": { "extraArgs": null },
+    } } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let Some(sites) = sites("crash-change", 2).await? else {
+        return Ok(());
+    };
+    let mut baselines = Vec::new();
+    for site in &sites {
+        let operator = Operator::start(site)?;
+        site.create("demo").await?;
+        comes_up(site, &operator, "demo").await?;
+        let plain = site.state("demo").await?;
+        site.change("demo", &changed()).await?;
+        comes_up(site, &operator, "demo").await?;
+        let other = site.state("demo").await?;
+        assert_ne!(plain, other);
+        site.change("demo", &unchanged()).await?;
+        comes_up(site, &operator, "demo").await?;
+        same(&plain, &site.state("demo").await?)?;
+        baselines.push((plain, other));
+    }
+    let (plain, other) = &baselines[0];
+    same(plain, &baselines[1].0)?;
+
+    // The serving certificate, the Deployment, and the status.
+    for_every_k("change", sites, 3, async |site, k, side| {
+        let mut died = false;
+        for (patch, wanted) in [(changed(), other), (unchanged(), plain)] {
+            let cluster = site.clusters().get("demo").await?;
+            let was = identity(site, &cluster).await?;
+            let operator = Launch::new(site)?.plan(&side.plan(k)).start(site)?;
+            site.change("demo", &patch).await?;
+            died |= dies(&operator, comes_up(site, &operator, "demo")).await?;
+            drop(operator);
+            let operator = Operator::start(site)?;
+            comes_up(site, &operator, "demo").await?;
+            same(wanted, &site.state("demo").await?)?;
+            keeps(site, &cluster, &was).await?;
+            ensure!(was.len() == 5, "{} Secrets", was.len());
+        }
+        Ok(died)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
+    let Some(sites) = sites("crash-delete", LANES).await? else {
+        return Ok(());
+    };
+    // The pods (three writes), the namespace, the status, the finalizer.
+    for_every_k("deletion", sites, 5, async |site, k, side| {
+        let operator = Operator::start(site)?;
+        let mut cluster = minimal(&site.users, "demo");
+        // Somebody else's finalizer shows what the operator does after its own is off.
+        cluster.metadata.finalizers = Some(vec!["example.com/backup".to_owned()]);
+        let cluster = site.create_as(&cluster).await?;
+        comes_up(site, &operator, "demo").await?;
+        let ns = tenant_namespace(&cluster);
+        site.make_pod(&ns, "etcd-0").await?;
+        drop(operator);
+
+        let operator = Launch::new(site)?.plan(&side.plan(k)).start(site)?;
+        site.delete("demo").await?;
+        let ours_is_off = async || {
+            let clusters = site.clusters();
+            let off = |c: Option<&TenantCluster>| c.is_some_and(|c| c.finalizers().len() == 1);
+            wait_for(&clusters, "demo", off, PATIENCE).await.map(drop)
+        };
+        let died = dies(&operator, ours_is_off()).await?;
+        drop(operator);
+        let _operator = Operator::start(site)?;
+        ours_is_off().await?;
+        site.change("demo", &json!({ "metadata": { "finalizers": null } }))
+            .await?;
+        gone(site, "demo").await?;
+        Ok(died)
+    })
+    .await
+}
