@@ -236,7 +236,7 @@ impl Bench<'_> {
                     ready.push(after.as_secs_f64());
                 }
                 (Err(error), _) | (_, Err(error)) => {
-                    self.note(format!("{}: {error:#}", tenant.name))
+                    self.note(format!("{}: {error:#}", tenant.name));
                 }
             }
             let asked = Instant::now();
@@ -277,7 +277,9 @@ impl Bench<'_> {
         for (tenant, answer) in tenants.iter().zip(&answers) {
             match answer {
                 Err(error) => self.note(format!("{}: {error:#}", tenant.name)),
-                Ok(_) => drop(tenant.settled(self.options.patience).await?),
+                Ok(_) => {
+                    tenant.settled(self.options.patience).await?;
+                }
             }
         }
         let restarts = join_all(tenants.iter().map(observe::restarts)).await;

@@ -93,11 +93,35 @@ pub async fn from_kubeconfig(kubeconfig: Kubeconfig) -> Result<Client> {
     Client::try_from(config).context("no client can be made of the kubeconfig")
 }
 
-/// Server URL, authority (PEM), certificate (PEM) and key (PEM) of a kubeconfig's only user.
+/// What is in a kubeconfig with one cluster and one user.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// URL.
+    pub server: String,
+    /// PEM.
+    pub authority: Vec<u8>,
+    /// PEM.
+    pub certificate: Vec<u8>,
+    /// PEM.
+    pub key: Vec<u8>,
+}
+
+impl Access {
+    /// The user.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        Identity::Certificate {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+/// Reads a kubeconfig.
 ///
 /// # Errors
 /// When something is missing.
-pub fn parts(kubeconfig: &str) -> Result<(String, Vec<u8>, Vec<u8>, Vec<u8>)> {
+pub fn parts(kubeconfig: &str) -> Result<Access> {
     let parsed = Kubeconfig::from_yaml(kubeconfig).context("not a kubeconfig")?;
     let value: Value = serde_json::to_value(&parsed)?;
     let text = |pointer: &str| {
@@ -110,10 +134,10 @@ pub fn parts(kubeconfig: &str) -> Result<(String, Vec<u8>, Vec<u8>, Vec<u8>)> {
         .lines()
         .find_map(|line| line.trim().strip_prefix("client-key-data:"))
         .context("the kubeconfig lacks client-key-data")?;
-    Ok((
-        text("/clusters/0/cluster/server")?.to_owned(),
-        decode(text("/clusters/0/cluster/certificate-authority-data")?)?,
-        decode(text("/users/0/user/client-certificate-data")?)?,
-        decode(key.trim())?,
-    ))
+    Ok(Access {
+        server: text("/clusters/0/cluster/server")?.to_owned(),
+        authority: decode(text("/clusters/0/cluster/certificate-authority-data")?)?,
+        certificate: decode(text("/users/0/user/client-certificate-data")?)?,
+        key: decode(key.trim())?,
+    })
 }

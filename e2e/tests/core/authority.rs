@@ -33,7 +33,9 @@ async fn no_masters(s: &suite::Scenario) -> Result<()> {
             }
         }
     }
-    let (_, _, admin, _) = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+    let credentials::Access {
+        certificate: admin, ..
+    } = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
     certificates.insert("kubeconfig".to_owned(), String::from_utf8(admin)?);
     // Authorities, their copies, and the leaves: fewer than this and the test looked elsewhere.
     ensure!(certificates.len() >= 14, "only {:?}", certificates.keys());

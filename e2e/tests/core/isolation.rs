@@ -67,8 +67,12 @@ impl Known {
     async fn of(tenant: &Tenant) -> Result<Self> {
         let admin = tenant.usable(PATIENCE).await?.client;
         tenant.settled(PATIENCE).await?;
-        let (server, authority, certificate, key) =
-            credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+        let credentials::Access {
+            server,
+            authority,
+            certificate,
+            key,
+        } = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
         let account = json!({ "metadata": { "name": "reader" } });
         let create = PostParams::default();

@@ -131,8 +131,12 @@ async fn each_certificate_may_do_its_job_and_no_more() {
 async fn rights(s: &suite::Scenario) -> Result<()> {
     let tenant = s.tenant("demo", |_| {}).await?;
     tenant.settled(PATIENCE).await?;
-    let (server, authority, certificate, key) =
-        credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+    let credentials::Access {
+        server,
+        authority,
+        certificate,
+        key,
+    } = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
     let client =
         async |identity: Identity| credentials::client(&server, &authority, &identity).await;
     let mut wrong = Vec::new();

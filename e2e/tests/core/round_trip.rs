@@ -54,7 +54,9 @@ async fn round_trip(s: &suite::Scenario) -> Result<()> {
         .context("a token request without an answer")?
         .token;
 
-    let (server, authority, ..) = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+    let credentials::Access {
+        server, authority, ..
+    } = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
     let bearer = credentials::client(&server, &authority, &Identity::Token(token)).await?;
     let reviews: Api<SelfSubjectReview> = Api::all(bearer.clone());
     let me = reviews

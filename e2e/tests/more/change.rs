@@ -124,7 +124,12 @@ async fn names(s: &Scenario) -> Result<()> {
         .unwrap_or_default()
         .endpoint;
     let endpoint = endpoint.context("no endpoint")?;
-    let (_, authority, certificate, key) = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+    let credentials::Access {
+        authority,
+        certificate,
+        key,
+        ..
+    } = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
     let server = format!("https://{}:{}", endpoint.host, endpoint.port);
     let identity = credentials::Identity::Certificate { certificate, key };
     let client = credentials::named(&server, &authority, &identity, "api.example.com").await?;

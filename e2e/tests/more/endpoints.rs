@@ -24,7 +24,7 @@ async fn a_load_balancer_with_a_host_name_alone_becomes_the_endpoint() {
 async fn load_balancer(s: &Scenario) -> Result<()> {
     let tenant = s
         .tenant("demo", |spec| {
-            spec.control_plane.endpoint.type_ = EndpointType::LoadBalancer
+            spec.control_plane.endpoint.type_ = EndpointType::LoadBalancer;
         })
         .await?;
     let services: Api<Service> = tenant.parts();
@@ -66,7 +66,12 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
         "{endpoint:?}"
     );
     let text = tenant.kubeconfig(PATIENCE).await?;
-    let (server, authority, certificate, key) = credentials::parts(&text)?;
+    let credentials::Access {
+        server,
+        authority,
+        certificate,
+        key,
+    } = credentials::parts(&text)?;
     ensure!(server == format!("https://{HOST}:6443"), "{server}");
 
     let stored = tenant.secret("apiserver", "apiserver.crt").await?;
@@ -136,7 +141,8 @@ async fn node_port(s: &Scenario) -> Result<()> {
         Some(endpoint.port) == port && endpoint.host == host,
         "{endpoint:?}, {port:?}"
     );
-    let (server, ..) = credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
+    let credentials::Access { server, .. } =
+        credentials::parts(&tenant.kubeconfig(PATIENCE).await?)?;
     ensure!(
         server == format!("https://{host}:{}", endpoint.port),
         "{server}"
