@@ -200,16 +200,6 @@ fn backend_is_only_allowed_in_names_that_others_gave() {
 }
 
 #[test]
-fn traces_of_a_machine_are_found() {
-    let found = |line| words::check(&[text("e2e/a.rs", line)]).len();
-    assert_eq!(found("curl https://proxy.golang.org/x"), 1);
-    assert_eq!(found("open(\"/work/main\")"), 1);
-    assert_eq!(found("open(\"./work/main\")"), 0);
-    assert_eq!(found("https://example.com/work/main"), 0);
-    assert_eq!(words::check(&[text("Cargo.lock", "index.crates.io")]), []);
-}
-
-#[test]
 fn links_lead_to_files_of_the_repository() {
     let found = words::check(&[
         text(

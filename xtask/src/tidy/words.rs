@@ -1,5 +1,5 @@
-//! Words that mean something else than what docs/architecture.md calls things, traces of the
-//! machine that a text was written on, and links that lead nowhere.
+//! Words that mean something else than what docs/architecture.md calls things, and links that lead
+//! nowhere.
 //!
 //! Invariant: an exception names the file and the reason.
 
@@ -33,7 +33,7 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
 /// Every text that is wrong.
 pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
     let judged = texts.iter().filter(|text| !is_foreign(&text.path));
-    let words = judged.flat_map(|text| [vocabulary(text), traces(text)].concat());
+    let words = judged.flat_map(vocabulary);
     words.chain(links(texts)).collect()
 }
 
@@ -84,52 +84,6 @@ fn has_backend(line: &str) -> bool {
         let after = line[at + found.len()..].chars().next();
         let theirs = |c: Option<char>| c.is_some_and(|c| c == '-' || c == '/');
         !theirs(before) && !theirs(after)
-    })
-}
-
-/// Hosts of package registries, which a mirror or a proxy may replace, and paths of the machine
-/// that somebody worked on.
-fn traces(text: &Text) -> Vec<Finding> {
-    const HOSTS: &[&str] = &[
-        "static.crates.io",
-        "index.crates.io",
-        "proxy.golang.org",
-        "sum.golang.org",
-        "pypi.org",
-        "files.pythonhosted.org",
-        "registry.npmjs.org",
-        "deb.debian.org",
-        "security.debian.org",
-    ];
-    const PATHS: &[&str] = &["/work/", "/tmp/covey"];
-    let mut findings = Vec::new();
-    for (number, line) in text.text.lines().enumerate() {
-        let mut find = |message| {
-            findings.push(Finding {
-                path: text.path.clone(),
-                line: number + 1,
-                message,
-            });
-        };
-        for host in HOSTS.iter().filter(|host| line.contains(**host)) {
-            find(format!(
-                "{host}: leave package registries to their clients' configuration"
-            ));
-        }
-        for path in PATHS.iter().filter(|path| has_path(line, path)) {
-            find(format!(
-                "{path}: a path of one machine does not belong here"
-            ));
-        }
-    }
-    findings
-}
-
-/// `path` as the beginning of a path, not inside a longer one (`./work/`, `a/work/`).
-fn has_path(line: &str, path: &str) -> bool {
-    line.match_indices(path).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        !before.is_some_and(|c| c.is_alphanumeric() || "._-/}~".contains(c))
     })
 }
 
