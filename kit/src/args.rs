@@ -129,7 +129,10 @@ mod tests {
     #[test]
     fn defaults_suit_a_pod() {
         let Everything { log, admin, client } = parse(&[]).unwrap();
-        assert_eq!((log.filter.as_str(), log.format), ("info,kube_client::client::builder=off", LogFormat::Json));
+        assert_eq!(
+            (log.filter.as_str(), log.format),
+            ("info,kube_client::client::builder=off", LogFormat::Json)
+        );
         assert_eq!(admin.address.to_string(), "0.0.0.0:8080");
         let default = ClientArgs::default();
         assert_eq!((client.qps, client.burst), (default.qps, default.burst));

@@ -105,8 +105,15 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(current) = next {
         // thiserror hands out a boxed source as the box.
-        let boxed = || current.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
-        let answer = current.downcast_ref::<kube::Error>().or_else(boxed).and_then(api_answer);
+        let boxed = || {
+            current
+                .downcast_ref::<Box<kube::Error>>()
+                .map(AsRef::as_ref)
+        };
+        let answer = current
+            .downcast_ref::<kube::Error>()
+            .or_else(boxed)
+            .and_then(api_answer);
         next = if answer.is_some() {
             None
         } else {

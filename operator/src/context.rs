@@ -61,12 +61,19 @@ impl Context {
     /// The backoff of failed reconciles: 0.2 s, doubling, at most 60 s, with jitter.
     #[must_use]
     pub fn attempts() -> Attempts<String> {
-        Attempts::new(Backoff::new(Duration::from_millis(200), Duration::from_secs(60)))
+        Attempts::new(Backoff::new(
+            Duration::from_millis(200),
+            Duration::from_secs(60),
+        ))
     }
 
     /// Notes that a TenantCluster is due, unless it was already.
     pub fn is_due(&self, cluster: &ObjectRef<TenantCluster>) {
-        let key = format!("{}/{}", cluster.namespace.as_deref().unwrap_or_default(), cluster.name);
+        let key = format!(
+            "{}/{}",
+            cluster.namespace.as_deref().unwrap_or_default(),
+            cluster.name
+        );
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         due.entry(key).or_insert_with(Instant::now);
     }
@@ -74,14 +81,16 @@ impl Context {
     /// How long a TenantCluster waited for its turn; zero where only time made it due.
     pub fn queue_age(&self, key: &str) -> Duration {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.remove(key).map_or(Duration::ZERO, |since| since.elapsed())
+        due.remove(key)
+            .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// All TenantClusters but this one.
     #[must_use]
     pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {
         let all = self.clusters.state().into_iter();
-        all.filter(|c| c.metadata.uid.as_deref() != Some(uid)).collect()
+        all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
+            .collect()
     }
 
     /// The ranges of a TenantCluster, decided by one reconcile at a time, so that two that are
@@ -145,12 +154,19 @@ impl Breaker {
     /// Notes a failure.
     pub fn trip(&self, uid: &str, pods: i64, message: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let tripped = Tripped { at: Instant::now(), pods, message: message.to_owned() };
+        let tripped = Tripped {
+            at: Instant::now(),
+            pods,
+            message: message.to_owned(),
+        };
         open.insert(uid.to_owned(), tripped);
     }
 
     /// Notes an answer, or that the tenant is gone, or that something changed there.
     pub fn close(&self, uid: &str) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
     }
 }

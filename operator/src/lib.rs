@@ -13,7 +13,6 @@
 //!
 //! Invariant: only the leader writes, and each write is fenced by the Lease.
 
-
 pub mod admission;
 pub mod args;
 pub mod context;

@@ -19,17 +19,31 @@ const APPLY: &[&str] = &["create", "list", "patch"];
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
     vec![
-        Rule::new(&["covey.dev"], &["tenantclusters"], &["get", "list", "patch", "watch"]),
+        Rule::new(
+            &["covey.dev"],
+            &["tenantclusters"],
+            &["get", "list", "patch", "watch"],
+        ),
         Rule::new(&["covey.dev"], &["tenantclusters/status"], &["patch"]),
         Rule::new(&["covey.dev"], &["tenantclusters/finalizers"], &["update"]),
-        Rule::new(&[""], &["namespaces"], &["create", "delete", "get", "list", "patch", "watch"]),
-        Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], WATCH),
+        Rule::new(
+            &[""],
+            &["namespaces"],
+            &["create", "delete", "get", "list", "patch", "watch"],
+        ),
+        Rule::new(
+            &[""],
+            &["persistentvolumeclaims", "serviceaccounts", "services"],
+            WATCH,
+        ),
         Rule::new(&["apps"], &["deployments", "statefulsets"], WATCH),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], WATCH),
         Rule::new(&["policy"], &["poddisruptionbudgets"], WATCH),
-        Rule::new(&["rbac.authorization.k8s.io"], &["rolebindings"], &[
-            "create", "get", "list", "patch", "watch",
-        ]),
+        Rule::new(
+            &["rbac.authorization.k8s.io"],
+            &["rolebindings"],
+            &["create", "get", "list", "patch", "watch"],
+        ),
         Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"])
             .named(&[TENANT_NAMESPACE_ROLE, USER_NAMESPACE_ROLE]),
         // Events about a TenantCluster stand beside it.
@@ -50,7 +64,11 @@ pub fn cluster() -> Vec<Rule> {
 pub fn tenant_namespace() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
-        Rule::new(&[""], &["persistentvolumeclaims", "serviceaccounts", "services"], APPLY),
+        Rule::new(
+            &[""],
+            &["persistentvolumeclaims", "serviceaccounts", "services"],
+            APPLY,
+        ),
         Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
         // To end them without grace when the tenant cluster is deleted.
         Rule::new(&[""], &["pods"], &["deletecollection", "list"]),
@@ -63,7 +81,11 @@ pub fn tenant_namespace() -> Vec<Rule> {
 /// In a user's namespace: the kubeconfig Secrets.
 #[must_use]
 pub fn user_namespace() -> Vec<Rule> {
-    vec![Rule::new(&[""], &["secrets"], &["create", "get", "list", "patch", "watch"])]
+    vec![Rule::new(
+        &[""],
+        &["secrets"],
+        &["create", "get", "list", "patch", "watch"],
+    )]
 }
 
 /// In our own namespace: the Lease and the webhook's certificate.
@@ -72,8 +94,7 @@ pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
     rules.push(Rule::new(&[""], &["secrets"], &["create"]));
     rules.push(
-        Rule::new(&[""], &["secrets"], &["list", "patch", "watch"])
-            .named(&["covey-webhook"]),
+        Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&["covey-webhook"]),
     );
     rules
 }

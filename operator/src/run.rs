@@ -12,11 +12,11 @@ use anyhow::Context as _;
 use api::TenantCluster;
 use futures::StreamExt;
 use kit::admin::{Admin, Progress};
-use kit::lease::{Election, LeaseConfig, Leadership};
+use kit::events::Publisher;
+use kit::lease::{Election, Leadership, LeaseConfig};
+use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
 use kube::core::DeserializeGuard;
-use kit::events::Publisher;
-use kit::metrics::ControllerMetrics;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{Controller, WatchStreamExt, controller};
@@ -24,13 +24,13 @@ use kube::{Api, Client};
 use tenant_cp::Settings;
 use tokio::sync::mpsc;
 
+use crate::admission::{Judge, serve::Webhook};
 use crate::args::RunArgs;
 use crate::context::{Breaker, Context};
 use crate::starts::Starts;
 use crate::tenant::Dial;
-use crate::triggers::{self, SecretWatches};
-use crate::admission::{Judge, serve::Webhook};
 use crate::tenant_cluster;
+use crate::triggers::{self, SecretWatches};
 
 /// Name of the Lease.
 pub const LEASE: &str = "covey-operator";
@@ -44,16 +44,26 @@ const STUCK: Duration = Duration::from_secs(180);
 /// # Errors
 /// When it cannot start, or has to end because it no longer leads.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
-    let RunArgs { log, admin, client, config, namespace, identity, webhook_address, concurrency } =
-        args;
+    let RunArgs {
+        log,
+        admin,
+        client,
+        config,
+        namespace,
+        identity,
+        webhook_address,
+        concurrency,
+    } = args;
     kit::telemetry::init(&log)?;
     kit::client::install_crypto();
     let shutdown = Shutdown::on_signals(GRACE)?;
     let settings = settings(config.as_deref())?;
     let problems = tenant_cp::validate::check_settings(&settings);
     if !problems.is_empty() {
-        let problems: Vec<_> =
-            problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        let problems: Vec<_> = problems
+            .iter()
+            .map(|p| format!("{}: {}", p.field, p.message))
+            .collect();
         anyhow::bail!("the configuration is wrong: {}", problems.join("; "));
     }
     let requests = kit::client::RequestCounter::new();
@@ -63,11 +73,22 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     port.metrics(kit::metrics::ProcessMetrics::register);
 
     let timing = kit::lease::Timing::default();
-    let lease = LeaseConfig { namespace: namespace.clone(), name: LEASE.into(), identity: identity.clone(), timing };
+    let lease = LeaseConfig {
+        namespace: namespace.clone(),
+        name: LEASE.into(),
+        identity: identity.clone(),
+        timing,
+    };
     let (leadership, election) = Election::start(client.clone(), lease);
     let dial: Dial = Arc::new(|_, address| address);
-    let mut parts =
-        Parts::new(client.clone(), settings.clone(), leadership.clone(), dial, &identity, &port);
+    let mut parts = Parts::new(
+        client.clone(),
+        settings.clone(),
+        leadership.clone(),
+        dial,
+        &identity,
+        &port,
+    );
     let store = parts.store();
     let clusters = parts.context.clusters.clone();
     let synced = Arc::new(AtomicBool::new(false));
@@ -86,7 +107,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "tenantClusters": starts.clusters.len(),
         })
     });
-    let admin_address = port.serve(admin.address, &shutdown).await.context("open the admin port")?;
+    let admin_address = port
+        .serve(admin.address, &shutdown)
+        .await
+        .context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");
 
     let judged = clusters.clone();
@@ -95,8 +119,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         clusters: Arc::new(move || judged.state()),
     });
     port.ready("webhook", webhook.readiness());
-    let serve =
-        webhook.run(client, namespace, webhook_address, leadership.clone(), shutdown.clone());
+    let serve = webhook.run(
+        client,
+        namespace,
+        webhook_address,
+        leadership.clone(),
+        shutdown.clone(),
+    );
     let webhook = async {
         serve.await.context("serve the webhook")?;
         // It ends first at a shutdown; what the controller has in hand still has to end.
@@ -147,7 +176,9 @@ impl Parts {
         port.live("reconciles", move || check.check());
         let context = Arc::new(Context {
             events: Publisher::new(client.clone(), "covey.dev/tenant-cluster", instance),
-            metrics: port.metrics(ControllerMetrics::register).controller("tenant_cluster"),
+            metrics: port
+                .metrics(ControllerMetrics::register)
+                .controller("tenant_cluster"),
             starts: Starts::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), wake.clone()),
             attempts: Context::attempts(),
@@ -162,7 +193,11 @@ impl Parts {
             dial,
             wake,
         });
-        Self { context, writer: Some(writer), woken }
+        Self {
+            context,
+            writer: Some(writer),
+            woken,
+        }
     }
 
     /// Keeps the store of TenantClusters up to date, in every replica. Ends never.
@@ -190,7 +225,9 @@ impl Parts {
     /// # Errors
     /// When the Lease is lost.
     pub async fn lead(self, concurrency: u16, shutdown: Shutdown) -> anyhow::Result<()> {
-        let Self { context, mut woken, .. } = self;
+        let Self {
+            context, mut woken, ..
+        } = self;
         let synced = async {
             context.leadership.acquired().await;
             context.clusters.wait_until_ready().await
@@ -209,13 +246,18 @@ impl Parts {
         let woken = woken.inspect(move |cluster| of_wake.is_due(cluster));
         let changed = triggers::owned(&context.client);
         let changed = changed.inspect(move |cluster| of_change.is_due(cluster));
-        let controller = Controller::for_stream(futures::stream::pending(), context.clusters.clone())
-            .with_config(controller::Config::default().concurrency(concurrency))
-            .reconcile_on(woken)
-            .reconcile_on(changed)
-            .graceful_shutdown_on(shutdown.triggered())
-            .run(tenant_cluster::reconcile, tenant_cluster::error_policy, Arc::clone(&context))
-            .for_each(|_| std::future::ready(()));
+        let controller =
+            Controller::for_stream(futures::stream::pending(), context.clusters.clone())
+                .with_config(controller::Config::default().concurrency(concurrency))
+                .reconcile_on(woken)
+                .reconcile_on(changed)
+                .graceful_shutdown_on(shutdown.triggered())
+                .run(
+                    tenant_cluster::reconcile,
+                    tenant_cluster::error_policy,
+                    Arc::clone(&context),
+                )
+                .for_each(|_| std::future::ready(()));
         let lost = context.leadership.lost();
         tokio::select! {
             () = controller => Ok(()),
@@ -251,7 +293,10 @@ fn decoded(
         Ok(Event::Init) => Some(Ok(Event::Init)),
         Ok(Event::InitDone) => Some(Ok(Event::InitDone)),
         Err(error) => {
-            tracing::warn!(error = kit::errors::chain(&error), "watch on TenantClusters");
+            tracing::warn!(
+                error = kit::errors::chain(&error),
+                "watch on TenantClusters"
+            );
             Some(Err(error))
         }
     }
@@ -273,11 +318,16 @@ fn note(context: &Context, event: &Event<TenantCluster>) {
 }
 
 fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
-    let Some(path) = path else { return Ok(Settings::default()) };
+    let Some(path) = path else {
+        return Ok(Settings::default());
+    };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("read the configuration {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| {
-        format!("understand the configuration {}; `operator print config` shows all keys", path.display())
+        format!(
+            "understand the configuration {}; `operator print config` shows all keys",
+            path.display()
+        )
     })
 }
 

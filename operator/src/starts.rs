@@ -49,7 +49,10 @@ impl Starts {
     /// At most `limit` (at least one) at once.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), state: Mutex::default() }
+        Self {
+            limit: limit.max(1),
+            state: Mutex::default(),
+        }
     }
 
     /// Asks for a place. Asking again keeps the place.
@@ -66,7 +69,9 @@ impl Starts {
             state.running.insert(turn.1.clone(), now);
             return Answer::Go;
         }
-        Answer::Wait { ahead: state.running.len() + before }
+        Answer::Wait {
+            ahead: state.running.len() + before,
+        }
     }
 
     /// Notes a start that is under way already: after a restart of the operator.
@@ -90,7 +95,12 @@ impl Starts {
     pub fn next(&self) -> Vec<String> {
         let state = self.lock();
         let free = self.limit.saturating_sub(state.running.len());
-        state.waiting.keys().take(free).map(|turn| turn.1.clone()).collect()
+        state
+            .waiting
+            .keys()
+            .take(free)
+            .map(|turn| turn.1.clone())
+            .collect()
     }
 
     /// Running and waiting, for the admin port and metrics.
@@ -109,7 +119,8 @@ impl Starts {
 impl State {
     fn expire(&mut self, now: Timestamp) {
         let patience = jiff::SignedDuration::try_from(PATIENCE).unwrap_or_default();
-        self.running.retain(|_, since| now.duration_since(*since) < patience);
+        self.running
+            .retain(|_, since| now.duration_since(*since) < patience);
     }
 }
 

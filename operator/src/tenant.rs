@@ -94,11 +94,18 @@ pub async fn version(client: &Client) -> Result<String, Error> {
     let ask = tokio::time::timeout(REQUEST_TIMEOUT, client.apiserver_version());
     match ask.await {
         Ok(Ok(info)) => {
-            let text: String = info.git_version.trim_start_matches('v').chars().take(64).collect();
+            let text: String = info
+                .git_version
+                .trim_start_matches('v')
+                .chars()
+                .take(64)
+                .collect();
             Ok(text)
         }
         Ok(Err(error)) => Err(Error::AskVersion(Box::new(error))),
-        Err(elapsed) => Err(Error::AskVersion(Box::new(kube::Error::Service(elapsed.into())))),
+        Err(elapsed) => Err(Error::AskVersion(Box::new(kube::Error::Service(
+            elapsed.into(),
+        )))),
     }
 }
 
@@ -108,10 +115,18 @@ pub async fn version(client: &Client) -> Result<String, Error> {
 /// # Errors
 /// The first [`Error::ApplyObject`]; what was applied stays.
 pub async fn bootstrap(client: &Client, objects: &[Object]) -> Result<(), Error> {
-    let Some((first, others)) = objects.split_first() else { return Ok(()) };
+    let Some((first, others)) = objects.split_first() else {
+        return Ok(());
+    };
     apply_one(client, first).await?;
-    let writes: Vec<_> = others.iter().map(|object| apply_one(client, object)).collect();
-    stream::iter(writes).buffer_unordered(PARALLEL_WRITES).try_collect::<()>().await
+    let writes: Vec<_> = others
+        .iter()
+        .map(|object| apply_one(client, object))
+        .collect();
+    stream::iter(writes)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect::<()>()
+        .await
 }
 
 async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {

@@ -47,7 +47,11 @@ where
     K: serde::de::DeserializeOwned,
 {
     let config = watcher::Config::default().labels(LABEL_TENANT_UID);
-    owners(watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), config)).boxed()
+    owners(watcher(
+        Api::<PartialObjectMeta<K>>::all(client.clone()),
+        config,
+    ))
+    .boxed()
 }
 
 /// The TenantClusters of a stream of metadata events; deletions count, what is only relisted
@@ -74,7 +78,10 @@ where
 #[must_use]
 pub fn owner(meta: &ObjectMeta) -> Option<ObjectRef<TenantCluster>> {
     let labels = meta.labels.as_ref()?;
-    let (name, namespace) = (labels.get(LABEL_TENANT_NAME)?, labels.get(LABEL_TENANT_NAMESPACE)?);
+    let (name, namespace) = (
+        labels.get(LABEL_TENANT_NAME)?,
+        labels.get(LABEL_TENANT_NAMESPACE)?,
+    );
     Some(ObjectRef::new(name).within(namespace))
 }
 
@@ -89,7 +96,11 @@ impl SecretWatches {
     /// No watches yet.
     #[must_use]
     pub fn new(client: Client, wake: mpsc::UnboundedSender<ObjectRef<TenantCluster>>) -> Self {
-        Self { client, wake, tasks: Mutex::default() }
+        Self {
+            client,
+            wake,
+            tasks: Mutex::default(),
+        }
     }
 
     /// Starts the watches of a tenant cluster, unless they run: all Secrets of the tenant
@@ -99,15 +110,20 @@ impl SecretWatches {
         if tasks.get(uid).is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let parts = Api::<PartialObjectMeta<Secret>>::namespaced(self.client.clone(), tenant_namespace);
+        let parts =
+            Api::<PartialObjectMeta<Secret>>::namespaced(self.client.clone(), tenant_namespace);
         let user = cluster.namespace.clone().unwrap_or_default();
         let users = Api::<PartialObjectMeta<Secret>>::namespaced(self.client.clone(), &user);
-        let name = format!("metadata.name={}", api::names::kubeconfig_secret(&cluster.name));
+        let name = format!(
+            "metadata.name={}",
+            api::names::kubeconfig_secret(&cluster.name)
+        );
         let parts = watcher(parts, watcher::Config::default());
         let users = watcher(users, watcher::Config::default().fields(&name));
         let (wake, cluster) = (self.wake.clone(), cluster.clone());
         let task = tokio::spawn(async move {
-            let mut events = futures::stream::select(changes(parts).boxed(), changes(users).boxed());
+            let mut events =
+                futures::stream::select(changes(parts).boxed(), changes(users).boxed());
             while events.next().await.is_some() {
                 if wake.send(cluster.clone()).is_err() {
                     return;
@@ -128,7 +144,10 @@ impl SecretWatches {
     /// Number of tenant clusters whose Secrets are watched.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// True when nothing is watched.

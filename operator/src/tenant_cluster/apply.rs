@@ -12,9 +12,7 @@ use jiff::Timestamp;
 use kit::apply::{self, Deletion};
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
-use kube::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
@@ -130,7 +128,10 @@ pub async fn apply(
         };
         apply::delete(&ctx.client, &deletion)
             .await
-            .map_err(|source| Error::Write { stage: "deletion", source })?;
+            .map_err(|source| Error::Write {
+                stage: "deletion",
+                source,
+            })?;
         applied.observe_again = true;
         applied.writes += 1;
     }
@@ -141,8 +142,15 @@ pub async fn apply(
 }
 
 async fn write_stage(ctx: &Context, stage: &Stage) -> Result<Vec<(Key, Value)>, Error> {
-    let writes: Vec<_> = stage.objects.iter().map(|object| write_one(ctx, stage, object)).collect();
-    stream::iter(writes).buffer_unordered(PARALLEL_WRITES).try_collect().await
+    let writes: Vec<_> = stage
+        .objects
+        .iter()
+        .map(|object| write_one(ctx, stage, object))
+        .collect();
+    stream::iter(writes)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await
 }
 
 async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key, Value), Error> {
@@ -187,10 +195,16 @@ fn is_early(error: &apply::Error) -> bool {
 async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
     let kind = kind_of(object).unwrap_or(apply::kinds::SECRET);
     let typed = serde_json::from_value(object.value.clone());
-    let failed = |source: kube::Error| Error::Create { key: object.key(), source: Box::new(source) };
+    let failed = |source: kube::Error| Error::Create {
+        key: object.key(),
+        source: Box::new(source),
+    };
     let typed = typed.map_err(|e| failed(kube::Error::SerdeError(e)))?;
     let api = kind.api(&ctx.client, object.namespace.as_deref());
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+    let params = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..Default::default()
+    };
     let live = api.create(&params, &typed).await.map_err(failed)?;
     Ok(body(kind, &live))
 }
@@ -208,13 +222,23 @@ async fn act(
 ) -> Result<(), Error> {
     match action {
         Action::AddFinalizer => {
-            let mut finalizers = observed.cluster.metadata.finalizers.clone().unwrap_or_default();
+            let mut finalizers = observed
+                .cluster
+                .metadata
+                .finalizers
+                .clone()
+                .unwrap_or_default();
             finalizers.push(api::names::FINALIZER.to_owned());
             write_finalizers(ctx, observed, finalizers).await?;
             applied.writes += 1;
         }
         Action::RemoveFinalizer => {
-            let mut finalizers = observed.cluster.metadata.finalizers.clone().unwrap_or_default();
+            let mut finalizers = observed
+                .cluster
+                .metadata
+                .finalizers
+                .clone()
+                .unwrap_or_default();
             finalizers.retain(|f| f != api::names::FINALIZER);
             write_finalizers(ctx, observed, finalizers).await?;
             applied.writes += 1;
@@ -238,24 +262,35 @@ async fn act(
 /// Best effort: what fails here only makes the deletion of the namespace slower.
 async fn empty(ctx: &Context, namespace: &str) {
     let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-    for (kind, name) in
-        [(apply::kinds::DEPLOYMENT, "control-plane"), (apply::kinds::STATEFUL_SET, "etcd")]
-    {
+    for (kind, name) in [
+        (apply::kinds::DEPLOYMENT, "control-plane"),
+        (apply::kinds::STATEFUL_SET, "etcd"),
+    ] {
         let api = kind.api(&ctx.client, Some(namespace));
         if let Err(error) = api.patch(name, &PatchParams::default(), &none).await {
-            tracing::debug!(error = kit::errors::chain(&error), "could not scale {name} to zero");
+            tracing::debug!(
+                error = kit::errors::chain(&error),
+                "could not scale {name} to zero"
+            );
         }
     }
     let pods = apply::kinds::POD.api(&ctx.client, Some(namespace));
-    let soon = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
+    let soon = DeleteParams {
+        grace_period_seconds: Some(1),
+        ..DeleteParams::default()
+    };
     if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
         tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
     }
     let claims = apply::kinds::PERSISTENT_VOLUME_CLAIM.api(&ctx.client, Some(namespace));
-    if let Err(error) =
-        claims.delete_collection(&DeleteParams::default(), &ListParams::default()).await
+    if let Err(error) = claims
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
     {
-        tracing::debug!(error = kit::errors::chain(&error), "could not delete the claims");
+        tracing::debug!(
+            error = kit::errors::chain(&error),
+            "could not delete the claims"
+        );
     }
 }
 
@@ -265,7 +300,10 @@ async fn write_finalizers(
     finalizers: Vec<String>,
 ) -> Result<(), Error> {
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let failed = |source| Error::Own { part: "finalizers", source: Box::new(source) };
+    let failed = |source| Error::Own {
+        part: "finalizers",
+        source: Box::new(source),
+    };
     // The resource version makes it a conflict when somebody else changed the list meanwhile.
     let patch = json!({ "metadata": {
         "finalizers": finalizers,
@@ -273,7 +311,9 @@ async fn write_finalizers(
     }});
     let api = own_api(ctx, observed);
     let name = observed.cluster.name_any();
-    let written = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let written = api
+        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
     match written {
         Ok(cluster) => observed.cluster = cluster,
         // Gone: that is what taking the finalizer off is for.
@@ -321,12 +361,25 @@ async fn visit(
     observed: &mut Observed,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Action::Visit { address, objects, hash, apply, patience } = action else { return Ok(()) };
+    let Action::Visit {
+        address,
+        objects,
+        hash,
+        apply,
+        patience,
+    } = action
+    else {
+        return Ok(());
+    };
     let cluster = &observed.cluster;
     let uid = cluster.uid().unwrap_or_default();
     let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
     let pods = observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas");
-    if let Some(message) = ctx.breaker.message(&uid, pods).filter(|_| *patience < START_PATIENCE) {
+    if let Some(message) = ctx
+        .breaker
+        .message(&uid, pods)
+        .filter(|_| *patience < START_PATIENCE)
+    {
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
@@ -345,9 +398,15 @@ async fn visit(
     let mut administrator = None;
     if *apply {
         let want = certificates::super_admin();
-        administrator = Some(place(&pki::issue(&want, Some(ca), now).map_err(Error::Issue)?));
+        administrator = Some(place(
+            &pki::issue(&want, Some(ca), now).map_err(Error::Issue)?,
+        ));
     }
-    let mut visit = Visitor { administrator, operator: place(operator), objects };
+    let mut visit = Visitor {
+        administrator,
+        operator: place(operator),
+        objects,
+    };
     let deadline = tokio::time::Instant::now() + *patience;
     let mut result = visit.once().await;
     while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
@@ -360,7 +419,10 @@ async fn visit(
             if ctx.starts.done(&uid) {
                 ctx.wake_next();
             }
-            Tenant::Answers { version, bootstrap_hash: hash.clone() }
+            Tenant::Answers {
+                version,
+                bootstrap_hash: hash.clone(),
+            }
         }
         Err(error) => {
             let message = kit::errors::chain(&error);
@@ -384,7 +446,11 @@ struct Visitor<'a> {
 
 impl Visitor<'_> {
     async fn once(&mut self) -> Result<String, tenant::Error> {
-        let privileged = self.objects.iter().take_while(|o| desired::is_privileged(o)).count();
+        let privileged = self
+            .objects
+            .iter()
+            .take_while(|o| desired::is_privileged(o))
+            .count();
         let (rights, others) = self.objects.split_at(privileged);
         if let Some(administrator) = &self.administrator {
             tenant::bootstrap(&administrator.client()?, rights).await?;

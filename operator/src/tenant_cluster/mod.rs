@@ -81,13 +81,16 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     }
     let plan = result?;
     ctx.attempts.reset(&key);
-    Ok(plan.and_then(|p| p.requeue_after).map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(plan
+        .and_then(|p| p.requeue_after)
+        .map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
     let now = Timestamp::now();
-    let Some(mut observed) =
-        observe::observe(ctx, namespace, name, now).await.map_err(Error::Observe)?
+    let Some(mut observed) = observe::observe(ctx, namespace, name, now)
+        .await
+        .map_err(Error::Observe)?
     else {
         return Ok(None);
     };
@@ -96,16 +99,23 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         let now = Timestamp::now();
         let plan = plan::plan(&observed, &ctx.settings, now);
         if plan.is_settled() {
-            report::report(ctx, &plan, &mut observed).await.map_err(Error::Apply)?;
-            ctx.metrics.waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
+            report::report(ctx, &plan, &mut observed)
+                .await
+                .map_err(Error::Apply)?;
+            ctx.metrics
+                .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
             return Ok(Some(plan));
         }
         if is_long(&plan) {
             // Somebody may be looking while this takes seconds.
-            report::report(ctx, &plan, &mut observed).await.map_err(Error::Apply)?;
+            report::report(ctx, &plan, &mut observed)
+                .await
+                .map_err(Error::Apply)?;
         }
         let was_ready = is_ready(&observed);
-        let applied = apply::apply(ctx, &plan, &mut observed, now).await.map_err(Error::Apply)?;
+        let applied = apply::apply(ctx, &plan, &mut observed, now)
+            .await
+            .map_err(Error::Apply)?;
         tracing::debug!(
             tenant.name = name,
             tenant.namespace = namespace,
@@ -121,14 +131,22 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         }
         if applied.observe_again {
             let again = observe::observe(ctx, namespace, name, Timestamp::now()).await;
-            let Some(next) = again.map_err(Error::Observe)? else { return Ok(None) };
+            let Some(next) = again.map_err(Error::Observe)? else {
+                return Ok(None);
+            };
             observed = next;
             watch_secrets(ctx, &observed);
         }
     }
     let left = plan::plan(&observed, &ctx.settings, Timestamp::now());
-    let left = left.stages.iter().flat_map(|s| &s.objects).map(|o| o.key().to_string());
-    Err(Error::Endless { left: left.collect::<Vec<_>>().join(", ") })
+    let left = left
+        .stages
+        .iter()
+        .flat_map(|s| &s.objects)
+        .map(|o| o.key().to_string());
+    Err(Error::Endless {
+        left: left.collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// When to try again after a failure: the class decides.
@@ -153,7 +171,9 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 }
 
 fn is_long(plan: &Plan) -> bool {
-    plan.actions.iter().any(|a| matches!(a, Action::Visit { patience, .. } if *patience >= plan::START_PATIENCE))
+    plan.actions
+        .iter()
+        .any(|a| matches!(a, Action::Visit { patience, .. } if *patience >= plan::START_PATIENCE))
 }
 
 fn is_ready(observed: &Observed) -> bool {
@@ -164,16 +184,20 @@ fn is_ready(observed: &Observed) -> bool {
 fn note_ready(ctx: &Context, observed: &Observed) {
     if let Some(created) = &observed.cluster.metadata.creation_timestamp {
         let elapsed = Timestamp::now().duration_since(created.0);
-        ctx.metrics.ready_after(Duration::try_from(elapsed).unwrap_or_default());
+        ctx.metrics
+            .ready_after(Duration::try_from(elapsed).unwrap_or_default());
     }
 }
 
 fn watch_secrets(ctx: &Context, observed: &Observed) {
     let uid = uid(observed);
     let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
-    let readable = observed.object("RoleBinding", &ns, api::names::OPERATOR_BINDING).is_some();
+    let readable = observed
+        .object("RoleBinding", &ns, api::names::OPERATOR_BINDING)
+        .is_some();
     if readable && observed.cluster.metadata.deletion_timestamp.is_none() {
-        ctx.secrets.ensure(&uid, &ns, &ObjectRef::from_obj(&observed.cluster));
+        ctx.secrets
+            .ensure(&uid, &ns, &ObjectRef::from_obj(&observed.cluster));
     }
 }
 

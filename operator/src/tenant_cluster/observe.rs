@@ -73,7 +73,10 @@ pub async fn observe(
     now: Timestamp,
 ) -> Result<Option<Observed>, Error> {
     let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
-    let Some(cluster) = clusters.get_opt(name).await.map_err(|e| read("TenantCluster", name, e))?
+    let Some(cluster) = clusters
+        .get_opt(name)
+        .await
+        .map_err(|e| read("TenantCluster", name, e))?
     else {
         return Ok(None);
     };
@@ -89,7 +92,9 @@ pub async fn observe(
     )?;
     let settings = &ctx.settings;
     let bound = |found: &Option<(Key, Value)>, role: &str| {
-        found.as_ref().is_some_and(|(_, binding)| lets_us_in(binding, role, settings))
+        found
+            .as_ref()
+            .is_some_and(|(_, binding)| lets_us_in(binding, role, settings))
     };
     let readable =
         tenant_namespace.is_some() && bound(&tenant_binding, &settings.tenant_namespace_role);
@@ -118,7 +123,15 @@ pub async fn observe(
     let others = ctx.others(&uid);
     let network = ctx.decide_network(&cluster);
     let tenant = Tenant::NotAsked;
-    let mut observed = Observed { cluster, network, others, objects, material, start, tenant };
+    let mut observed = Observed {
+        cluster,
+        network,
+        others,
+        objects,
+        material,
+        start,
+        tenant,
+    };
     if !deleting && !observed.cluster.spec.paused {
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }
@@ -141,7 +154,11 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
     let meta = &observed.cluster.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
     let started = observed.object("Deployment", ns, "control-plane").is_some();
-    let answered = observed.cluster.status.as_ref().is_some_and(|s| s.bootstrap_hash.is_some());
+    let answered = observed
+        .cluster
+        .status
+        .as_ref()
+        .is_some_and(|s| s.bootstrap_hash.is_some());
     if answered {
         return Answer::Go;
     }
@@ -164,7 +181,10 @@ fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
         .filter(|(key, _)| key.kind == "Secret")
         .map(|(key, secret)| {
             let data = secret["data"].as_object().into_iter().flatten();
-            (key.name.clone(), data.map(|(k, v)| (k.clone(), decode(v))).collect())
+            (
+                key.name.clone(),
+                data.map(|(k, v)| (k.clone(), decode(v))).collect(),
+            )
         })
         .collect()
 }
@@ -172,7 +192,10 @@ fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
 /// What is left in a tenant namespace that is to go. It is looked at to be quick, so nothing is
 /// reported where the right to look has gone with the binding.
 async fn remains(ctx: &Context, kind: Kind, namespace: &str) -> Vec<(Key, Value)> {
-    let list = kind.api(&ctx.client, Some(namespace)).list(&ListParams::default()).await;
+    let list = kind
+        .api(&ctx.client, Some(namespace))
+        .list(&ListParams::default())
+        .await;
     let found = list.map(|list| list.items).unwrap_or_default();
     let one = |o: &kube::api::DynamicObject| {
         (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o))
@@ -191,7 +214,12 @@ async fn get(
     loop {
         match api.get_opt(name).await {
             Ok(object) => {
-                return Ok(object.map(|o| (Key::new(kind.kind, namespace.unwrap_or(""), name), body(kind, &o))));
+                return Ok(object.map(|o| {
+                    (
+                        Key::new(kind.kind, namespace.unwrap_or(""), name),
+                        body(kind, &o),
+                    )
+                }));
             }
             Err(error) if is_forbidden(&error) && tries < BINDING_TRIES => {
                 tries += 1;
@@ -238,5 +266,8 @@ fn is_forbidden(error: &kube::Error) -> bool {
 }
 
 fn read(kind: &str, name: &str, source: kube::Error) -> Error {
-    Error::Read { what: format!("{kind} {name}"), source: Box::new(source) }
+    Error::Read {
+        what: format!("{kind} {name}"),
+        source: Box::new(source),
+    }
 }

@@ -64,7 +64,9 @@ impl Observed {
     /// Text at a JSON pointer of a live object.
     #[must_use]
     pub fn text(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> Option<&str> {
-        self.object(kind, namespace, name)?.pointer(pointer)?.as_str()
+        self.object(kind, namespace, name)?
+            .pointer(pointer)?
+            .as_str()
     }
 
     /// Number at a JSON pointer of a live object; 0 where there is none, as Kubernetes leaves

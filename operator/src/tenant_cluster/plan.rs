@@ -156,14 +156,20 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     }
     let finalizers = cluster.metadata.finalizers.as_deref().unwrap_or_default();
     if !finalizers.iter().any(|f| f == api::names::FINALIZER) {
-        return Plan { actions: vec![Action::AddFinalizer], ..unchanged(observed) };
+        return Plan {
+            actions: vec![Action::AddFinalizer],
+            ..unchanged(observed)
+        };
     }
     let ranges = match &observed.network {
         Ok(ranges) => ranges,
         Err(problem) => return status::refused(observed, std::slice::from_ref(problem), now),
     };
     if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(ranges) {
-        return Plan { actions: vec![Action::KeepNetwork(ranges.clone())], ..unchanged(observed) };
+        return Plan {
+            actions: vec![Action::KeepNetwork(ranges.clone())],
+            ..unchanged(observed)
+        };
     }
     match validate::validate(cluster, settings) {
         Ok(valid) => plan_parts(&valid, observed, settings, now),
@@ -172,15 +178,13 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 }
 
 fn unchanged(observed: &Observed) -> Plan {
-    Plan { status: observed.cluster.status.clone().unwrap_or_default(), ..Plan::default() }
+    Plan {
+        status: observed.cluster.status.clone().unwrap_or_default(),
+        ..Plan::default()
+    }
 }
 
-fn plan_parts(
-    valid: &Validated,
-    observed: &Observed,
-    settings: &Settings,
-    now: Timestamp,
-) -> Plan {
+fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = unchanged(observed);
     let ns = valid.tenant_namespace.as_str();
     if namespace_is_going(observed, ns) {
@@ -218,7 +222,12 @@ fn plan_parts(
         observed,
         base.map(|object| publish_early(object, early)).collect(),
     );
-    create(&mut plan, "authorities", observed, certificates::authority_secrets(valid, material));
+    create(
+        &mut plan,
+        "authorities",
+        observed,
+        certificates::authority_secrets(valid, material),
+    );
     let Some(addresses) = addresses else {
         return status::report(plan, valid, observed, now);
     };
@@ -246,9 +255,13 @@ fn plan_parts(
     }
     if let Some(endpoint) = &addresses.endpoint {
         let owner = serde_json::from_value(owner(observed)).ok();
-        let kubeconfig =
-            certificates::kubeconfig(valid, &material.store, &server(endpoint), owner);
-        stage(&mut plan, "kubeconfig", observed, kubeconfig.into_iter().collect());
+        let kubeconfig = certificates::kubeconfig(valid, &material.store, &server(endpoint), owner);
+        stage(
+            &mut plan,
+            "kubeconfig",
+            observed,
+            kubeconfig.into_iter().collect(),
+        );
     }
     if plan.is_settled() {
         plan_visit(&mut plan, valid, observed, settings, &addresses);
@@ -267,12 +280,22 @@ fn plan_visit(
     if observed.tenant != Tenant::NotAsked {
         return;
     }
-    let Some(authority) = observed.material.store.get("ca").map(|ca| ca.certificate.as_str()) else {
+    let Some(authority) = observed
+        .material
+        .store
+        .get("ca")
+        .map(|ca| ca.certificate.as_str())
+    else {
         return;
     };
     let objects = desired::bootstrap(valid, settings, addresses, authority);
-    let hash = tenant_cp::object::hash(&json!(objects.iter().map(Object::hash).collect::<Vec<_>>()));
-    let applied = observed.cluster.status.as_ref().and_then(|s| s.bootstrap_hash.as_deref());
+    let hash =
+        tenant_cp::object::hash(&json!(objects.iter().map(Object::hash).collect::<Vec<_>>()));
+    let applied = observed
+        .cluster
+        .status
+        .as_ref()
+        .and_then(|s| s.bootstrap_hash.as_deref());
     let patience = match has_been_ready(observed) {
         true => Duration::from_secs(1),
         false => START_PATIENCE,
@@ -296,16 +319,26 @@ fn stage(plan: &mut Plan, name: &'static str, observed: &Observed, objects: Vec<
         })
         .collect();
     if !objects.is_empty() {
-        plan.stages.push(Stage { name, mode: Mode::Apply, objects });
+        plan.stages.push(Stage {
+            name,
+            mode: Mode::Apply,
+            objects,
+        });
     }
 }
 
 /// Adds a stage with those objects that are absent.
 fn create(plan: &mut Plan, name: &'static str, observed: &Observed, objects: Vec<Object>) {
-    let objects: Vec<_> =
-        objects.into_iter().filter(|o| !observed.objects.contains_key(&o.key())).collect();
+    let objects: Vec<_> = objects
+        .into_iter()
+        .filter(|o| !observed.objects.contains_key(&o.key()))
+        .collect();
     if !objects.is_empty() {
-        plan.stages.push(Stage { name, mode: Mode::Create, objects });
+        plan.stages.push(Stage {
+            name,
+            mode: Mode::Create,
+            objects,
+        });
     }
 }
 
@@ -343,7 +376,12 @@ fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> 
         .iter()
         .filter(|o| o.metadata.namespace.as_deref() == Some(valid.namespace.as_str()))
         .filter(|o| o.metadata.deletion_timestamp.is_none())
-        .filter_map(|o| Some(owner_reference(o.metadata.name.as_deref()?, o.metadata.uid.as_deref()?)))
+        .filter_map(|o| {
+            Some(owner_reference(
+                o.metadata.name.as_deref()?,
+                o.metadata.uid.as_deref()?,
+            ))
+        })
         .collect();
     owners.push(owner(observed));
     owners.sort_by_key(|o| o["uid"].as_str().map(str::to_owned));
@@ -378,7 +416,10 @@ fn addresses(valid: &Validated, service: &Value) -> Option<Addresses> {
         (None, _) => Some(cluster_ip.to_string()),
     };
     let port = i32::try_from(port).ok()?;
-    Some(Addresses { cluster_ip, endpoint: host.map(|host| EndpointStatus { host, port }) })
+    Some(Addresses {
+        cluster_ip,
+        endpoint: host.map(|host| EndpointStatus { host, port }),
+    })
 }
 
 /// URL for a kubeconfig.
@@ -399,7 +440,9 @@ fn service_port(valid: &Validated) -> u16 {
 }
 
 fn namespace_is_going(observed: &Observed, ns: &str) -> bool {
-    observed.text("Namespace", "", ns, "/metadata/deletionTimestamp").is_some()
+    observed
+        .text("Namespace", "", ns, "/metadata/deletionTimestamp")
+        .is_some()
 }
 
 /// True once pods were asked for: from then on keys must never be made anew.
@@ -413,10 +456,18 @@ fn is_started(observed: &Observed, ns: &str) -> bool {
 
 /// True once the API answered for the first time.
 fn has_been_ready(observed: &Observed) -> bool {
-    observed.cluster.status.as_ref().is_some_and(|s| s.bootstrap_hash.is_some())
+    observed
+        .cluster
+        .status
+        .as_ref()
+        .is_some_and(|s| s.bootstrap_hash.is_some())
 }
 
 /// All problems in one sentence each.
 fn sentences(problems: &[Problem]) -> String {
-    problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect::<Vec<_>>().join("; ")
+    problems
+        .iter()
+        .map(|p| format!("{}: {}", p.field, p.message))
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -32,7 +32,9 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
 /// only logged: it is what is wrong most of the time.
 pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, message: &str) {
     let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
-    let Ok(Some(cluster)) = clusters.get_opt(name).await else { return };
+    let Ok(Some(cluster)) = clusters.get_opt(name).await else {
+        return;
+    };
     let before = cluster.status.clone().unwrap_or_default();
     let mut status = before.clone();
     let generation = cluster.metadata.generation;
@@ -44,7 +46,11 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
     if status == before {
         return;
     }
-    let notice = Notice { warning: true, reason: class.reason(), message: message.to_owned() };
+    let notice = Notice {
+        warning: true,
+        reason: class.reason(),
+        message: message.to_owned(),
+    };
     publish(ctx, &cluster, &notice).await;
     if let Err(error) = write(ctx, &cluster, &status).await {
         tracing::warn!(
@@ -56,7 +62,11 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
 
 async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
     let event = Event {
-        severity: if notice.warning { Severity::Warning } else { Severity::Normal },
+        severity: if notice.warning {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        },
         reason: notice.reason.to_owned(),
         message: notice.message.clone(),
         action: "Reconcile".to_owned(),
@@ -96,6 +106,9 @@ async fn write(
     });
     let written = kit::apply::apply_status(&ctx.client, &object, FIELD_MANAGER, true)
         .await
-        .map_err(|source| Error::Write { stage: "status", source })?;
+        .map_err(|source| Error::Write {
+            stage: "status",
+            source,
+        })?;
     Ok(written.metadata.resource_version)
 }

@@ -45,7 +45,9 @@ impl World {
     fn observe(&self) -> Observed {
         let decode = |v: &Value| {
             let text = v.as_str().unwrap_or_default();
-            base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default()
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .unwrap_or_default()
         };
         let secrets = self
             .objects
@@ -53,7 +55,10 @@ impl World {
             .filter(|(key, _)| key.kind == "Secret")
             .map(|(key, secret)| {
                 let data = secret["data"].as_object().into_iter().flatten();
-                (key.name.clone(), data.map(|(k, v)| (k.clone(), decode(v))).collect())
+                (
+                    key.name.clone(),
+                    data.map(|(k, v)| (k.clone(), decode(v))).collect(),
+                )
             })
             .collect();
         Observed {
@@ -81,7 +86,8 @@ impl World {
             if !self.spend(budget) {
                 return false;
             }
-            self.objects.retain(|key, _| key.namespace != target.key.name && *key != target.key);
+            self.objects
+                .retain(|key, _| key.namespace != target.key.name && *key != target.key);
             *observed = self.observe();
         }
         for action in &plan.actions {
@@ -94,7 +100,8 @@ impl World {
                     observed.cluster = self.cluster.clone();
                 }
                 Action::Empty { .. } => {
-                    self.objects.retain(|key, _| key.kind != "PersistentVolumeClaim");
+                    self.objects
+                        .retain(|key, _| key.kind != "PersistentVolumeClaim");
                     for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
                         pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
                     }
@@ -109,7 +116,9 @@ impl World {
                             version: self.cluster.spec.version.clone(),
                             bootstrap_hash: hash.clone(),
                         },
-                        false => Tenant::Silent { message: "connection refused".into() },
+                        false => Tenant::Silent {
+                            message: "connection refused".into(),
+                        },
                     };
                 }
             }
@@ -202,7 +211,9 @@ impl World {
     fn condition(&self, type_: &str) -> (String, String) {
         let conditions = self.cluster.status.iter().flat_map(|s| &s.conditions);
         let found = conditions.into_iter().find(|c| c.type_ == type_);
-        found.map(|c| (c.status.clone(), c.reason.clone())).unwrap_or_default()
+        found
+            .map(|c| (c.status.clone(), c.reason.clone()))
+            .unwrap_or_default()
     }
 }
 
@@ -240,7 +251,10 @@ fn ready(spec: Value) -> World {
 fn creation_settles_and_then_writes_nothing() {
     for spec in [minimal(), large()] {
         let mut world = ready(spec);
-        assert!(is_true(&world.cluster.status.clone().unwrap().conditions, api::ConditionType::Ready));
+        assert!(is_true(
+            &world.cluster.status.clone().unwrap().conditions,
+            api::ConditionType::Ready
+        ));
         let before = world.writes;
         for _ in 0..20 {
             assert!(world.reconcile(&mut 1_000));
@@ -258,12 +272,18 @@ fn crash_after_any_write_of_a_creation_ends_in_the_same_objects() {
         let ca = world.secret("ca").cloned();
         world.settle();
         assert!(!finished || cut > 20, "cut {cut}");
-        let (mine, wanted): (Vec<_>, Vec<_>) =
-            (world.objects.keys().collect(), whole.objects.keys().collect());
+        let (mine, wanted): (Vec<_>, Vec<_>) = (
+            world.objects.keys().collect(),
+            whole.objects.keys().collect(),
+        );
         assert_eq!(mine, wanted, "cut after write {cut}");
         assert_eq!(world.condition("Ready").0, "True", "cut after write {cut}");
         if let Some(ca) = ca {
-            assert_eq!(world.secret("ca"), Some(&ca), "cut {cut} changed the authority");
+            assert_eq!(
+                world.secret("ca"),
+                Some(&ca),
+                "cut {cut} changed the authority"
+            );
         }
     }
 }
@@ -279,16 +299,26 @@ fn crash_after_any_write_of_a_deletion_ends_with_nothing_left() {
             let _ = world.reconcile(&mut 1_000);
         }
         assert_eq!(world.cluster.metadata.finalizers, None);
-        assert!(world.objects.keys().all(|k| k.namespace != NS && k.name != NS), "cut {cut}");
+        assert!(
+            world
+                .objects
+                .keys()
+                .all(|k| k.namespace != NS && k.name != NS),
+            "cut {cut}"
+        );
     }
 }
 
 #[test]
 fn namespace_is_deleted_once_its_pods_are_gone_or_have_had_their_time() {
     let mut world = ready(minimal());
-    world.objects.insert(Key::new("Pod", NS, "etcd-0"), json!({ "metadata": {} }));
+    world
+        .objects
+        .insert(Key::new("Pod", NS, "etcd-0"), json!({ "metadata": {} }));
     let deleted = |seconds: i64| {
-        let at = now().checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap();
+        let at = now()
+            .checked_sub(jiff::SignedDuration::from_secs(seconds))
+            .unwrap();
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at))
     };
     world.cluster.metadata.deletion_timestamp = deleted(1);
@@ -297,7 +327,10 @@ fn namespace_is_deleted_once_its_pods_are_gone_or_have_had_their_time() {
     assert!(world.cluster.metadata.finalizers.is_some());
     let mut late = world.clone();
     late.cluster.metadata.deletion_timestamp = deleted(20);
-    for mut world in [late, { world.objects.remove(&Key::new("Pod", NS, "etcd-0")); world }] {
+    for mut world in [late, {
+        world.objects.remove(&Key::new("Pod", NS, "etcd-0"));
+        world
+    }] {
         for _ in 0..2 {
             let _ = world.reconcile(&mut 1_000);
         }
@@ -311,9 +344,17 @@ fn pods_wait_for_their_turn_and_everything_else_is_ready_by_then() {
     let mut world = World::new(minimal());
     world.start = Answer::Wait { ahead: 3 };
     world.settle();
-    assert_eq!(world.condition("Ready"), ("False".into(), "WaitingForStart".into()));
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".into(), "WaitingForStart".into())
+    );
     assert!(world.secret("apiserver").is_some());
-    assert!(!world.objects.keys().any(|k| k.kind == "Deployment" || k.kind == "StatefulSet"));
+    assert!(
+        !world
+            .objects
+            .keys()
+            .any(|k| k.kind == "Deployment" || k.kind == "StatefulSet")
+    );
     world.start = Answer::Go;
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");
@@ -325,13 +366,19 @@ fn ready_means_that_the_api_answered_whatever_the_replicas_say() {
     world.tenant_up = false;
     world.settle();
     assert_eq!(world.condition("ControlPlaneReady").0, "True");
-    assert_eq!(world.condition("Ready"), ("False".into(), "Starting".into()));
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".into(), "Starting".into())
+    );
     world.tenant_up = true;
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");
     world.tenant_up = false;
     world.settle();
-    assert_eq!(world.condition("Ready"), ("False".into(), "ApiUnreachable".into()));
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".into(), "ApiUnreachable".into())
+    );
 }
 
 #[test]
@@ -340,7 +387,10 @@ fn lost_authority_of_a_running_tenant_is_reported_and_never_made_anew() {
     world.objects.remove(&Key::new("Secret", NS, "etcd-ca"));
     world.settle();
     assert!(world.secret("etcd-ca").is_none());
-    assert_eq!(world.condition("Degraded"), ("True".into(), "CertificateAuthorityLost".into()));
+    assert_eq!(
+        world.condition("Degraded"),
+        ("True".into(), "CertificateAuthorityLost".into())
+    );
 }
 
 #[test]
@@ -392,9 +442,15 @@ fn bad_spec_keeps_what_runs_and_says_what_is_wrong() {
 fn paused_tenant_is_left_as_it_is_but_can_be_deleted() {
     let mut world = ready(minimal());
     world.cluster.spec.paused = true;
-    world.objects.remove(&Key::new("Deployment", NS, "control-plane"));
+    world
+        .objects
+        .remove(&Key::new("Deployment", NS, "control-plane"));
     world.settle();
-    assert!(!world.objects.contains_key(&Key::new("Deployment", NS, "control-plane")));
+    assert!(
+        !world
+            .objects
+            .contains_key(&Key::new("Deployment", NS, "control-plane"))
+    );
     world.cluster.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
     for _ in 0..3 {
@@ -406,7 +462,10 @@ fn paused_tenant_is_left_as_it_is_but_can_be_deleted() {
 #[test]
 fn namesake_of_an_older_tenant_does_not_touch_its_namespace() {
     let mut world = ready(minimal());
-    let label = &mut world.objects.get_mut(&Key::new("Namespace", "", NS)).unwrap()["metadata"];
+    let label = &mut world
+        .objects
+        .get_mut(&Key::new("Namespace", "", NS))
+        .unwrap()["metadata"];
     label["labels"][api::names::LABEL_TENANT_UID] = json!("another");
     world.cluster.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
@@ -419,8 +478,13 @@ fn namesake_of_an_older_tenant_does_not_touch_its_namespace() {
 fn idle_tenant_is_looked_at_before_its_certificates_end() {
     let world = ready(minimal());
     let mut observed = world.observe();
-    observed.tenant = Tenant::Answers { version: "1.35.4".into(), bootstrap_hash: "x".into() };
-    let again = plan(&observed, &Settings::default(), now()).requeue_after.unwrap();
+    observed.tenant = Tenant::Answers {
+        version: "1.35.4".into(),
+        bootstrap_hash: "x".into(),
+    };
+    let again = plan(&observed, &Settings::default(), now())
+        .requeue_after
+        .unwrap();
     assert_eq!(again, SLOW_SWEEP);
 }
 

@@ -9,6 +9,7 @@
 
 mod crash;
 mod creation;
+mod faults;
 mod quiescence;
 mod rights;
 mod support;

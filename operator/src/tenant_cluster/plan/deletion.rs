@@ -25,25 +25,42 @@ use crate::tenant_cluster::observed::Observed;
 
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let meta = &observed.cluster.metadata;
-    let ours = meta.finalizers.iter().flatten().any(|f| f == api::names::FINALIZER);
+    let ours = meta
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|f| f == api::names::FINALIZER);
     if !ours {
         return unchanged(observed);
     }
-    let (name, uid) =
-        (meta.name.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default());
+    let (name, uid) = (
+        meta.name.as_deref().unwrap_or_default(),
+        meta.uid.as_deref().unwrap_or_default(),
+    );
     let ns = api::names::tenant_namespace(name, uid);
     let mut plan = unchanged(observed);
-    let label = format!("/metadata/labels/{}", api::names::LABEL_TENANT_UID.replace('/', "~1"));
+    let label = format!(
+        "/metadata/labels/{}",
+        api::names::LABEL_TENANT_UID.replace('/', "~1")
+    );
     let belongs = observed.text("Namespace", "", &ns, &label) == Some(uid);
-    let Some(namespace_uid) = observed.text("Namespace", "", &ns, "/metadata/uid").filter(|_| belongs)
+    let Some(namespace_uid) = observed
+        .text("Namespace", "", &ns, "/metadata/uid")
+        .filter(|_| belongs)
     else {
         plan.actions.push(Action::RemoveFinalizer);
         return plan;
     };
-    let going = observed.text("Namespace", "", &ns, "/metadata/deletionTimestamp").is_some();
+    let going = observed
+        .text("Namespace", "", &ns, "/metadata/deletionTimestamp")
+        .is_some();
     if !going && empty(&mut plan, observed, &ns, now) {
-        let message = format!("stops the pods in the tenant namespace {ns} and frees their volumes");
-        plan.waiting_on = Some(Waiting { reason: "Deleting", message });
+        let message =
+            format!("stops the pods in the tenant namespace {ns} and frees their volumes");
+        plan.waiting_on = Some(Waiting {
+            reason: "Deleting",
+            message,
+        });
         let mut plan = status::deleting(plan, observed, now);
         plan.requeue_after = Some(STOP_PAUSE);
         return plan;
@@ -61,21 +78,36 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     plan.waiting_on = Some(Waiting {
         reason: "Deleting",
-        message: format!("waits until the tenant namespace {ns} is gone{}", held_by(observed, &ns)),
+        message: format!(
+            "waits until the tenant namespace {ns} is gone{}",
+            held_by(observed, &ns)
+        ),
     });
     status::deleting(plan, observed, now)
 }
 
 /// True while there is something to wait for.
 fn empty(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool {
-    let since = observed.cluster.metadata.deletion_timestamp.as_ref().map_or(now, |t| t.0);
+    let since = observed
+        .cluster
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map_or(now, |t| t.0);
     let kinds = ["Pod", "PersistentVolumeClaim"];
-    let left = || observed.objects.iter().filter(|(key, _)| kinds.contains(&key.kind.as_str()));
+    let left = || {
+        observed
+            .objects
+            .iter()
+            .filter(|(key, _)| kinds.contains(&key.kind.as_str()))
+    };
     if left().next().is_none() || now.duration_since(since).as_secs() >= STOP_SECONDS {
         return false;
     }
     if left().any(|(_, object)| object.pointer("/metadata/deletionTimestamp").is_none()) {
-        plan.actions.push(Action::Empty { namespace: ns.to_owned() });
+        plan.actions.push(Action::Empty {
+            namespace: ns.to_owned(),
+        });
     }
     true
 }
@@ -92,5 +124,9 @@ fn held_by(observed: &Observed, ns: &str) -> String {
         .filter(|c| c["status"] == "True")
         .filter_map(|c| c["message"].as_str())
         .collect();
-    if texts.is_empty() { String::new() } else { format!(": {}", texts.join("; ")) }
+    if texts.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", texts.join("; "))
+    }
 }

@@ -37,7 +37,11 @@ impl Conditions<'_> {
 fn conditions<'a>(plan: &'a mut Plan, observed: &Observed, now: Timestamp) -> Conditions<'a> {
     let generation = observed.cluster.metadata.generation;
     plan.status.observed_generation = generation;
-    Conditions { status: &mut plan.status, generation, now }
+    Conditions {
+        status: &mut plan.status,
+        generation,
+        now,
+    }
 }
 
 /// Fills in everything that follows from the observation.
@@ -58,7 +62,12 @@ pub(super) fn report(
     if !lost {
         let reason = if settled { "Issued" } else { "Issuing" };
         set.set(ConditionType::CertificatesReady, settled.into(), reason, "");
-        set.set(ConditionType::Degraded, ConditionStatus::False, "AsExpected", "");
+        set.set(
+            ConditionType::Degraded,
+            ConditionStatus::False,
+            "AsExpected",
+            "",
+        );
     }
     let progressing = !settled || waiting.is_some();
     let (reason, message) = match &waiting {
@@ -66,19 +75,43 @@ pub(super) fn report(
         None if progressing => ("Applying", "writes what differs from the wanted state"),
         None => ("AsDesired", ""),
     };
-    set.set(ConditionType::Progressing, progressing.into(), reason, message);
+    set.set(
+        ConditionType::Progressing,
+        progressing.into(),
+        reason,
+        message,
+    );
     match &observed.tenant {
         Tenant::Answers { .. } => {
             let message = "the API answered an authenticated request";
-            set.set(ConditionType::Ready, ConditionStatus::True, "Answering", message);
+            set.set(
+                ConditionType::Ready,
+                ConditionStatus::True,
+                "Answering",
+                message,
+            );
         }
         Tenant::Silent { message } => {
-            let reason = if was_ready || has_been_ready(observed) { "ApiUnreachable" } else { reason };
-            set.set(ConditionType::Ready, ConditionStatus::False, reason, message);
+            let reason = if was_ready || has_been_ready(observed) {
+                "ApiUnreachable"
+            } else {
+                reason
+            };
+            set.set(
+                ConditionType::Ready,
+                ConditionStatus::False,
+                reason,
+                message,
+            );
         }
         Tenant::NotAsked if was_ready => {}
         Tenant::NotAsked => {
-            set.set(ConditionType::Ready, ConditionStatus::False, reason, message);
+            set.set(
+                ConditionType::Ready,
+                ConditionStatus::False,
+                reason,
+                message,
+            );
         }
     }
     authority_lost(&mut plan, valid, observed, now);
@@ -95,12 +128,20 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
         status.namespace = Some(ns.clone());
     }
     let secret = api::names::kubeconfig_secret(&valid.name);
-    let there = observed.object("Secret", &valid.namespace, &secret).is_some();
+    let there = observed
+        .object("Secret", &valid.namespace, &secret)
+        .is_some();
     status.kubeconfig_secret = there.then_some(secret);
     status.certificates = certificates::status(&observed.material.store);
     let service = observed.object("Service", ns, "control-plane");
-    status.endpoint = service.and_then(|s| addresses(valid, s)).and_then(|a| a.endpoint);
-    if let Tenant::Answers { version, bootstrap_hash } = &observed.tenant {
+    status.endpoint = service
+        .and_then(|s| addresses(valid, s))
+        .and_then(|a| a.endpoint);
+    if let Tenant::Answers {
+        version,
+        bootstrap_hash,
+    } = &observed.tenant
+    {
         status.bootstrap_hash = Some(bootstrap_hash.clone());
         // While old pods still serve, the old version stays: it is never reported early.
         if rolled_out(valid, observed) {
@@ -112,7 +153,12 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
 /// Every pod of the Deployment is of the newest template and ready, and none is left over.
 fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
     let number = |pointer: &str| {
-        observed.number("Deployment", &valid.tenant_namespace, "control-plane", pointer)
+        observed.number(
+            "Deployment",
+            &valid.tenant_namespace,
+            "control-plane",
+            pointer,
+        )
     };
     let replicas = i64::from(valid.replicas);
     number("/status/observedGeneration") >= number("/metadata/generation")
@@ -126,24 +172,50 @@ fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
     let ready = observed.number("StatefulSet", ns, "etcd", "/status/readyReplicas");
     let wanted = i64::from(valid.etcd.replicas);
     let message = format!("{ready} of {wanted} members are ready");
-    let reason = if ready >= wanted { "MembersReady" } else { "MembersNotReady" };
-    set.set(ConditionType::EtcdReady, (ready >= wanted).into(), reason, &message);
+    let reason = if ready >= wanted {
+        "MembersReady"
+    } else {
+        "MembersNotReady"
+    };
+    set.set(
+        ConditionType::EtcdReady,
+        (ready >= wanted).into(),
+        reason,
+        &message,
+    );
 
     let ready = observed.number("Deployment", ns, "control-plane", "/status/readyReplicas");
     let wanted = i64::from(valid.replicas);
     let message = format!("{ready} of {wanted} pods are ready");
-    let reason = if ready >= wanted { "PodsReady" } else { "PodsNotReady" };
-    set.set(ConditionType::ControlPlaneReady, (ready >= wanted).into(), reason, &message);
+    let reason = if ready >= wanted {
+        "PodsReady"
+    } else {
+        "PodsNotReady"
+    };
+    set.set(
+        ConditionType::ControlPlaneReady,
+        (ready >= wanted).into(),
+        reason,
+        &message,
+    );
 
     let endpoint = set.status.endpoint.is_some();
     let (reason, message) = match endpoint {
         true => ("HasAddress", String::new()),
-        false => ("WaitingForAddress", format!(
-            "the Service {ns}/control-plane has no address yet; a load balancer of the management \
+        false => (
+            "WaitingForAddress",
+            format!(
+                "the Service {ns}/control-plane has no address yet; a load balancer of the management \
              cluster has to give it one"
-        )),
+            ),
+        ),
     };
-    set.set(ConditionType::EndpointReady, endpoint.into(), reason, &message);
+    set.set(
+        ConditionType::EndpointReady,
+        endpoint.into(),
+        reason,
+        &message,
+    );
     let done = set.status.bootstrap_hash.is_some();
     let reason = if done { "InPlace" } else { "WaitingForApi" };
     set.set(ConditionType::BootstrapReady, done.into(), reason, "");
@@ -156,13 +228,19 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
     if let Tenant::Silent { message } = &observed.tenant {
         let (reason, message) = match has_been_ready(observed) {
             true => ("ApiUnreachable", message.clone()),
-            false => ("Starting", format!("the API does not answer yet: {message}")),
+            false => (
+                "Starting",
+                format!("the API does not answer yet: {message}"),
+            ),
         };
         return Some(Waiting { reason, message });
     }
     if matches!(observed.tenant, Tenant::Answers { .. }) && !rolled_out(valid, observed) {
         let message = "pods of an older template still serve, or new ones are not ready yet";
-        return Some(Waiting { reason: "RollingOut", message: message.to_owned() });
+        return Some(Waiting {
+            reason: "RollingOut",
+            message: message.to_owned(),
+        });
     }
     None
 }
@@ -191,7 +269,11 @@ fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Du
         Some("WaitingForStart") => return crate::starts::PATIENCE,
         _ => {}
     }
-    let ends = observed.material.store.values().filter_map(|pair| pki::not_after(&pair.certificate));
+    let ends = observed
+        .material
+        .store
+        .values()
+        .filter_map(|pair| pki::not_after(&pair.certificate));
     let left = ends.min().map_or(SLOW_SWEEP, |end| {
         // Half of what is left: the check after the last one before a third is left renews.
         Duration::try_from(end.duration_since(now) / 2).unwrap_or_default()
@@ -203,7 +285,12 @@ pub(super) fn paused(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = unchanged(observed);
     let message = "spec.paused is true; set it to false to go on";
     let mut set = conditions(&mut plan, observed, now);
-    set.set(ConditionType::Progressing, ConditionStatus::False, "Paused", message);
+    set.set(
+        ConditionType::Progressing,
+        ConditionStatus::False,
+        "Paused",
+        message,
+    );
     plan
 }
 
@@ -214,12 +301,31 @@ pub(super) fn refused(observed: &Observed, problems: &[Problem], now: Timestamp)
     let message = sentences(problems);
     let running = has_been_ready(observed);
     let mut set = conditions(&mut plan, observed, now);
-    set.set(ConditionType::Degraded, ConditionStatus::True, reason, &message);
-    set.set(ConditionType::Progressing, ConditionStatus::False, reason, &message);
+    set.set(
+        ConditionType::Degraded,
+        ConditionStatus::True,
+        reason,
+        &message,
+    );
+    set.set(
+        ConditionType::Progressing,
+        ConditionStatus::False,
+        reason,
+        &message,
+    );
     if !running {
-        set.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
+        set.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            reason,
+            &message,
+        );
     }
-    plan.events.push(Notice { warning: true, reason, message });
+    plan.events.push(Notice {
+        warning: true,
+        reason,
+        message,
+    });
     plan
 }
 
@@ -228,8 +334,11 @@ fn authority_lost(plan: &mut Plan, valid: &Validated, observed: &Observed, now: 
     if plan.lost.is_empty() {
         return;
     }
-    let what: Vec<_> =
-        plan.lost.iter().map(|p| format!("Secret {} ({:?})", p.secret, p.reason)).collect();
+    let what: Vec<_> = plan
+        .lost
+        .iter()
+        .map(|p| format!("Secret {} ({:?})", p.secret, p.reason))
+        .collect();
     let message = format!(
         "{} in namespace {} cannot be rebuilt; restore it from a backup, because a new one would \
          change the identity of the tenant cluster",
@@ -238,9 +347,23 @@ fn authority_lost(plan: &mut Plan, valid: &Validated, observed: &Observed, now: 
     );
     let reason = "CertificateAuthorityLost";
     let mut set = conditions(plan, observed, now);
-    set.set(ConditionType::CertificatesReady, ConditionStatus::False, reason, &message);
-    set.set(ConditionType::Degraded, ConditionStatus::True, reason, &message);
-    plan.events.push(Notice { warning: true, reason, message });
+    set.set(
+        ConditionType::CertificatesReady,
+        ConditionStatus::False,
+        reason,
+        &message,
+    );
+    set.set(
+        ConditionType::Degraded,
+        ConditionStatus::True,
+        reason,
+        &message,
+    );
+    plan.events.push(Notice {
+        warning: true,
+        reason,
+        message,
+    });
 }
 
 /// The tenant namespace is being deleted although the TenantCluster is not.
@@ -253,11 +376,25 @@ pub(super) fn namespace_lost(valid: &Validated, observed: &Observed, now: Timest
     );
     let reason = "NamespaceDeleted";
     let mut set = conditions(&mut plan, observed, now);
-    set.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
-    set.set(ConditionType::Degraded, ConditionStatus::True, reason, &message);
+    set.set(
+        ConditionType::Ready,
+        ConditionStatus::False,
+        reason,
+        &message,
+    );
+    set.set(
+        ConditionType::Degraded,
+        ConditionStatus::True,
+        reason,
+        &message,
+    );
     plan.status.bootstrap_hash = None;
     plan.status.version = None;
-    plan.events.push(Notice { warning: true, reason, message: message.clone() });
+    plan.events.push(Notice {
+        warning: true,
+        reason,
+        message: message.clone(),
+    });
     plan.waiting_on = Some(Waiting { reason, message });
     plan
 }
@@ -266,8 +403,18 @@ pub(super) fn deleting(mut plan: Plan, observed: &Observed, now: Timestamp) -> P
     let waiting = plan.waiting_on.clone();
     let message = waiting.map(|w| w.message).unwrap_or_default();
     let mut set = conditions(&mut plan, observed, now);
-    set.set(ConditionType::Ready, ConditionStatus::False, "Deleting", &message);
-    set.set(ConditionType::Progressing, ConditionStatus::True, "Deleting", &message);
+    set.set(
+        ConditionType::Ready,
+        ConditionStatus::False,
+        "Deleting",
+        &message,
+    );
+    set.set(
+        ConditionType::Progressing,
+        ConditionStatus::True,
+        "Deleting",
+        &message,
+    );
     plan.requeue_after = Some(BREAKER_PAUSE);
     plan
 }

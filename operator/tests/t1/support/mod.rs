@@ -5,6 +5,7 @@
 //! site's namespace by [`scope`], and its rights are those of one user.
 
 pub(crate) mod operator;
+pub(crate) mod proxy;
 pub(crate) mod scope;
 pub(crate) mod site;
 pub(crate) mod state;

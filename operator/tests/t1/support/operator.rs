@@ -13,6 +13,7 @@ use kit::shutdown::Shutdown;
 use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
 use operator::run::Parts;
+use operator::tenant::Dial;
 use operator::tenant_cluster;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
@@ -29,6 +30,8 @@ pub(crate) struct Launch {
     pub(crate) settings: Settings,
     pub(crate) leadership: Leadership,
     pub(crate) instance: String,
+    /// How tenants are reached; none: by the site's stand-ins.
+    pub(crate) dial: Option<Dial>,
 }
 
 impl Launch {
@@ -40,6 +43,7 @@ impl Launch {
             settings: site.settings(),
             leadership: Leadership::always(),
             instance: "operator-1".to_owned(),
+            dial: None,
         })
     }
 
@@ -76,9 +80,11 @@ impl Launch {
             leadership,
             instance,
             plan,
+            dial,
             ..
         } = self;
-        let mut parts = Parts::new(client, settings, leadership, site.dial(), &instance, &port);
+        let dial = dial.unwrap_or_else(|| site.dial());
+        let mut parts = Parts::new(client, settings, leadership, dial, &instance, &port);
         let context = Arc::clone(&parts.context);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(parts.store());
