@@ -1,4 +1,6 @@
 //! Laws and scenarios of the plan, on a simulated management cluster.
+//!
+//! Long because the simulated world and the laws that hold in it are read together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
