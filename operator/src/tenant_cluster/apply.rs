@@ -4,10 +4,11 @@
 //! written until then is found by the next observation.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::tenant_cluster::NetworkStatus;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kit::apply::{self, Deletion};
 use kit::errors::{Class, Classify};
@@ -109,10 +110,12 @@ pub async fn apply(
         requeue_after: _,
     } = plan;
     let mut applied = Applied::default();
+    let (namespace, name) = (observed.cluster.namespace(), observed.cluster.name_any());
+    let cluster = format!("{}/{name}", namespace.unwrap_or_default());
     for stage in stages {
         applied.observe_again |= stage.name == "foundation";
         applied.writes += stage.objects.len();
-        for (key, live) in write_stage(ctx, stage).await? {
+        for (key, live) in write_stage(ctx, stage, &cluster).await? {
             observed.absorb(key, live);
         }
     }
@@ -141,16 +144,32 @@ pub async fn apply(
     Ok(applied)
 }
 
-async fn write_stage(ctx: &Context, stage: &Stage) -> Result<Vec<(Key, Value)>, Error> {
-    let writes: Vec<_> = stage
-        .objects
-        .iter()
-        .map(|object| write_one(ctx, stage, object))
-        .collect();
-    stream::iter(writes)
+/// After a failure nothing more is begun, but what is on its way may arrive. Whatever was written
+/// is progress, and the backoff of failures starts over: with one request in ten failing, a
+/// creation takes ten tries that each come a part further.
+async fn write_stage(
+    ctx: &Context,
+    stage: &Stage,
+    cluster: &str,
+) -> Result<Vec<(Key, Value)>, Error> {
+    let failed = AtomicBool::new(false);
+    let write = async |object| {
+        if failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let written = write_one(ctx, stage, object).await;
+        failed.fetch_or(written.is_err(), Ordering::Relaxed);
+        written.map(Some)
+    };
+    let writes: Vec<_> = stage.objects.iter().map(write).collect();
+    let results: Vec<_> = stream::iter(writes)
         .buffer_unordered(PARALLEL_WRITES)
-        .try_collect()
-        .await
+        .collect()
+        .await;
+    if results.iter().any(|result| matches!(result, Ok(Some(_)))) {
+        ctx.attempts.reset(&cluster.to_owned());
+    }
+    results.into_iter().filter_map(Result::transpose).collect()
 }
 
 async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key, Value), Error> {

@@ -78,6 +78,10 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
             let message = kit::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
+        let uid = cluster.uid().unwrap_or_default();
+        if matches!(class, Class::Invalid | Class::Bug) && ctx.starts.done(&uid) {
+            ctx.wake_next();
+        }
     }
     let plan = result?;
     ctx.attempts.reset(&key);
@@ -104,6 +108,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 .map_err(Error::Apply)?;
             ctx.metrics
                 .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
+            give_place_back(ctx, &observed, &plan);
             return Ok(Some(plan));
         }
         if is_long(&plan) {
@@ -179,6 +184,21 @@ fn is_long(plan: &Plan) -> bool {
 fn is_ready(observed: &Observed) -> bool {
     let status = observed.cluster.status.as_ref();
     status.is_some_and(|s| s.bootstrap_hash.is_some())
+}
+
+/// One that cannot start now (its spec is refused, it waits for an address) must not keep others
+/// from starting.
+fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
+    let uid = uid(observed);
+    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
+    let started = observed
+        .object("Deployment", &ns, "control-plane")
+        .is_some();
+    let waiting = plan.waiting_on.as_ref();
+    let queues = waiting.is_some_and(|w| w.reason == "WaitingForStart");
+    if !started && !queues && ctx.starts.done(&uid) {
+        ctx.wake_next();
+    }
 }
 
 fn note_ready(ctx: &Context, observed: &Observed) {

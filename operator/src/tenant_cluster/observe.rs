@@ -153,7 +153,7 @@ fn lets_us_in(binding: &Value, role: &str, settings: &Settings) -> bool {
 fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -> Answer {
     let meta = &observed.cluster.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
-    let started = observed.object("Deployment", ns, "control-plane").is_some();
+    let started = observed.object("Deployment", ns, "control-plane");
     let answered = observed
         .cluster
         .status
@@ -162,8 +162,12 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
     if answered {
         return Answer::Go;
     }
-    if started {
-        ctx.starts.note(&uid, now);
+    if let Some(started) = started {
+        // Counted from when the pods were asked for: one that never answers must not get a new
+        // place whenever its old one ran out.
+        let since = started.pointer("/metadata/creationTimestamp");
+        let since = since.and_then(Value::as_str).and_then(|t| t.parse().ok());
+        ctx.starts.note(&uid, since.unwrap_or(now));
         return Answer::Go;
     }
     let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);

@@ -36,6 +36,16 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         return;
     };
     let before = cluster.status.clone().unwrap_or_default();
+    let told = before.conditions.iter().any(|c| {
+        c.type_ == ConditionType::Degraded.as_str()
+            && c.status == ConditionStatus::True.as_str()
+            && c.reason == class.reason()
+    });
+    if told && matches!(class, Class::Transient | Class::Conflict) {
+        // The words differ with the request that failed first. A write for each of them would wake
+        // the reconcile again at once, whatever its backoff says.
+        return;
+    }
     let mut status = before.clone();
     let generation = cluster.metadata.generation;
     for type_ in [ConditionType::Degraded, ConditionType::Progressing] {
