@@ -18,7 +18,7 @@ const CHART: &str = "deploy/charts/covey/files/crds";
 /// # Errors
 /// When `api` does not compile, a file cannot be written, or with `--check` one differs.
 pub(crate) fn run(args: Args) -> Result<()> {
-    let printed = generated::cargo_run(&["--package", "api", "--example", "crds"])?;
+    let printed = generated::cargo_run(&["--example", "crds"])?;
     let crds: Vec<Value> = serde_json::from_str(&printed)
         .context("the example `crds` of crate api printed no list")?;
     generated::sync(

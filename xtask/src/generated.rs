@@ -79,6 +79,8 @@ pub(crate) fn sync(args: Args, files: &[File], folders: &[&str], command: &str) 
 }
 
 /// What a program of the workspace prints: `cargo run` with these arguments.
+/// Without `--package`: the features of all members together, as the tests build them, so that
+/// nothing is compiled twice.
 ///
 /// # Errors
 /// When it fails; its own messages have been shown by then.
