@@ -72,6 +72,11 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
         // To end them without grace when the tenant cluster is deleted.
         Rule::new(&[""], &["pods"], &["deletecollection", "list"]),
+        Rule::new(
+            &["apps"],
+            &["deployments", "replicasets", "statefulsets"],
+            &["deletecollection"],
+        ),
         Rule::new(&[""], &["persistentvolumeclaims"], &["deletecollection"]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
         Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use kit::apply;
 use kit::errors::{Class, Classify};
 use kube::{Client, Config};
@@ -109,24 +109,46 @@ pub async fn version(client: &Client) -> Result<String, Error> {
     }
 }
 
-/// Applies objects inside the tenant cluster: the first alone, because among the rights it is what
-/// lets the administrator in, the others side by side.
+/// What could not be applied, and the first reason.
+pub struct Left<'a> {
+    /// Objects that are still to be applied.
+    pub objects: Vec<&'a Object>,
+    /// Why the first of them failed.
+    pub error: Error,
+}
+
+/// Applies objects inside the tenant cluster side by side, bindings after everything else, because
+/// the API server looks at the role that a binding names. What one failure leaves is what is tried
+/// again.
 ///
 /// # Errors
-/// The first [`Error::ApplyObject`]; what was applied stays.
-pub async fn bootstrap(client: &Client, objects: &[Object]) -> Result<(), Error> {
-    let Some((first, others)) = objects.split_first() else {
+/// [`Left`].
+pub async fn bootstrap<'a>(client: &Client, objects: &[&'a Object]) -> Result<(), Left<'a>> {
+    let (bindings, others): (Vec<_>, Vec<_>) =
+        objects.iter().partition(|o| o.kind.ends_with("Binding"));
+    if let Err(mut left) = apply_all(client, others).await {
+        left.objects.extend(bindings);
+        return Err(left);
+    }
+    apply_all(client, bindings).await
+}
+
+async fn apply_all<'a>(client: &Client, objects: Vec<&'a Object>) -> Result<(), Left<'a>> {
+    let writes: Vec<_> = objects.iter().map(|o| apply_one(client, o)).collect();
+    let results: Vec<_> = stream::iter(writes)
+        .buffered(PARALLEL_WRITES)
+        .collect()
+        .await;
+    let mut failed = objects
+        .into_iter()
+        .zip(results)
+        .filter_map(|(o, r)| Some((o, r.err()?)));
+    let Some((first, error)) = failed.next() else {
         return Ok(());
     };
-    apply_one(client, first).await?;
-    let writes: Vec<_> = others
-        .iter()
-        .map(|object| apply_one(client, object))
-        .collect();
-    stream::iter(writes)
-        .buffer_unordered(PARALLEL_WRITES)
-        .try_collect::<()>()
-        .await
+    let mut objects = vec![first];
+    objects.extend(failed.map(|(object, _)| object));
+    Err(Left { objects, error })
 }
 
 async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {

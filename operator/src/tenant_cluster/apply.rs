@@ -14,7 +14,7 @@ use kit::apply::{self, Deletion};
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::{certificates, desired};
@@ -280,17 +280,24 @@ async fn act(
 
 /// Best effort: what fails here only makes the deletion of the namespace slower.
 async fn empty(ctx: &Context, namespace: &str) {
-    let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-    for (kind, name) in [
-        (apply::kinds::DEPLOYMENT, "control-plane"),
-        (apply::kinds::STATEFUL_SET, "etcd"),
+    // Orphaned, so that nobody makes pods anew and nobody else ends them: the kubelet keeps to the
+    // grace period of the first kill that it sees.
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    for kind in [
+        apply::kinds::DEPLOYMENT,
+        apply::kinds::REPLICA_SET,
+        apply::kinds::STATEFUL_SET,
     ] {
-        let api = kind.api(&ctx.client, Some(namespace));
-        if let Err(error) = api.patch(name, &PatchParams::default(), &none).await {
-            tracing::debug!(
-                error = kit::errors::chain(&error),
-                "could not scale {name} to zero"
-            );
+        let owners = kind.api(&ctx.client, Some(namespace));
+        if let Err(error) = owners
+            .delete_collection(&orphan, &ListParams::default())
+            .await
+        {
+            let error = kit::errors::chain(&error);
+            tracing::debug!(error, "could not delete each {}", kind.kind);
         }
     }
     let pods = apply::kinds::POD.api(&ctx.client, Some(namespace));
@@ -421,10 +428,12 @@ async fn visit(
             &pki::issue(&want, Some(ca), now).map_err(Error::Issue)?,
         ));
     }
+    let (rights, others) = objects.iter().partition(|o| desired::is_privileged(o));
     let mut visit = Visitor {
         administrator,
         operator: place(operator),
-        objects,
+        rights,
+        others,
     };
     let deadline = tokio::time::Instant::now() + *patience;
     let mut result = visit.once().await;
@@ -457,29 +466,38 @@ async fn visit(
 /// Lays the objects where that is due, then asks with our ordinary identity, so that an answer
 /// means that this identity is let in too.
 struct Visitor<'a> {
-    /// Lays only the rights of administrators and of the operator, and is dropped then.
+    /// Lays only the rights of administrators and of the operator.
     administrator: Option<tenant::Visit>,
     operator: tenant::Visit,
-    objects: &'a [Object],
+    /// Rights that are still to be laid.
+    rights: Vec<&'a Object>,
+    /// Everything else that is still to be laid.
+    others: Vec<&'a Object>,
 }
 
 impl Visitor<'_> {
     async fn once(&mut self) -> Result<String, tenant::Error> {
-        let privileged = self
-            .objects
-            .iter()
-            .take_while(|o| desired::is_privileged(o))
-            .count();
-        let (rights, others) = self.objects.split_at(privileged);
-        if let Some(administrator) = &self.administrator {
-            tenant::bootstrap(&administrator.client()?, rights).await?;
-            self.administrator = None;
+        if let Some(administrator) = &self.administrator
+            && !self.rights.is_empty()
+        {
+            lay(&administrator.client()?, &mut self.rights).await?;
         }
         let client = self.operator.client()?;
-        tenant::bootstrap(&client, others).await?;
-        self.objects = &[];
+        lay(&client, &mut self.others).await?;
         tenant::version(&client).await
     }
+}
+
+/// Lays objects; what is left afterwards is what failed.
+async fn lay(client: &Client, objects: &mut Vec<&Object>) -> Result<(), tenant::Error> {
+    match tenant::bootstrap(client, objects).await {
+        Ok(()) => objects.clear(),
+        Err(left) => {
+            *objects = left.objects;
+            return Err(left.error);
+        }
+    }
+    Ok(())
 }
 
 /// The API of TenantClusters in the namespace of this one.

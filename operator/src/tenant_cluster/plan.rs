@@ -86,8 +86,8 @@ pub enum Action {
     AddFinalizer,
     /// Take our finalizer off.
     RemoveFinalizer,
-    /// Scale everything in the tenant namespace to zero, end its pods without grace, delete its
-    /// claims.
+    /// End the pods of the tenant namespace without grace, with whoever would make them anew, and
+    /// delete its claims.
     Empty {
         /// The tenant namespace.
         namespace: String,
