@@ -108,7 +108,7 @@ async fn egress(s: &suite::Scenario) -> Result<()> {
     let log = from(s.client(), &s.namespace, "control-plane", &closed).await?;
     for target in &closed {
         ensure!(
-            found(&log, "reached", target),
+            !found(&log, "blocked", target),
             "{target:?} from the user's namespace:\n{log}"
         );
     }
