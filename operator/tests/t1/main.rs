@@ -7,9 +7,13 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod admission;
 mod crash;
 mod creation;
+mod deletion;
 mod faults;
+mod identity;
+mod leadership;
 mod quiescence;
 mod rights;
 mod support;

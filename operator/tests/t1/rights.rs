@@ -131,7 +131,7 @@ async fn live(site: &Site) -> Result<()> {
     }
     .start(site)?;
     let (port, shutdown) = (webhook::free_port()?, Shutdown::new());
-    webhook::install(site, port, "Ignore").await?;
+    let installed = webhook::install(site, port, "Ignore").await?;
     let server = Webhook::new(webhook::judge(&operator));
     let address = ([127, 0, 0, 1], port).into();
     let server = tokio::spawn(server.run(
@@ -186,7 +186,7 @@ async fn live(site: &Site) -> Result<()> {
     shutdown.trigger();
     server.await??;
     election.release().await;
-    webhook::uninstall(site).await
+    webhook::uninstall(site, installed).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

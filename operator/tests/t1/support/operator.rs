@@ -157,9 +157,9 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        self.plan.crash();
         self.store.abort();
         if let Some(lead) = &self.lead {
+            self.plan.crash();
             lead.abort();
         }
     }

@@ -90,16 +90,27 @@ impl Site {
         let Some(api) = shared().await? else {
             return Ok(None);
         };
-        Self::on(api, prefix).await.map(Some)
+        let users = api.namespace(prefix).await?;
+        Self::on(api, users).await.map(Some)
     }
 
-    /// A new one in a management API of the caller's.
-    pub(crate) async fn on(api: &'static ManagementApi, prefix: &str) -> Result<Self> {
+    /// One whose user's namespace has just this name, which nobody else may use.
+    pub(crate) async fn named(users: &str) -> Result<Option<Self>> {
+        let Some(api) = shared().await? else {
+            return Ok(None);
+        };
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": users },
+        });
+        apply(&api.admin()?, &namespace).await?;
+        Self::on(api, users.to_owned()).await.map(Some)
+    }
+
+    async fn on(api: &'static ManagementApi, users: String) -> Result<Self> {
         kit::client::install_crypto();
         log();
         let admin = api.admin()?;
-        let users = api.namespace(prefix).await?;
-        let system = api.namespace(&format!("{prefix}-system")).await?;
+        let system = api.namespace(&format!("{users}-system")).await?;
         let scope = Scope::of(&users);
         let site = Self {
             api,

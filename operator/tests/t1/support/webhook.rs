@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use operator::admission::{Judge, TENANT_CLUSTERS, certificate::NAME};
 use serde_json::json;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::site::apply;
 use super::{Operator, Site};
@@ -32,7 +33,12 @@ pub(crate) fn judge(operator: &Operator) -> Judge {
 /// What the chart installs (`templates/webhook.yaml`). The Service is an ExternalName, because there
 /// is no pod network here: the kube-apiserver then dials localhost, and still checks the
 /// certificate for the Service's name.
-pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Result<()> {
+///
+/// There is one configuration of that name, so one test at a time has it: as long as it holds what
+/// is returned.
+pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Result<Installed> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    let turn = ONE_AT_A_TIME.lock().await;
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": { "name": NAME, "namespace": site.system },
@@ -66,11 +72,17 @@ pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Res
             "timeoutSeconds": 5,
         }],
     });
-    apply(&site.admin, &configuration).await.map(drop)
+    apply(&site.admin, &configuration).await?;
+    Ok(Installed { _turn: turn })
+}
+
+/// The webhook's configuration is this test's.
+pub(crate) struct Installed {
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// Removes what would be in the way of others.
-pub(crate) async fn uninstall(site: &Site) -> Result<()> {
+pub(crate) async fn uninstall(site: &Site, _installed: Installed) -> Result<()> {
     let configurations = site.objects(kit::apply::kinds::VALIDATING_WEBHOOK_CONFIGURATION, "");
     configurations
         .delete(CONFIGURATION, &Default::default())

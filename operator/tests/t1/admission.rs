@@ -1,0 +1,339 @@
+//! What a user is told by `kubectl apply`: the resource definition's schema and rules, and the
+//! operator's webhook behind them, through a real kube-apiserver.
+//!
+//! Invariant: every refusal names the field and says how to mend it; a deletion is never refused.
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kit::apply::kinds;
+use kit::lease::Leadership;
+use kit::shutdown::Shutdown;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use operator::admission::certificate;
+use operator::admission::serve::Webhook;
+use serde_json::{Value, json};
+use testkit::fixtures::{full, minimal, wait_for, wait_gone};
+use tokio::task::JoinHandle;
+
+use self::table::{args, endpoint, refused, spec};
+use crate::support::site::apply;
+use crate::support::{Launch, Operator, PATIENCE, Site, webhook};
+
+mod table;
+
+/// A running operator with its webhook in force.
+struct Guarded {
+    site: Site,
+    operator: Operator,
+    installed: webhook::Installed,
+    shutdown: Shutdown,
+    server: JoinHandle<std::result::Result<(), operator::admission::serve::Error>>,
+}
+
+impl Guarded {
+    async fn new(prefix: &str) -> Result<Option<Self>> {
+        match Site::new(prefix).await? {
+            Some(site) => Self::on(site).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn on(site: Site) -> Result<Self> {
+        let launch = Launch::new(&site)?;
+        let client = launch.client(&site)?;
+        let operator = launch.start(&site)?;
+        let (port, shutdown) = (webhook::free_port()?, Shutdown::new());
+        let installed = webhook::install(&site, port, "Fail").await?;
+        let server = Webhook::new(webhook::judge(&operator));
+        let address = ([127, 0, 0, 1], port).into();
+        let run = server.run(
+            client,
+            site.system.clone(),
+            address,
+            Leadership::always(),
+            shutdown.clone(),
+        );
+        let server = tokio::spawn(run);
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(site.admin.clone());
+        let trusted = |seen: Option<&ValidatingWebhookConfiguration>| {
+            let mut webhooks = seen.and_then(|c| c.webhooks.as_ref()).into_iter().flatten();
+            webhooks.any(|w| w.client_config.ca_bundle.is_some())
+        };
+        wait_for(&configurations, webhook::CONFIGURATION, trusted, PATIENCE).await?;
+        let guarded = Self {
+            site,
+            operator,
+            installed,
+            shutdown,
+            server,
+        };
+        // The API server takes a moment to read the configuration: until then it lets everything
+        // through, or cannot call. Asked until the webhook's own answer comes.
+        let unsupported = json!({ "spec": { "version": "1.30.1" } });
+        tokio::time::timeout(PATIENCE, async {
+            while !guarded
+                .create("probe", &unsupported, true)
+                .await
+                .is_err_and(|e| e.contains("is not supported"))
+            {}
+        })
+        .await
+        .context("the webhook does not answer")?;
+        Ok(guarded)
+    }
+
+    /// Creates the minimal TenantCluster with a merge patch over it; the error is what a user sees.
+    async fn create(&self, name: &str, patch: &Value, dry_run: bool) -> Result<(), String> {
+        let minimal = minimal(&self.site.users, name);
+        let mut object = serde_json::to_value(minimal).map_err(|e| e.to_string())?;
+        merge(&mut object, patch);
+        let object: DynamicObject = serde_json::from_value(object).map_err(|e| e.to_string())?;
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        let api = self.site.objects(kinds::TENANT_CLUSTER, &self.site.users);
+        api.create(&params, &object)
+            .await
+            .map(drop)
+            .map_err(sentence)
+    }
+
+    /// Changes one; the error is what a user sees.
+    async fn change(&self, name: &str, patch: &Value) -> Result<(), String> {
+        let api = self.site.objects(kinds::TENANT_CLUSTER, &self.site.users);
+        let changed = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        changed.map(drop).map_err(sentence)
+    }
+
+    async fn end(self) -> Result<()> {
+        webhook::uninstall(&self.site, self.installed).await?;
+        self.shutdown.trigger();
+        self.server.await??;
+        self.operator.stop().await
+    }
+}
+
+fn sentence(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message,
+        other => other.to_string(),
+    }
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(target.as_object_mut().map(|map| map.remove(key))),
+            value => merge(&mut target[key], value),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_mistake_is_refused_with_a_sentence_that_says_how_to_mend_it() -> Result<()> {
+    let Some(guarded) = Guarded::new("refused").await? else {
+        return Ok(());
+    };
+    // Its ranges are taken.
+    guarded
+        .create("demo", &json!({}), false)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    guarded.site.wait_ready("demo").await?;
+    let mut wrong = Vec::new();
+    let table = refused();
+    ensure!(table.len() >= 30, "{} rows", table.len());
+    for (patch, wanted) in table {
+        match guarded.create("other", &patch, true).await {
+            Ok(()) => wrong.push(format!("{patch}\n  was accepted")),
+            Err(said) if said.contains(wanted) => {}
+            Err(said) => wrong.push(format!("{patch}\n  {said}")),
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    guarded.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_change_changes_and_what_may_not_is_refused() -> Result<()> {
+    let Some(guarded) = Guarded::new("changes").await? else {
+        return Ok(());
+    };
+    let cluster = full(&guarded.site.users, "demo");
+    guarded.site.create_as(&cluster).await?;
+    guarded.site.wait_ready("demo").await?;
+    let mistakes = [
+        (
+            spec(json!({ "version": "1.34.4" })),
+            "spec.version: the version cannot go from 1.35.4 down to 1.34.4: etcd may already hold what only the newer minor can read; keep 1.35, or create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "version": "1.37.0" })),
+            "spec.version: Kubernetes 1.37.0 is not supported: choose a patch release of 1.34, 1.35 or 1.36",
+        ),
+        (
+            endpoint(json!({ "type": "ClusterIP" })),
+            "spec.controlPlane.endpoint.type: Invalid value: endpoint.type cannot change: kubeconfigs and nodes hold the address; create a new tenant cluster",
+        ),
+        (
+            endpoint(json!({ "loadBalancerClass": null })),
+            "spec.controlPlane.endpoint.loadBalancerClass: Invalid value: endpoint.loadBalancerClass cannot be added, changed or removed later (Kubernetes does not allow it on a Service); create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "etcd": { "replicas": 1 } })),
+            "spec.etcd.replicas: Invalid value: 1: etcd.replicas cannot change; create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "etcd": { "storage": { "size": "2Gi" } } })),
+            "spec.etcd.storage.size: Invalid value: etcd.storage.size cannot become less: volumes cannot shrink; keep the old size or more",
+        ),
+        (
+            spec(json!({ "etcd": { "storage": { "storageClassName": "slow" } } })),
+            "spec.etcd.storage.storageClassName: Invalid value: etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "network": { "podCIDR": "10.240.0.0/18" } })),
+            "spec.network.podCIDR: Invalid value: network.podCIDR cannot change: nodes and pods hold addresses of it; create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "network": { "serviceCIDR": null } })),
+            "spec.network.serviceCIDR: Invalid value: network.serviceCIDR cannot change: Services hold addresses of it; create a new tenant cluster",
+        ),
+        (
+            spec(json!({ "network": { "dnsDomain": "other.example" } })),
+            "spec.network.dnsDomain: Invalid value: network.dnsDomain cannot change: certificates and pods hold it; create a new tenant cluster",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (patch, wanted) in mistakes {
+        match guarded.change("demo", &patch).await {
+            Ok(()) => wrong.push(format!("{patch}\n  was accepted")),
+            Err(said) if said.contains(wanted) => {}
+            Err(said) => wrong.push(format!("{patch}\n  {said}")),
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for patch in [
+        spec(json!({ "version": "1.35.5" })),
+        spec(json!({ "controlPlane": { "replicas": 3 } })),
+        endpoint(json!({ "certSANs": ["another.example.com"] })),
+        endpoint(json!({ "sourceRanges": ["10.0.0.0/8"] })),
+        args("event-ttl", "3h"),
+        spec(json!({ "etcd": { "storage": { "size": "4Gi" } } })),
+        spec(json!({ "images": { "registry": "mirror.example.com/other" } })),
+        spec(json!({ "paused": true })),
+        spec(json!({ "paused": null })),
+        json!({ "metadata": { "labels": { "example.com/team": "a" } } }),
+    ] {
+        guarded
+            .change("demo", &patch)
+            .await
+            .map_err(|said| anyhow::anyhow!("{patch}: {said}"))?;
+    }
+    guarded.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_and_labels_are_never_refused_not_even_of_what_would_be() -> Result<()> {
+    let Some(site) = Site::new("never").await? else {
+        return Ok(());
+    };
+    // One that got in while nobody looked.
+    let mut bad = minimal(&site.users, "bad");
+    bad.spec.version = "1.20.0".to_owned();
+    site.create_as(&bad).await?;
+    let guarded = Guarded::on(site).await?;
+    let site = &guarded.site;
+    guarded
+        .create("demo", &json!({}), false)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    site.wait_ready("demo").await?;
+    let label = json!({ "metadata": { "labels": { "example.com/team": "a" } } });
+    guarded
+        .change("bad", &label)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    let still_bad = spec(json!({ "version": "1.21.0" }));
+    let said = guarded.change("bad", &still_bad).await.unwrap_err();
+    ensure!(
+        said.contains("Kubernetes 1.21.0 is not supported"),
+        "{said}"
+    );
+    site.delete("bad").await?;
+    wait_gone(&site.clusters(), "bad", PATIENCE).await?;
+    // Nor when the webhook is gone, and its policy is Fail.
+    guarded.shutdown.trigger();
+    site.delete("demo").await?;
+    wait_gone(&site.clusters(), "demo", PATIENCE).await?;
+    let refused = guarded.create("late", &json!({}), true).await.unwrap_err();
+    ensure!(refused.contains("failed calling webhook"), "{refused}");
+    guarded.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_answered_while_the_webhooks_certificate_is_replaced() -> Result<()> {
+    let Some(site) = Site::new("rotation").await? else {
+        return Ok(());
+    };
+    // Of its 90 days, 70 are gone.
+    let then = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(70 * 24))?;
+    let old = certificate::issue(None, &site.system, then)?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": { "name": certificate::NAME, "namespace": site.system },
+        "data": {
+            "ca.crt": STANDARD.encode(&old.authorities),
+            "tls.crt": STANDARD.encode(&old.certificate),
+            "tls.key": STANDARD.encode(old.key.reveal()),
+        },
+    });
+    apply(&site.admin, &secret).await?;
+    let guarded = Guarded::on(site).await?;
+    let secrets = guarded.site.objects(kinds::SECRET, &guarded.site.system);
+    let changed = |found: Option<&DynamicObject>| {
+        found.is_some_and(|s| s.data["data"]["tls.crt"] != secret["data"]["tls.crt"])
+    };
+    let replaced = wait_for(&secrets, certificate::NAME, changed, PATIENCE);
+    let mut replaced = std::pin::pin!(replaced);
+    let unsupported = spec(json!({ "version": "1.30.1" }));
+    let ask = async || {
+        let said = guarded.create("other", &unsupported, true).await;
+        ensure!(
+            said.as_ref().is_err_and(|s| s.contains("is not supported")),
+            "{said:?}"
+        );
+        Ok(())
+    };
+    let mut before = 0;
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut replaced => break result.map(drop)?,
+            result = ask() => result?,
+        }
+        before += 1;
+    }
+    // The API server keeps connections to the webhook; these may go to the old or the new one.
+    for _ in 0..50 {
+        ask().await?;
+    }
+    ensure!(
+        before > 10,
+        "it was asked {before} times only while the old one was served"
+    );
+    guarded.end().await
+}

@@ -1,0 +1,276 @@
+//! The identity of a tenant cluster: what is lost is restored from copies or reported, never made
+//! anew behind the user's back; certificates are renewed under the same authority.
+//!
+//! Invariant: a kubeconfig that was once given out stays valid as long as the tenant cluster is.
+
+use anyhow::{Context as _, Result, ensure};
+use api::TenantCluster;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::events::v1::Event;
+use kit::apply::kinds;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::{Resource as _, ResourceExt};
+use serde_json::{Value, json};
+use testkit::fixtures::{wait_for, wait_gone};
+
+use crate::support::site::{apply, is_settled, tenant_namespace};
+use crate::support::{Operator, PATIENCE, Site};
+
+async fn running(prefix: &str) -> Result<Option<(Site, Operator, TenantCluster)>> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(None);
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    Ok(Some((site, operator, cluster)))
+}
+
+fn text(secret: &DynamicObject, key: &str) -> Result<String> {
+    let value = secret.data["data"][key]
+        .as_str()
+        .with_context(|| format!("no {key}"))?;
+    Ok(String::from_utf8(STANDARD.decode(value)?)?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_authority_of_etcd_is_reported_and_not_made_anew() -> Result<()> {
+    let Some((site, operator, cluster)) = running("lost").await? else {
+        return Ok(());
+    };
+    let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
+    let backup = secrets.get("etcd-ca").await?;
+    secrets.delete("etcd-ca", &Default::default()).await?;
+    let lost = site
+        .wait("demo", |cluster| {
+            let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+            let find = |type_: &str| conditions.iter().find(|c| c.type_ == type_);
+            find("CertificatesReady").is_some_and(|c| c.reason == "CertificateAuthorityLost")
+                && find("Degraded").is_some_and(|c| c.status == "True")
+        })
+        .await?;
+    let conditions = lost.status.clone().context("no status")?.conditions;
+    let said = conditions
+        .iter()
+        .find(|c| c.type_ == "CertificatesReady")
+        .context("gone")?;
+    ensure!(
+        said.message.contains("Secret etcd-ca") && said.message.contains("restore it"),
+        "{}",
+        said.message
+    );
+    let ready = conditions
+        .iter()
+        .find(|c| c.type_ == "Ready")
+        .context("gone")?;
+    ensure!(
+        ready.status == "True",
+        "what runs keeps running: {}",
+        ready.message
+    );
+
+    let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.users);
+    let regarding = lost.object_ref(&()).uid;
+    let event = events
+        .list(&Default::default())
+        .await?
+        .items
+        .into_iter()
+        .find(|event| {
+            event.reason.as_deref() == Some("CertificateAuthorityLost")
+                && event.regarding.as_ref().is_some_and(|r| r.uid == regarding)
+        });
+    let event = event.context("no Event about it")?;
+    ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
+
+    for _ in 0..3 {
+        operator.reconcile(&site, "demo").await?;
+    }
+    ensure!(secrets.get_opt("etcd-ca").await?.is_none(), "made anew");
+    // From a backup it is as it was.
+    let restored = json!({
+        "apiVersion": "v1", "kind": "Secret", "data": backup.data["data"],
+        "metadata": { "name": "etcd-ca", "namespace": backup.namespace(), "labels": backup.labels() },
+    });
+    apply(&site.admin, &restored).await?;
+    site.wait("demo", |cluster| {
+        let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+        conditions
+            .iter()
+            .any(|c| c.type_ == "Degraded" && c.status == "False")
+            && is_settled(cluster)
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_have_a_copy_are_restored_from_it() -> Result<()> {
+    let Some((site, operator, cluster)) = running("restored").await? else {
+        return Ok(());
+    };
+    let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
+    for name in ["ca", "service-account", "encryption"] {
+        let was = secrets.get(name).await?;
+        secrets.delete(name, &Default::default()).await?;
+        let back =
+            |found: Option<&DynamicObject>| found.is_some_and(|found| found.uid() != was.uid());
+        let now = wait_for(&secrets, name, back, PATIENCE)
+            .await?
+            .context("gone")?;
+        ensure!(now.data["data"] == was.data["data"], "{name} was made anew");
+    }
+    operator.settle(&site, "demo").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() -> Result<()> {
+    let Some((site, operator, cluster)) = running("expiring").await? else {
+        return Ok(());
+    };
+    let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
+    let before = site.parts(&cluster).await?;
+    let authority = secrets.get("ca").await?;
+    let signer = pki::KeyPair {
+        certificate: text(&authority, "ca.crt")?,
+        key: pki::Key::new(text(&authority, "ca.key")?),
+    };
+    // As it would have been issued 300 of its 365 days ago.
+    let want = pki::Want {
+        name: "scheduler".to_owned(),
+        signer: pki::Signer::By("ca".to_owned()),
+        common_name: "system:kube-scheduler".to_owned(),
+        organizations: Vec::new(),
+        server: false,
+        client: true,
+        dns_names: Vec::new(),
+        addresses: Vec::new(),
+        lifetime_hours: operator.context.settings.certificates.leaf_hours,
+    };
+    let then = Timestamp::now().checked_sub(SignedDuration::from_hours(300 * 24))?;
+    let old = pki::issue(&want, Some(&signer), then)?;
+    let data = json!({ "data": {
+        "scheduler.crt": STANDARD.encode(&old.certificate),
+        "scheduler.key": STANDARD.encode(old.key.reveal()),
+    } });
+    secrets
+        .patch("scheduler", &PatchParams::default(), &Patch::Merge(&data))
+        .await?;
+    let renewed = |found: Option<&DynamicObject>| {
+        let end = found
+            .and_then(|secret| text(secret, "scheduler.crt").ok())
+            .and_then(|certificate| pki::not_after(&certificate));
+        let wanted = Timestamp::now().checked_add(SignedDuration::from_hours(360 * 24));
+        end > wanted.ok()
+    };
+    wait_for(&secrets, "scheduler", renewed, PATIENCE).await?;
+    operator.settle(&site, "demo").await?;
+
+    // Nothing else was touched: neither authorities and other leafs, nor pods (kube-scheduler reads
+    // its files again by itself).
+    let after = site.parts(&cluster).await?;
+    let of = |parts: &[(kit::apply::Kind, DynamicObject)]| -> Vec<(String, Value)> {
+        let kept = parts.iter().filter(|(kind, object)| {
+            (*kind == kinds::SECRET && object.name_any() != "scheduler")
+                || *kind == kinds::DEPLOYMENT
+                || *kind == kinds::STATEFUL_SET
+        });
+        kept.map(|(_, object)| {
+            (
+                object.name_any(),
+                json!([object.data["data"], object.data["spec"]]),
+            )
+        })
+        .collect()
+    };
+    ensure!(
+        of(&before) == of(&after),
+        "more than one certificate changed"
+    );
+    let status = site
+        .clusters()
+        .get("demo")
+        .await?
+        .status
+        .context("no status")?;
+    let shown = status
+        .certificates
+        .iter()
+        .find(|c| c.name == "scheduler")
+        .context("not shown")?;
+    let end = pki::not_after(&text(&secrets.get("scheduler").await?, "scheduler.crt")?);
+    ensure!(
+        shown.not_after.parse().ok() == end,
+        "status says {}",
+        shown.not_after
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_would_run_together_have_namespaces_of_their_own() -> Result<()> {
+    let Some(one) = Site::named("a-b").await? else {
+        return Ok(());
+    };
+    let Some(two) = Site::named("a").await? else {
+        return Ok(());
+    };
+    let (_first, _second) = (Operator::start(&one)?, Operator::start(&two)?);
+    one.create("c").await?;
+    two.create("b-c").await?;
+    let (c, b_c) = (one.wait_ready("c").await?, two.wait_ready("b-c").await?);
+    ensure!(
+        tenant_namespace(&c) != tenant_namespace(&b_c),
+        "one namespace for two"
+    );
+    for (site, cluster) in [(&one, &c), (&two, &b_c)] {
+        ensure!(
+            site.tenant_namespaces().await? == [tenant_namespace(cluster)],
+            "not one each"
+        );
+        let service = site.objects(kinds::SERVICE, &tenant_namespace(cluster));
+        let service = service.get("control-plane").await?;
+        let uid = service.labels().get(api::names::LABEL_TENANT_UID);
+        ensure!(uid == cluster.metadata.uid.as_ref(), "{uid:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namesake_made_later_is_another_tenant_cluster() -> Result<()> {
+    let Some((site, _operator, first)) = running("namesake").await? else {
+        return Ok(());
+    };
+    let authority = async |cluster: &TenantCluster| {
+        let secrets = site.objects(kinds::SECRET, &tenant_namespace(cluster));
+        anyhow::Ok(text(&secrets.get("ca").await?, "ca.crt")?)
+    };
+    let before = authority(&first).await?;
+    site.delete("demo").await?;
+    wait_gone(&site.clusters(), "demo", PATIENCE).await?;
+    site.create("demo").await?;
+    let second = site.wait_ready("demo").await?;
+    ensure!(
+        tenant_namespace(&first) != tenant_namespace(&second),
+        "the same namespace"
+    );
+    let after = authority(&second).await?;
+    ensure!(before != after, "the same authority");
+    let kubeconfig = site
+        .objects(kinds::SECRET, &site.users)
+        .get("demo-kubeconfig")
+        .await?;
+    let value = text(&kubeconfig, "value")?;
+    ensure!(
+        value.contains(&STANDARD.encode(&after)),
+        "the kubeconfig trusts another authority"
+    );
+    ensure!(
+        kubeconfig.owner_references()[0].uid == second.uid().unwrap(),
+        "owned by the first"
+    );
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Of two replicas one writes: the one that holds the Lease; who lost it, stops.
+//!
+//! Invariant: "writes nothing more" is counted below the operator's client, so also a write that
+//! the API server would have refused counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kit::apply::kinds;
+use kit::lease::{Election, Leadership, LeaseConfig, Timing};
+use kube::api::DynamicObject;
+use serde_json::json;
+use testkit::FaultPlan;
+use testkit::faults::Answer;
+use testkit::fixtures::wait_for;
+
+use crate::support::{Launch, Operator, PATIENCE, Site};
+
+/// A second or two where the binary takes fifteen.
+const TIMING: Timing = Timing {
+    duration: Duration::from_millis(2500),
+    renew_deadline: Duration::from_millis(1500),
+    retry: Duration::from_millis(200),
+};
+
+struct Replica {
+    operator: Operator,
+    election: Election,
+    leadership: Leadership,
+    /// Its Lease can be neither read nor written.
+    cut_off: Arc<AtomicBool>,
+}
+
+fn replica(site: &Site, name: &str) -> Result<Replica> {
+    let cut_off = Arc::new(AtomicBool::new(false));
+    let is_cut_off = Arc::clone(&cut_off);
+    let plan = FaultPlan::none()
+        .answering(Answer::status(500).when(move |request| {
+            request.resource == "leases" && is_cut_off.load(Ordering::SeqCst)
+        }));
+    let launch = Launch::new(site)?.plan(&plan);
+    let config = LeaseConfig {
+        namespace: site.system.clone(),
+        name: operator::run::LEASE.to_owned(),
+        identity: name.to_owned(),
+        timing: TIMING,
+    };
+    let (leadership, election) = Election::start(launch.client(site)?, config);
+    let launch = Launch {
+        leadership: leadership.clone(),
+        instance: name.to_owned(),
+        ..launch
+    };
+    Ok(Replica {
+        operator: launch.start(site)?,
+        election,
+        leadership,
+        cut_off,
+    })
+}
+
+/// The first replica leads and has made a tenant cluster; the second waits.
+async fn pair(prefix: &str) -> Result<Option<(Site, Replica, Replica)>> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(None);
+    };
+    let first = replica(&site, "operator-1")?;
+    first.leadership.acquired().await;
+    let second = replica(&site, "operator-2")?;
+    site.create("demo").await?;
+    site.wait_ready("demo").await?;
+    ensure!(!second.leadership.is_leader(), "both lead");
+    ensure!(
+        second.operator.plan.writes() == 0,
+        "the one that waits wrote"
+    );
+    Ok(Some((site, first, second)))
+}
+
+async fn holder(site: &Site, wanted: &str) -> Result<()> {
+    let leases = site.objects(kinds::LEASE, &site.system);
+    let held = |lease: Option<&DynamicObject>| {
+        lease.is_some_and(|l| l.data["spec"]["holderIdentity"].as_str().unwrap_or("") == wanted)
+    };
+    wait_for(&leases, operator::run::LEASE, held, PATIENCE)
+        .await
+        .map(drop)
+}
+
+async fn works(site: &Site, replicas: i32) -> Result<()> {
+    site.change(
+        "demo",
+        &json!({ "spec": { "controlPlane": { "replicas": replicas } } }),
+    )
+    .await?;
+    site.wait_ready("demo").await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_replica_takes_over_when_the_leader_dies() -> Result<()> {
+    let Some((site, first, second)) = pair("failover").await? else {
+        return Ok(());
+    };
+    drop(first);
+    tokio::time::timeout(PATIENCE, second.leadership.acquired()).await?;
+    holder(&site, "operator-2").await?;
+    works(&site, 2).await?;
+    ensure!(second.operator.plan.writes() > 0, "who wrote?");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leader_that_cannot_renew_its_lease_ends_and_writes_nothing_more() -> Result<()> {
+    let Some((site, mut first, second)) = pair("cut-off").await? else {
+        return Ok(());
+    };
+    // Everything but the Lease would still be written.
+    first.cut_off.store(true, Ordering::SeqCst);
+    tokio::time::timeout(PATIENCE, second.leadership.acquired()).await?;
+    ensure!(!first.leadership.is_leader(), "both lead");
+    let error = first.operator.ended().await.unwrap_err().to_string();
+    ensure!(
+        error.contains("the Lease covey-operator is lost"),
+        "{error}"
+    );
+    let before = first.operator.plan.writes();
+    works(&site, 3).await?;
+    // Not even when it is asked to.
+    ensure!(
+        first.operator.reconcile(&site, "demo").await.is_ok(),
+        "nothing is left to write"
+    );
+    site.change(
+        "demo",
+        &json!({ "spec": { "controlPlane": { "replicas": 4 } } }),
+    )
+    .await?;
+    let _ = first.operator.reconcile(&site, "demo").await;
+    site.wait_ready("demo").await?;
+    ensure!(
+        first.operator.plan.writes() == before,
+        "the old leader wrote"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lease_that_another_took_fences_the_old_leader() -> Result<()> {
+    let Some((site, mut first, second)) = pair("stolen").await? else {
+        return Ok(());
+    };
+    drop(second);
+    // What an operator of another version, or a person, may do.
+    let stolen = json!({ "spec": { "holderIdentity": "somebody-else" } });
+    let leases = site.objects(kinds::LEASE, &site.system);
+    leases
+        .patch(
+            operator::run::LEASE,
+            &Default::default(),
+            &kube::api::Patch::Merge(&stolen),
+        )
+        .await?;
+    ensure!(first.operator.ended().await.is_err(), "it went on");
+    let before = first.operator.plan.writes();
+    site.change(
+        "demo",
+        &json!({ "spec": { "controlPlane": { "replicas": 2 } } }),
+    )
+    .await?;
+    let refused = first
+        .operator
+        .reconcile(&site, "demo")
+        .await
+        .unwrap_err()
+        .to_string();
+    ensure!(refused.contains("not the leader any more"), "{refused}");
+    ensure!(
+        first.operator.plan.writes() == before,
+        "the old leader wrote"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replica_that_stops_gives_the_lease_back() -> Result<()> {
+    let Some((site, first, second)) = pair("graceful").await? else {
+        return Ok(());
+    };
+    // Without a rival first: what is given back stays free.
+    drop(second);
+    first.operator.stop().await?;
+    first.election.release().await;
+    ensure!(!first.leadership.is_leader(), "it still leads");
+    holder(&site, "").await?;
+    let third = replica(&site, "operator-3")?;
+    tokio::time::timeout(PATIENCE, third.leadership.acquired()).await?;
+    works(&site, 2).await
+}
