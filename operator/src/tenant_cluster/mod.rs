@@ -22,6 +22,7 @@ pub mod plan;
 pub mod report;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use crate::context::Context;
 use observed::Observed;
