@@ -19,6 +19,7 @@ use tenant_cp::Settings;
 use testkit::apiserver::DELETION_CONTROLLERS;
 use testkit::fixtures::{self, minimal, wait_for};
 use testkit::kubelet::Extras;
+use testkit::programs::Programs;
 use testkit::{ManagementApi, Options, PodPlayer, Scope, TenantApis};
 use tokio::sync::OnceCell;
 
@@ -43,6 +44,10 @@ pub(crate) struct Site {
 /// first look on (it looks for new kinds every 30 s).
 async fn shared() -> Result<Option<&'static ManagementApi>> {
     static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
+    // Here too, so that every test that is skipped says so itself.
+    if Programs::find_or_skip()?.is_none() {
+        return Ok(None);
+    }
     let shared = SHARED.get_or_try_init(|| async {
         let Some(api) = ManagementApi::start_with(Options::default()).await? else {
             return Ok(None);
