@@ -54,12 +54,10 @@ async fn change(site: &Site) -> Result<()> {
 
 /// Creates, changes and deletes a tenant cluster while the rule holds.
 async fn survives(prefix: &str, rule: Rule) -> Result<()> {
-    let Some((created, changed)) = baseline().await? else {
-        return Ok(());
-    };
     let Some(site) = Site::new(prefix).await? else {
         return Ok(());
     };
+    let (created, changed) = baseline().await?.context("the programs are gone")?;
     let faults = Faults::of(&site).await?;
     faults.set("rule", rule.clone()).await?;
     let operator = Launch {
