@@ -59,6 +59,16 @@ async fn a_read_survives_two_failures_and_every_try_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_is_old_retries_as_a_new_one_does() {
+    let (client, seen, _) = client(4, 503);
+    let reads = config_maps(client);
+    reads.get("a").await.expect_err("three failures are final");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    reads.get("a").await.expect("one failure is not");
+    assert_eq!(seen.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_read_gives_up_after_three_tries_within_ten_seconds() {
     let (client, seen, _) = client(u32::MAX, 503);
     let start = Instant::now();
