@@ -108,12 +108,15 @@ impl Window {
     /// All requests that arrived in the window, in the order of arrival.
     pub fn entries(&self) -> Result<Vec<AuditEntry>> {
         let mut file = File::open(&self.log.path).context("cannot open the audit log")?;
-        file.seek(SeekFrom::Start(self.start))
+        file.seek(SeekFrom::Start(self.start.saturating_sub(1)))
             .context("cannot read the audit log")?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)
             .context("cannot read the audit log")?;
-        parse(&text)
+        parse(match self.start {
+            0 => &text,
+            _ => after_line(&text),
+        })
     }
 
     /// The writes of one user; its Leases aside.
@@ -191,6 +194,13 @@ struct Status {
     code: Option<u16>,
 }
 
+/// What follows the first end of a line: a window may begin while a line is being written, and that
+/// line's request came before it.
+fn after_line(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| *byte == b'\n');
+    end.map_or(&[], |end| &text[end + 1..])
+}
+
 fn parse(text: &[u8]) -> Result<Vec<AuditEntry>> {
     let mut entries: Vec<AuditEntry> = Vec::new();
     let mut at = BTreeMap::new();
@@ -264,5 +274,29 @@ mod tests {
         assert_eq!(entries[0].kind, "secrets");
         assert!(entries[0].is_write() && !entries[0].is_lease());
         assert!(entries[1].is_lease());
+    }
+
+    #[test]
+    fn window_begins_with_a_whole_line() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let line = |id: u8| {
+            format!(
+                r#"{{"auditID":"{id}","stage":"RequestReceived","verb":"get","requestURI":"/{id}","user":{{}}}}"#
+            ) + "\n"
+        };
+        let all = line(1) + &line(2) + &line(3);
+        std::fs::write(log.path(), &all).unwrap();
+        let uris = |start: usize| -> Vec<String> {
+            let window = Window {
+                log: AuditLog::new(log.path().to_owned()),
+                start: start as u64,
+            };
+            let entries = window.entries().unwrap();
+            entries.into_iter().map(|entry| entry.uri).collect()
+        };
+        assert_eq!(uris(0), ["/1", "/2", "/3"]);
+        assert_eq!(uris(line(1).len()), ["/2", "/3"]);
+        assert_eq!(uris(line(1).len() + 9), ["/3"]);
+        assert_eq!(uris(all.len()), [""; 0]);
     }
 }

@@ -38,6 +38,7 @@ impl Process {
             .args(args);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
+        guarded(&child);
         Ok(Self {
             name: name.to_owned(),
             child,
@@ -91,6 +92,15 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Returns once `setpriv` has made way for the program (or ended): before that the kernel does not
+/// know yet that the child is to end with us.
+fn guarded(child: &Child) {
+    let exe = format!("/proc/{}/exe", child.id());
+    while fs::read_link(&exe).is_ok_and(|program| program.ends_with("setpriv")) {
+        thread::yield_now();
     }
 }
 
