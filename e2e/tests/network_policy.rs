@@ -37,6 +37,9 @@ const DB_SIX: &str = "fd77::3";
 const NEAR: &str = "192.0.2.10";
 const FAR: &str = "192.0.2.130";
 const SERVICE: &str = "10.96.0.1";
+/// The node's own address on the links to the pods.
+const NODE: &str = "10.77.0.1";
+const NODE_SIX: &str = "fd77::1";
 
 /// Long enough for any machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -83,9 +86,9 @@ impl World {
         self.ip_in(host, "link set eth0 up");
         for address in addresses {
             let (gateway, length, family) = if address.contains(':') {
-                ("fd77::1", 128, "-6")
+                (NODE_SIX, 128, "-6")
             } else {
-                ("10.77.0.1", 32, "-4")
+                (NODE, 32, "-4")
             };
             let nodad = if length == 128 { "nodad" } else { "" };
             self.ip_in(
@@ -292,6 +295,30 @@ fn default_deny_stops_both_ways_but_not_the_node() {
     world.enforce(&[]);
     world.reaches("web", DB, 5432);
     world.reaches("db", NEAR, 80);
+}
+
+#[test]
+fn egress_policies_hold_for_the_nodes_own_addresses_as_well() {
+    let Some(world) = World::new() else { return };
+    let _sockets = [6443, 10250].map(|port| world.listen("node", NODE, port));
+    let _six = world.listen("node", NODE_SIX, 6443);
+    world.nft(&format!(
+        "table ip service {{\n chain prerouting {{\n type nat hook prerouting priority dstnat;\n \
+         ip daddr {SERVICE} tcp dport 443 dnat to {NODE}:6443\n }}\n}}\n"
+    ));
+    world.reaches("web", SERVICE, 443);
+    world.enforce(&[
+        json!({"podSelector": db(), "policyTypes": ["Egress"]}),
+        json!({"podSelector": web(), "policyTypes": ["Egress"],
+            "egress": [{"ports": [{"port": 6443}]}]}),
+    ]);
+    world.is_refused("db", SERVICE, 443);
+    world.is_refused("db", NODE, 6443);
+    world.is_refused("db", NODE_SIX, 6443);
+    world.reaches("web", SERVICE, 443);
+    world.reaches("web", NODE_SIX, 6443);
+    world.is_refused("web", NODE, 10250);
+    world.reaches("outside", NODE, 10250);
 }
 
 #[test]

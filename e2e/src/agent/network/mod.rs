@@ -4,7 +4,9 @@
 //! nftables is called only when the text for it changed. The rules stay when the agent ends.
 //!
 //! The node's `forward` hook sees every packet of a pod, because the pod network routes (CNI
-//! `ptp`). What the node itself sends or receives passes `output` and `input`: always allowed.
+//! `ptp`). What a pod sends to the node's own addresses (the management API among them) passes
+//! `input`, where its egress policies hold as well; Kubernetes leaves that open, many network
+//! plugins do it. What the node itself sends is always allowed: probes come from there.
 //!
 //! The gap: a pod's rules are there once its address and its labels are known. The address comes
 //! from the CNI library's result file, before the first container starts; without those files it

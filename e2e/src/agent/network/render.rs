@@ -5,6 +5,7 @@
 //!
 //! Shape: the forward hook looks the source up in a verdict map, which jumps into the chain of its
 //! egress gate; a matching rule returns, the chain's end refuses. The destination follows alike.
+//! The input hook does the same for the source alone: what a pod sends to the node's own addresses.
 
 use std::{
     collections::BTreeMap,
@@ -48,10 +49,10 @@ pub fn render(ruleset: &Ruleset, refusal: Refusal) -> String {
             chains.push_str(&chain(side, number, gate, refusal, &mut sets));
         }
     }
-    let mut forward = String::from(
-        "\tchain forward {\n\t\ttype filter hook forward priority filter + 10; policy accept;\n\
-         \t\tct state established,related accept\n",
-    );
+    let mut forward = hook("forward");
+    let mut input = hook("input");
+    // How a neighbour's link address is found is not traffic (RFC 4861).
+    input.push_str("\t\ticmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n");
     let mut maps = String::new();
     for family in [Family::V4, Family::V6] {
         let own = own_pairs(ruleset, family);
@@ -67,19 +68,33 @@ pub fn render(ruleset: &Ruleset, refusal: Refusal) -> String {
         (Side::Ingress, &ruleset.ingress),
     ] {
         for family in [Family::V4, Family::V6] {
-            maps.push_str(&verdicts(side, family, gates, &mut forward));
+            let Some((map, look_up)) = verdicts(side, family, gates) else {
+                continue;
+            };
+            maps.push_str(&map);
+            forward.push_str(&look_up);
+            if side == Side::Egress {
+                input.push_str(&look_up);
+            }
         }
     }
-    forward.push_str("\t}\n");
     let _ = write!(
         text,
-        "table {TABLE} {{\n{}{chains}{maps}{forward}}}\n",
+        "table {TABLE} {{\n{}{chains}{maps}{forward}\t}}\n{input}\t}}\n}}\n",
         sets.text
     );
     text
 }
 
-#[derive(Clone, Copy)]
+/// Opens a chain in one of the kernel's hooks. Answers always pass: the connection was allowed.
+fn hook(name: &str) -> String {
+    format!(
+        "\tchain {name} {{\n\t\ttype filter hook {name} priority filter + 10; policy accept;\n\
+         \t\tct state established,related accept\n"
+    )
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Egress,
     Ingress,
@@ -190,8 +205,8 @@ fn own_pairs(ruleset: &Ruleset, family: Family) -> Vec<String> {
         .collect()
 }
 
-/// The map from pod to chain, and its look-up in the forward chain.
-fn verdicts(side: Side, family: Family, gates: &[Gate], forward: &mut String) -> String {
+/// The map from pod to chain, and the line that looks a packet up in it; none without pods.
+fn verdicts(side: Side, family: Family, gates: &[Gate]) -> Option<(String, String)> {
     let name = side.name();
     let entries: Vec<String> = gates
         .iter()
@@ -201,19 +216,16 @@ fn verdicts(side: Side, family: Family, gates: &[Gate], forward: &mut String) ->
         .map(|(number, address)| format!("{address} : jump {name}_{number}"))
         .collect();
     if entries.is_empty() {
-        return String::new();
+        return None;
     }
     let (subject, _) = side.fields();
-    let _ = writeln!(
-        forward,
-        "\t\t{} {subject} vmap @{name}_{family}",
-        family.header()
-    );
-    format!(
+    let map = format!(
         "\tmap {name}_{family} {{\n\t\ttype {} : verdict\n\t\telements = {{ {} }}\n\t}}\n",
         family.kind(),
         entries.join(", ")
-    )
+    );
+    let look_up = format!("\t\t{} {subject} vmap @{name}_{family}\n", family.header());
+    Some((map, look_up))
 }
 
 fn chain(side: Side, number: usize, gate: &Gate, refusal: Refusal, sets: &mut Sets) -> String {
