@@ -18,7 +18,7 @@ mod check;
 mod component;
 mod endpoint;
 mod problem;
-mod quantity;
+pub(crate) mod quantity;
 mod text;
 
 pub use admit::{admit, transition_warnings};

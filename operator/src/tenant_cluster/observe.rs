@@ -116,10 +116,6 @@ pub async fn observe(
         objects.extend(kubeconfig);
     }
     let material = certificates::read_store(&secrets(&objects));
-    let start = match objects.contains_key(&Key::new("Deployment", &ns, "control-plane")) {
-        true => Answer::Go,
-        false => Answer::Wait { ahead: 0 },
-    };
     let others = ctx.others(&uid);
     let network = ctx.decide_network(&cluster);
     let tenant = Tenant::NotAsked;
@@ -129,7 +125,8 @@ pub async fn observe(
         others,
         objects,
         material,
-        start,
+        // Asked for below, where something may start at all.
+        start: Answer::Wait { ahead: 0 },
         tenant,
     };
     if !deleting && !observed.cluster.spec.paused {

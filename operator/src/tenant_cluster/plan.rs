@@ -214,14 +214,11 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         return status::report(plan, valid, observed, now);
     }
 
-    let early = publishes_early(observed, ns);
-    let base = desired::base(valid, settings).into_iter();
-    stage(
-        &mut plan,
-        "base",
-        observed,
-        base.map(|object| publish_early(object, early)).collect(),
-    );
+    let mut base = desired::base(valid, settings);
+    if publishes_early(observed, ns) {
+        base = base.into_iter().map(publish_early).collect();
+    }
+    stage(&mut plan, "base", observed, base);
     create(
         &mut plan,
         "authorities",
@@ -352,17 +349,13 @@ fn publishes_early(observed: &Observed, ns: &str) -> bool {
     !has_been_ready(observed) || (ready == 0 && flag == Some(&Value::Bool(true)))
 }
 
-fn publish_early(object: Object, early: bool) -> Object {
+fn publish_early(object: Object) -> Object {
     if object.kind != "Service" || object.name != "control-plane" {
         return object;
     }
     let mut value = object.value;
     if let Some(spec) = value["spec"].as_object_mut() {
-        // The API server leaves `false` out, so it must not be wanted either.
-        spec.remove("publishNotReadyAddresses");
-        if early {
-            spec.insert("publishNotReadyAddresses".to_owned(), json!(true));
-        }
+        spec.insert("publishNotReadyAddresses".to_owned(), json!(true));
     }
     Object::from_value(value)
 }

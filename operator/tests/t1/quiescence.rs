@@ -59,6 +59,9 @@ fn vandalism(kind: Kind, object: &DynamicObject) -> Value {
         "Deployment" | "StatefulSet" => json!({ "spec": { "replicas": 5 } }),
         "Service" => json!({ "spec": { "selector": { names::LABEL_COMPONENT: "other" } } }),
         "ServiceAccount" => json!({ "automountServiceAccountToken": true }),
+        "NetworkPolicy" if object.name_any() == "default-deny" => {
+            json!({ "spec": { "ingress": [{}], "egress": [{}] } })
+        }
         "NetworkPolicy" => json!({ "spec": { "policyTypes": ["Ingress"], "podSelector": null } }),
         "PodDisruptionBudget" => json!({ "spec": { "maxUnavailable": "100%" } }),
         "RoleBinding" => json!({ "subjects": [] }),

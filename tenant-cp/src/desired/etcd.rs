@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 
 use super::{any_address, labels, meta, names, pod, selector, storage};
-use crate::{Addresses, Object, Settings, Validated};
+use crate::{Addresses, Object, Settings, Validated, validate::quantity::nanos};
 
 /// Size in the StatefulSet's template, which cannot change. The claims are made by [`storage`]
 /// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the
@@ -81,36 +81,10 @@ pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
 /// Half the volume: defragmentation writes a second copy of the database, and the write-ahead log
 /// and snapshots need some hundred MiB. At most 8 GiB (etcd's own advice), and 512 MiB at least.
 fn quota(volume: &str) -> u64 {
-    (bytes(volume).unwrap_or(0) / 2).clamp(512 * MIB, 8192 * MIB)
-}
-
-/// Whole bytes of a quantity such as `2Gi`, `1.5G` or `2e9`; none when it is not one.
-fn bytes(quantity: &str) -> Option<u64> {
-    let end = quantity
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(quantity.len());
-    let (number, suffix) = quantity.split_at(end);
-    let number: f64 = number.parse().ok()?;
-    let factor = match suffix {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "P" => 1e15,
-        "E" => 1e18,
-        "Ki" => 2f64.powi(10),
-        "Mi" => 2f64.powi(20),
-        "Gi" => 2f64.powi(30),
-        "Ti" => 2f64.powi(40),
-        "Pi" => 2f64.powi(50),
-        "Ei" => 2f64.powi(60),
-        "m" => 1e-3,
-        exponent => 10f64.powi(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    // `as` saturates; a quantity beyond u64 is "very large" here.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    Some((number * factor) as u64)
+    let bytes = nanos(volume).unwrap_or(0) / 1_000_000_000;
+    u64::try_from(bytes / 2)
+        .unwrap_or(u64::MAX)
+        .clamp(512 * MIB, 8192 * MIB)
 }
 
 pub(super) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addresses) -> Object {

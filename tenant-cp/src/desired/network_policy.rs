@@ -37,7 +37,9 @@ pub(super) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             NetworkPolicySpec {
                 pod_selector: Some(LabelSelector::default()),
                 policy_types: types(&["Ingress", "Egress"]),
-                ..NetworkPolicySpec::default()
+                // Said, not left out: a rule that somebody adds is then found and taken away.
+                ingress: Some(vec![]),
+                egress: Some(vec![]),
             },
         ),
         policy(

@@ -15,7 +15,7 @@ const LEAST_MEMORY: (&str, i128) = ("16Mi", (16 << 20) * NANOS);
 const NANOS: i128 = 1_000_000_000;
 
 /// The amount in billionths; none if it is not one, is negative, or is beyond all measure.
-pub(super) fn nanos(text: &str) -> Option<i128> {
+pub(crate) fn nanos(text: &str) -> Option<i128> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
