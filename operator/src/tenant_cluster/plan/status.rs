@@ -143,8 +143,9 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
     } = &observed.tenant
     {
         status.bootstrap_hash = Some(bootstrap_hash.clone());
-        // While old pods still serve, the old version stays: it is never reported early.
-        if rolled_out(valid, observed) {
+        // While old pods still serve, the old version stays: it is never reported early. The first
+        // answer of all comes from the only version there is.
+        if status.version.is_none() || rolled_out(valid, observed) {
             status.version = Some(version.clone());
         }
     }
