@@ -57,9 +57,9 @@ pub struct MachineSpec {
     #[schemars(length(max = 32), regex(pattern = r"^[0-9]+\.[0-9]+\.[0-9]+$"))]
     pub version: String,
 
-    /// Who made the machine, and of what size and image; the operator's defaults are filled in.
-    /// Cannot change. Required, no default.
-    /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi", "image": "ghcr.io/covey-dev/worker:v1.35.4"}}`.
+    /// Who made the machine, and of what size, as the node pool said; what it leaves out is the
+    /// provider's default of the day when the machine was made. Cannot change. Required, no default.
+    /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
     pub provider: Provider,
 
     /// Labels that the node has when it joins. Default: none.

@@ -26,7 +26,11 @@ pub const LABEL_NODE_POOL: &str = "covey.dev/node-pool";
 pub const LABEL_MACHINE: &str = "covey.dev/machine";
 /// Label: UID of the Machine, so that one of the same name is never taken for it.
 pub const LABEL_MACHINE_UID: &str = "covey.dev/machine-uid";
-/// Annotation on a Machine, any value: goes first when its node pool shrinks.
+/// Annotation on a Machine: its number in the node pool, from which its name is derived.
+pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
+/// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names
+/// of Machines separated by commas: they go now; who shrinks the pool writes it together with
+/// `spec.replicas`, so that no other Machine goes in their place.
 pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
 /// Finalizer on a Machine: removed once its virtual machine and the instance of that are gone.
 pub const FINALIZER_MACHINE: &str = "covey.dev/machine";

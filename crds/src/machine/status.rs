@@ -40,6 +40,13 @@ pub struct MachineStatus {
     #[schemars(length(max = 253))]
     pub node_name: Option<String>,
 
+    /// UID of the virtual machine's instance that joined. Another instance has an empty disk, so
+    /// the machine is then replaced. Absent until it joined.
+    /// Example: `5d2f1c1e-8a52-4b2e-9f0b-0d9f6c1b7a11`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub instance: Option<String>,
+
     /// Addresses that the provider reports. Example: `[{"type": "InternalIP", "address":
     /// "10.0.1.7"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

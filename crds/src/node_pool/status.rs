@@ -20,7 +20,8 @@ pub struct NodePoolStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// Machines that there are, whatever their state; the scale subresource reads it. Example: 3.
+    /// Machines that there are and that are not being deleted, whatever their state; the scale
+    /// subresource reads it. Example: 3.
     #[serde(default)]
     pub replicas: i32,
 
@@ -42,4 +43,9 @@ pub struct NodePoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub version: Option<String>,
+
+    /// Number of the newest machine. Names are derived from numbers, and none is used twice.
+    /// Example: 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_machine_number: Option<i64>,
 }
