@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(seconds("5m"), Some(300));
         assert_eq!(seconds("1h30m5s"), Some(5405));
         assert_eq!(seconds("0s"), Some(0));
-        for text in ["", "5", "-5m", "five", "5d"] {
+        for text in ["5", "-5m", "five", "5d"] {
             assert_eq!(seconds(text), None, "{text}");
         }
     }

@@ -53,7 +53,7 @@ pub struct MachineStatus {
     pub addresses: Vec<MachineAddress>,
 }
 
-/// Where a machine is in its life.
+/// Where a machine is in its life, for people; programs read the conditions. Example: `Running`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum MachinePhase {
     /// It waits for the tenant cluster or for its turn; nothing has been made.
