@@ -31,7 +31,7 @@ pub(crate) const MANAGEMENT_VERSION: KubernetesVersion = KubernetesVersion::V1_3
 
 /// Programs of every lab, and of tenants with these versions.
 pub(crate) fn wanted(tenants: &[KubernetesVersion]) -> Vec<Program> {
-    let mut programs: Vec<Program> = Program::ALL.to_vec();
+    let mut programs: Vec<Program> = Program::BASIC.to_vec();
     let mut versions = tenants.to_vec();
     versions.push(MANAGEMENT_VERSION);
     versions.sort_unstable();

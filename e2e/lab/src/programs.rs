@@ -39,9 +39,16 @@ impl Program {
     pub const HELM: Self = Self("helm");
     /// `pause`, of our own.
     pub const PAUSE: Self = Self("pause");
+    /// `virt-operator` and what it installs, `virtctl`, the static `container-disk`, and `manifests`
+    /// of our own, which prints what the release's manifests are made of.
+    pub const KUBEVIRT: Self = Self("kubevirt");
+    /// `proxy-server` and `proxy-agent`.
+    pub const KONNECTIVITY: Self = Self("konnectivity");
+    /// `flanneld`.
+    pub const FLANNEL: Self = Self("flannel");
 
-    /// Everything but Kubernetes, whose version has to be chosen.
-    pub const ALL: [Self; 8] = [
+    /// What every lab runs, Kubernetes aside, whose version has to be chosen.
+    pub const BASIC: [Self; 8] = [
         Self::ETCD,
         Self::CONTAINERD,
         Self::RUNC,
@@ -51,6 +58,8 @@ impl Program {
         Self::HELM,
         Self::PAUSE,
     ];
+    /// What tenant clusters with nodes need besides: virtual machines and addons.
+    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::KONNECTIVITY, Self::FLANNEL];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.

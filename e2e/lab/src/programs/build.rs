@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use super::catalogue::{Binary, Catalogue, Entry};
+use super::catalogue::{Binary, CSource, Catalogue, Entry};
 use super::{Program, cache_dir};
 use crate::packages;
 use crate::progress::{Progress, Step};
@@ -147,6 +147,10 @@ fn build_all(entry: &Entry, folder: &Path, into: &Path, step: &mut Step) -> anyh
             symlink(&binary.name, into.join(link))?;
         }
     }
+    for source in &entry.c {
+        step.detail(&source.name);
+        compile(source, folder, into, step)?;
+    }
     Ok(())
 }
 
@@ -157,9 +161,8 @@ fn build(
     into: &Path,
     step: &mut Step,
 ) -> anyhow::Result<()> {
-    let cache = cache_dir()?;
-    let output = tempfile::tempfile()?;
-    let mut child = Command::new("go")
+    let mut command = go(folder)?;
+    command
         .arg("build")
         .args([
             "-trimpath",
@@ -170,8 +173,35 @@ fn build(
         .args(["-ldflags", &entry.ldflags(), "-o"])
         .arg(into.join(&binary.name))
         .arg(&binary.package)
+        .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" });
+    run(command, &format!("go build {}", binary.package), step)
+}
+
+/// Finds the file in Go's module cache, where the build of the module's packages has put it.
+fn compile(source: &CSource, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+    let output = go(folder)?
+        .args(["list", "-m", "-f", "{{.Dir}}", &source.module])
+        .output()
+        .context("`go list` cannot be run")?;
+    let module = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() || module.is_empty() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("`go list -m {}` failed: {}", source.module, why.trim());
+    }
+    let mut command = Command::new("gcc");
+    command
+        .args(["-static", "-O2", "-s", "-o"])
+        .arg(into.join(&source.name))
+        .arg(Path::new(&module).join(&source.source));
+    run(command, &format!("gcc {}", source.source), step)
+}
+
+/// Go with our caches, in a module of ours.
+fn go(folder: &Path) -> anyhow::Result<Command> {
+    let cache = cache_dir()?;
+    let mut command = Command::new("go");
+    command
         .current_dir(folder)
-        .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" })
         .env("GOCACHE", cache.join("go-build"))
         // A module cache that its owner may delete like any other folder.
         .env("GOFLAGS", "-mod=readonly -modcacherw")
@@ -179,24 +209,27 @@ fn build(
         .env("GOWORK", "off")
         .env_remove("GOARCH")
         .env_remove("GOOS")
+        .stdin(Stdio::null());
+    Ok(command)
+}
+
+fn run(mut command: Command, what: &str, step: &mut Step) -> anyhow::Result<()> {
+    let output = tempfile::tempfile()?;
+    let mut building = command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
         .spawn()
-        .context("`go build` cannot be run")?;
+        .with_context(|| format!("`{what}` cannot be run"))?;
     let status = loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = building.try_wait()? {
             break status;
         }
         step.still();
         std::thread::sleep(Duration::from_millis(100));
     };
     if !status.success() {
-        bail!(
-            "`go build {}` ended with {status}:\n{}",
-            binary.package,
-            tail(output)?
-        );
+        bail!("`{what}` ended with {status}:\n{}", tail(output)?);
     }
     Ok(())
 }

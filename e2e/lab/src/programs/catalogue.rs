@@ -36,6 +36,8 @@ pub(super) struct Entry {
     #[serde(default)]
     ldflags: String,
     pub(super) binary: Vec<Binary>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) c: Vec<CSource>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -47,6 +49,15 @@ pub(super) struct Binary {
     pub(super) tags: Vec<String>,
     #[serde(default)]
     pub(super) links: Vec<String>,
+}
+
+/// A static program in one C file of a module that `go.mod` pins.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CSource {
+    pub(super) name: String,
+    pub(super) module: String,
+    pub(super) source: String,
 }
 
 impl Catalogue {
