@@ -6,8 +6,10 @@
 //! the slot's own namespaces, interfaces and control groups is changed.
 
 mod binaries;
+mod cached;
 pub mod cgroups;
 pub mod config;
+pub mod debian;
 mod down;
 pub mod host;
 pub mod images;

@@ -23,12 +23,17 @@ pub const RUNTIME: [&str; 5] = ["iproute2", "mount", "nftables", "procps", "util
 pub const IMAGES: [&str; 1] = ["busybox-static"];
 
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 10] = [
+const WITNESSES: [(&str, &[&str]); 12] = [
     ("busybox-static", &["busybox"]),
+    (
+        "debian-archive-keyring",
+        &["/usr/share/keyrings/debian-archive-keyring.gpg"],
+    ),
     ("gcc", &["gcc"]),
     ("iproute2", &["ip"]),
     ("libc6-dev", &["/usr/include/stdlib.h"]),
     ("libseccomp-dev", &["/usr/include/seccomp.h"]),
+    ("mmdebstrap", &["mmdebstrap"]),
     ("mount", &["mount", "umount"]),
     ("nftables", &["nft"]),
     ("pkg-config", &["pkg-config"]),
