@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use super::{File, Image, Layer, NONROOT, Source};
+use super::{File, Image, Layer, NONROOT};
 use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};
 
@@ -54,7 +54,7 @@ pub fn kube_proxy(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Ima
     let nft = locate("nft").context("nft is not installed: it is in Debian's package nftables")?;
     let mut files = libraries(&nft)?;
     files.push(File::program("/usr/sbin/nft", nft));
-    let layers = vec![Layer { files }, kubernetes(bins, version)?];
+    let layers = vec![Layer::Files(files), kubernetes(bins, version)?];
     let name = format!("registry.k8s.io/kube-proxy:v{version}");
     Ok(Image {
         user: 0,
@@ -71,7 +71,11 @@ pub fn etcd(bins: &Bins) -> anyhow::Result<Image> {
     let program = |name: &str| File::program(format!("{BIN}/{name}"), dir.join(name));
     let files = ["etcd", "etcdctl", "etcdutl"].map(program).into();
     let name = "registry.k8s.io/etcd:3.6.16-0";
-    Ok(image(name, vec![Layer { files }], &format!("{BIN}/etcd")))
+    Ok(image(
+        name,
+        vec![Layer::Files(files)],
+        &format!("{BIN}/etcd"),
+    ))
 }
 
 /// `registry.k8s.io/pause:3.10.1`, containerd's sandbox image.
@@ -79,9 +83,7 @@ pub fn etcd(bins: &Bins) -> anyhow::Result<Image> {
 /// # Errors
 /// `bins` lacks pause.
 pub fn pause(bins: &Bins) -> anyhow::Result<Image> {
-    let layer = Layer {
-        files: vec![File::program("/pause", bins.path("pause")?)],
-    };
+    let layer = Layer::Files(vec![File::program("/pause", bins.path("pause")?)]);
     let image = image("registry.k8s.io/pause:3.10.1", vec![layer], "/pause");
     Ok(Image {
         user: 65535,
@@ -95,9 +97,7 @@ pub fn pause(bins: &Bins) -> anyhow::Result<Image> {
 /// # Errors
 /// `bins` lacks CoreDNS.
 pub fn coredns(bins: &Bins) -> anyhow::Result<Image> {
-    let layer = Layer {
-        files: vec![File::program("/coredns", bins.path("coredns")?)],
-    };
+    let layer = Layer::Files(vec![File::program("/coredns", bins.path("coredns")?)]);
     Ok(Image {
         user: 0,
         ..image(
@@ -117,11 +117,9 @@ pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
     let mut layers = Vec::new();
     let files = libraries(binary)?;
     if !files.is_empty() {
-        layers.push(Layer { files });
+        layers.push(Layer::Files(files));
     }
-    layers.push(Layer {
-        files: vec![File::program("/operator", binary)],
-    });
+    layers.push(Layer::Files(vec![File::program("/operator", binary)]));
     Ok(image(name, layers, "/operator"))
 }
 
@@ -153,7 +151,7 @@ pub fn testbox(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image>
         format!("{BIN}/etcdctl"),
         bins.path("etcdctl")?,
     ));
-    let layers = vec![kubernetes(bins, version)?, Layer { files }];
+    let layers = vec![kubernetes(bins, version)?, Layer::Files(files)];
     let mut image = image("ghcr.io/covey-dev/testbox:1", layers, "/pause");
     image.env.push("HOME=/tmp".to_owned()); // kubectl's cache
     Ok(image)
@@ -175,18 +173,11 @@ fn base() -> Layer {
                   nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n\
                   nonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n";
     let group = "root:x:0:\nnogroup:x:65534:\nnonroot:x:65532:\n";
-    let tmp = File {
-        path: "/tmp".to_owned(),
-        source: Source::Directory,
-        mode: 0o1777,
-    };
-    Layer {
-        files: vec![
-            File::text("/etc/passwd", passwd),
-            File::text("/etc/group", group),
-            tmp,
-        ],
-    }
+    Layer::Files(vec![
+        File::text("/etc/passwd", passwd),
+        File::text("/etc/group", group),
+        File::directory("/tmp", 0o1777),
+    ])
 }
 
 fn kubernetes(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Layer> {
@@ -194,7 +185,7 @@ fn kubernetes(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Layer> 
     let links = COMMANDS.map(|command| File::link(format!("{BIN}/{command}"), "kubernetes"));
     let mut files = vec![File::program(format!("{BIN}/kubernetes"), binary)];
     files.extend(links);
-    Ok(Layer { files })
+    Ok(Layer::Files(files))
 }
 
 /// The shared libraries that `binary` loads, at the paths where it looks for them.
