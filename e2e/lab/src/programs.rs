@@ -46,6 +46,8 @@ impl Program {
     pub const KONNECTIVITY: Self = Self("konnectivity");
     /// `flanneld`.
     pub const FLANNEL: Self = Self("flannel");
+    /// `testserver`, of our own: what the suites run in pods of tenant clusters.
+    pub const TESTSERVER: Self = Self("testserver");
 
     /// What every lab runs, Kubernetes aside, whose version has to be chosen.
     pub const BASIC: [Self; 8] = [
@@ -59,7 +61,12 @@ impl Program {
         Self::PAUSE,
     ];
     /// What tenant clusters with nodes need besides: virtual machines and addons.
-    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::KONNECTIVITY, Self::FLANNEL];
+    pub const WORKERS: [Self; 4] = [
+        Self::KUBEVIRT,
+        Self::KONNECTIVITY,
+        Self::FLANNEL,
+        Self::TESTSERVER,
+    ];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.
