@@ -28,7 +28,7 @@ pub use status::{MachineAddress, MachinePhase, MachineStatus};
     derive = "PartialEq",
     doc = "One worker of a node pool. The operator makes it; delete it to have the worker replaced.",
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')").message("the name must be a DNS label of at most 52 characters that starts with a letter, because the node has the same name; create a NodePool instead, it names its Machines"),
-    validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.poolName == oldSelf.spec.poolName").message("clusterName and poolName of a Machine cannot change; delete the Machine to have it replaced"),
+    validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.clusterUID == oldSelf.spec.clusterUID && self.spec.poolName == oldSelf.spec.poolName").message("clusterName, clusterUID and poolName of a Machine cannot change; delete the Machine to have it replaced"),
     validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolName"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -47,6 +47,12 @@ pub struct MachineSpec {
     /// Example: `demo`.
     #[schemars(length(min = 1, max = 51))]
     pub cluster_name: String,
+
+    /// UID of the TenantCluster: one of the same name that is made anew is another one. Cannot
+    /// change. Required, no default. Example: `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(rename = "clusterUID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub cluster_uid: String,
 
     /// Name of the NodePool that made the machine. Cannot change. Required, no default.
     /// Example: `workers`.

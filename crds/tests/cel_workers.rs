@@ -34,6 +34,7 @@ fn pool(change: &Value) -> Value {
 fn machine_named(name: &str, change: &Value) -> Value {
     let spec = json!({
         "clusterName": "demo",
+        "clusterUID": "0a1b2c3d-1111-4222-8333-444455556666",
         "poolName": "workers",
         "version": "1.35.4",
         "provider": {"kubevirt": {"cpu": 2, "memory": "1Gi", "image": "example.com/worker:v1"}},
@@ -63,8 +64,8 @@ const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both b
 const MACHINE_NAME: &str = "the name must be a DNS label of at most 52 characters that starts with \
                             a letter, because the node has the same name; create a NodePool \
                             instead, it names its Machines";
-const MACHINE_OWNERS: &str = "clusterName and poolName of a Machine cannot change; delete the \
-                              Machine to have it replaced";
+const MACHINE_OWNERS: &str = "clusterName, clusterUID and poolName of a Machine cannot change; delete \
+                              the Machine to have it replaced";
 const MACHINE_TEMPLATE: &str = "version and provider of a Machine cannot change; change the \
                                 NodePool, which replaces its Machines";
 
@@ -124,6 +125,11 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
             change(
                 good.clone(),
                 machine(&json!({"clusterName": "other"})),
+                MACHINE_OWNERS,
+            ),
+            change(
+                good.clone(),
+                machine(&json!({"clusterUID": "another"})),
                 MACHINE_OWNERS,
             ),
             change(
