@@ -6,6 +6,7 @@
 
 pub mod condition;
 pub mod duration;
+pub mod foreign;
 pub mod int_or_percent;
 #[allow(unreachable_pub)] // as below
 pub mod machine;
