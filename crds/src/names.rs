@@ -11,6 +11,8 @@ pub const LABEL_TENANT_NAME: &str = "covey.dev/tenant-cluster";
 pub const LABEL_TENANT_NAMESPACE: &str = "covey.dev/tenant-cluster-namespace";
 /// Label: which part of the control plane an object is (`etcd`, `control-plane`, …).
 pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
+/// Value of [`LABEL_COMPONENT`] on virtual machines and their pods.
+pub const COMPONENT_WORKER: &str = "worker";
 /// Label: who manages the object.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].
