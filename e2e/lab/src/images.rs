@@ -10,7 +10,10 @@ mod tar;
 
 use std::path::PathBuf;
 
-pub use catalogue::{control_plane, coredns, etcd, kube_proxy, operator, pause, testbox};
+pub use catalogue::{
+    control_plane, coredns, etcd, flannel, konnectivity_agent, konnectivity_server, kube_proxy,
+    operator, pause, testbox, testserver,
+};
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;
 

@@ -68,7 +68,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         layout: layout.clone(),
         slot: state.slot,
     };
-    let bins = programs::find(&binaries::wanted(&[]))?;
+    let bins = programs::find(&binaries::wanted(&[], false))?;
     let image = images::operator(&name, &binary)?;
     load(host, &cluster, &[image], &bins, progress)?;
 

@@ -14,6 +14,7 @@ mod down;
 pub mod host;
 pub mod images;
 mod install;
+pub mod kubevirt;
 mod layout;
 pub mod leftovers;
 pub mod logs;

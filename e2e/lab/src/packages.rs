@@ -22,8 +22,12 @@ pub const RUNTIME: [&str; 5] = ["iproute2", "mount", "nftables", "procps", "util
 /// What the images of the e2e suites take files from.
 pub const IMAGES: [&str; 1] = ["busybox-static"];
 
+/// What the image of flannel takes files from besides: it does not start without an iptables to
+/// clean up after, although it uses nftables.
+pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
+
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 12] = [
+const WITNESSES: [(&str, &[&str]); 13] = [
     ("busybox-static", &["busybox"]),
     (
         "debian-archive-keyring",
@@ -31,6 +35,7 @@ const WITNESSES: [(&str, &[&str]); 12] = [
     ),
     ("gcc", &["gcc"]),
     ("iproute2", &["ip"]),
+    ("iptables", &["iptables", "ip6tables"]),
     ("libc6-dev", &["/usr/include/stdlib.h"]),
     ("libseccomp-dev", &["/usr/include/seccomp.h"]),
     ("mmdebstrap", &["mmdebstrap"]),

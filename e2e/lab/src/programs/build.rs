@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use super::catalogue::{Binary, CSource, Catalogue, Entry};
+use super::catalogue::{Binary, Catalogue, Entry, Source};
 use super::{Program, cache_dir};
 use crate::packages;
 use crate::progress::{Progress, Step};
@@ -151,6 +151,11 @@ fn build_all(entry: &Entry, folder: &Path, into: &Path, step: &mut Step) -> anyh
         step.detail(&source.name);
         compile(source, folder, into, step)?;
     }
+    for source in &entry.data {
+        let from = find(source, folder)?;
+        std::fs::copy(&from, into.join(&source.name))
+            .with_context(|| format!("{} cannot be copied", from.display()))?;
+    }
     Ok(())
 }
 
@@ -177,8 +182,17 @@ fn build(
     run(command, &format!("go build {}", binary.package), step)
 }
 
-/// Finds the file in Go's module cache, where the build of the module's packages has put it.
-fn compile(source: &CSource, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+fn compile(source: &Source, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+    let mut command = Command::new("gcc");
+    command
+        .args(["-static", "-O2", "-s", "-o"])
+        .arg(into.join(&source.name))
+        .arg(find(source, folder)?);
+    run(command, &format!("gcc {}", source.source), step)
+}
+
+/// The file in Go's module cache, where the build of the module's packages has put it.
+fn find(source: &Source, folder: &Path) -> anyhow::Result<PathBuf> {
     let output = go(folder)?
         .args(["list", "-m", "-f", "{{.Dir}}", &source.module])
         .output()
@@ -188,12 +202,7 @@ fn compile(source: &CSource, folder: &Path, into: &Path, step: &mut Step) -> any
         let why = String::from_utf8_lossy(&output.stderr);
         bail!("`go list -m {}` failed: {}", source.module, why.trim());
     }
-    let mut command = Command::new("gcc");
-    command
-        .args(["-static", "-O2", "-s", "-o"])
-        .arg(into.join(&source.name))
-        .arg(Path::new(&module).join(&source.source));
-    run(command, &format!("gcc {}", source.source), step)
+    Ok(Path::new(&module).join(&source.source))
 }
 
 /// Go with our caches, in a module of ours.

@@ -37,7 +37,9 @@ pub(super) struct Entry {
     ldflags: String,
     pub(super) binary: Vec<Binary>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) c: Vec<CSource>,
+    pub(super) c: Vec<Source>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) data: Vec<Source>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -51,10 +53,10 @@ pub(super) struct Binary {
     pub(super) links: Vec<String>,
 }
 
-/// A static program in one C file of a module that `go.mod` pins.
+/// One file of a module that `go.mod` pins.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CSource {
+pub(super) struct Source {
     pub(super) name: String,
     pub(super) module: String,
     pub(super) source: String,

@@ -14,11 +14,13 @@ use crate::{
     config::{CONTAINERD_SOCKET, Cluster, text},
     host::{Host, Order},
     images::{self, Image},
+    kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
     packages,
     programs::{Bins, KubernetesVersion},
     progress::Progress,
     run,
+    slot::REGISTRY_PORT,
     state::State,
 };
 
@@ -44,9 +46,42 @@ pub(super) fn all(
     for version in &options.tenant_versions {
         wanted.extend(images::control_plane(bins, *version)?);
     }
-    running.wait("registry", PATIENCE, || running.listens(5000))?;
+    running.wait("registry", PATIENCE, || running.listens(REGISTRY_PORT))?;
     running.wait("containerd", PATIENCE, || running.containerd_answers())?;
-    load(&running.host, running.cluster, &wanted, bins, progress)
+    load(&running.host, running.cluster, &wanted, bins, progress)?;
+    if options.kubevirt {
+        let wanted = kubevirt::images(bins, progress)?;
+        load(&running.host, running.cluster, &wanted, bins, progress)?;
+    }
+    Ok(())
+}
+
+/// Installs KubeVirt in a lab that was brought up without it.
+pub(super) fn add_kubevirt(
+    layout: &Layout,
+    state: &mut State,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    let (host, cluster) = running(layout, state)?;
+    let wanted = kubevirt::images(bins, progress)?;
+    load(host, &cluster, &wanted, bins, progress)?;
+    kubevirt::apply(layout, bins, progress)?;
+    binaries::link_tool(layout, bins, "virtctl")?;
+    state.kubevirt = true;
+    state.write(layout)
+}
+
+fn running<'a>(layout: &Layout, state: &'a State) -> Result<(&'a Host, Cluster)> {
+    let host = state
+        .hosts
+        .get(MANAGEMENT_HOST)
+        .context("the lab has no management host")?;
+    let cluster = Cluster {
+        layout: layout.clone(),
+        slot: state.slot,
+    };
+    Ok((host, cluster))
 }
 
 /// Adds the images of further tenant versions to a lab that is up.
@@ -57,17 +92,11 @@ pub(super) fn add_versions(
     bins: &Bins,
     progress: &Progress,
 ) -> Result<()> {
-    let host = state
-        .hosts
-        .get(MANAGEMENT_HOST)
-        .context("the lab has no management host")?;
-    let cluster = Cluster {
-        layout: layout.clone(),
-        slot: state.slot,
-    };
+    let (host, cluster) = running(layout, state)?;
+    let host = host.clone();
     for version in versions {
         let wanted = images::control_plane(bins, *version)?;
-        load(host, &cluster, &wanted, bins, progress)?;
+        load(&host, &cluster, &wanted, bins, progress)?;
         state.tenant_versions.push(version.to_string());
     }
     state.write(layout)

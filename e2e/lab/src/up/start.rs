@@ -18,6 +18,7 @@ use crate::{
     cgroups::Cgroups,
     config::{self, Cluster},
     host::{Host, HostSpec, Order, Program},
+    kubevirt,
     layout::MANAGEMENT_HOST,
     logs, network,
     programs::{Bins, cache_dir},
@@ -74,6 +75,10 @@ pub(super) fn start(
             .map_err(|_| anyhow!("loading images panicked"))?;
         brought_up.and(images)
     })?;
+    if options.kubevirt {
+        kubevirt::apply(layout, bins, progress)?;
+        state.kubevirt = true;
+    }
     let step = progress.step("waiting for cluster DNS");
     let rollout = [
         "-n",
