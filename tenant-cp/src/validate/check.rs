@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use api::TenantCluster;
 use api::names::MAX_NAME_LENGTH;
+use api::node_pool::KernelBoot;
 use ipnet::IpNet;
 
 use super::component::Managed;
-use super::{Problem, component, endpoint, quantity, text};
+use super::{Problem, component, endpoint, pool, quantity, text};
 use crate::desired::managed_flags;
 use crate::network::range::is_private;
 use crate::network::{Use, overlap_within, range};
@@ -258,6 +259,20 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
                 quantity::malformed(amount),
             )
         }));
+    }
+    let kubevirt = &settings.providers.kubevirt;
+    // In the place of {version} stands a version once a machine is made.
+    let of_some_version = |image: &str| image.replace("{version}", "1.35.4");
+    if let Err(message) = text::image(&of_some_version(&kubevirt.image)) {
+        let field = "providers.kubevirt.image";
+        problems.push(Problem::new(field, "ImageMalformed", message));
+    }
+    if let Some(kernel) = &kubevirt.kernel_boot {
+        let kernel = KernelBoot {
+            image: of_some_version(&kernel.image),
+            ..kernel.clone()
+        };
+        pool::check_kernel("providers.kubevirt.kernelBoot", &kernel, &mut problems);
     }
     problems
 }
