@@ -6,6 +6,8 @@
 pub mod audit;
 pub mod credentials;
 pub mod operator;
+pub mod pool;
+pub mod served;
 pub mod tenant;
 pub mod wait;
 
@@ -13,6 +15,7 @@ use anyhow::{Context as _, Result};
 use kube::{Client, Config, config::Kubeconfig};
 use lab::Layout;
 
+pub use pool::Pool;
 pub use tenant::Tenant;
 
 /// Where the chart is installed.

@@ -7,7 +7,11 @@
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
 mod dump;
+pub mod kubectl;
 pub mod pods;
+pub mod steady;
+pub mod workers;
+pub mod workload;
 
 use std::{
     env,
@@ -17,7 +21,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{TenantCluster, TenantClusterSpec};
+use api::{NodePool, TenantCluster, TenantClusterSpec};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -240,13 +244,19 @@ impl Scenario {
     async fn clean(&self) -> Result<()> {
         let _ = std::fs::remove_dir_all(&self.files);
         let clusters = self.tenants();
+        let pools: Api<NodePool> = Api::namespaced(self.client().clone(), &self.namespace);
         let all = ListParams::default();
-        clusters
-            .delete_collection(&DeleteParams::background(), &all)
-            .await?;
+        // The tenant clusters first: then nobody drains nodes that go anyway.
+        let background = DeleteParams::background();
+        clusters.delete_collection(&background, &all).await?;
+        pools.delete_collection(&background, &all).await?;
         for cluster in clusters.list(&all).await? {
             let (name, uid) = (cluster.name_any(), cluster.uid());
             wait_gone(&clusters, &name, uid.as_deref(), PATIENCE).await?;
+        }
+        for pool in pools.list(&all).await? {
+            let (name, uid) = (pool.name_any(), pool.uid());
+            wait_gone(&pools, &name, uid.as_deref(), PATIENCE).await?;
         }
         let namespaces: Api<Namespace> = Api::all(self.client().clone());
         match namespaces
