@@ -3,6 +3,7 @@
 //! Invariant: a build happens under the program's lock, in a folder beside its place, and only a
 //! whole result is renamed into it.
 
+use std::collections::{BTreeMap, btree_map::Entry as Place};
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use super::catalogue::{Binary, Catalogue, Entry, Source};
 use super::{Program, cache_dir};
 use crate::packages;
 use crate::progress::{Progress, Step};
+use crate::run;
 
 /// So many last lines of a failed build's output are worth showing.
 const TAIL: usize = 30;
@@ -140,9 +143,10 @@ pub(super) fn ensure(
 }
 
 fn build_all(entry: &Entry, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+    let changes = changes(entry, folder)?;
     for binary in &entry.binary {
         step.detail(&binary.name);
-        build(entry, binary, folder, into, step)?;
+        build(entry, binary, folder, changes.as_ref(), into, step)?;
         for link in &binary.links {
             symlink(&binary.name, into.join(link))?;
         }
@@ -152,17 +156,53 @@ fn build_all(entry: &Entry, folder: &Path, into: &Path, step: &mut Step) -> anyh
         compile(source, folder, into, step)?;
     }
     for source in &entry.data {
-        let from = find(source, folder)?;
+        let from = find(&source.module, &source.source, folder)?;
         std::fs::copy(&from, into.join(&source.name))
             .with_context(|| format!("{} cannot be copied", from.display()))?;
     }
     Ok(())
 }
 
+/// Copies of the modules with what is changed in them, and a `go.mod` that leads to those. None
+/// without changes. (Go's `-overlay` does not reach into its module cache.)
+fn changes(entry: &Entry, folder: &Path) -> anyhow::Result<Option<TempDir>> {
+    if entry.change.is_empty() {
+        return Ok(None);
+    }
+    let changed = TempDir::new()?;
+    let mut go_mod = std::fs::read_to_string(folder.join("go.mod"))?;
+    let mut copies = BTreeMap::new();
+    for change in &entry.change {
+        let number = copies.len();
+        let copy = match copies.entry(&change.module) {
+            Place::Occupied(copy) => copy.into_mut(),
+            Place::Vacant(place) => {
+                let copy = changed.path().join(number.to_string());
+                let original = find(&change.module, "", folder)?;
+                let mut cp = run::command("cp", ["--recursive", "--no-preserve=mode"]);
+                run::output(cp.args([&original, &copy]))?;
+                go_mod += &format!("\nreplace {} => {}\n", change.module, copy.display());
+                place.insert(copy)
+            }
+        };
+        let file = copy.join(&change.source);
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("{} has no {}", change.module, change.source))?;
+        if text.matches(&change.from).count() != 1 {
+            bail!("{} does not say {:?} once", change.source, change.from);
+        }
+        std::fs::write(&file, text.replace(&change.from, &change.to))?;
+    }
+    std::fs::write(changed.path().join("go.mod"), go_mod)?;
+    std::fs::copy(folder.join("go.sum"), changed.path().join("go.sum"))?;
+    Ok(Some(changed))
+}
+
 fn build(
     entry: &Entry,
     binary: &Binary,
     folder: &Path,
+    changes: Option<&TempDir>,
     into: &Path,
     step: &mut Step,
 ) -> anyhow::Result<()> {
@@ -175,11 +215,15 @@ fn build(
             "-tags",
             &binary.all_tags(entry),
         ])
+        .args(changes.map(|changes| {
+            let go_mod = changes.path().join("go.mod");
+            format!("-modfile={}", go_mod.display())
+        }))
         .args(["-ldflags", &entry.ldflags(), "-o"])
         .arg(into.join(&binary.name))
         .arg(&binary.package)
         .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" });
-    run(command, &format!("go build {}", binary.package), step)
+    watch(command, &format!("go build {}", binary.package), step)
 }
 
 fn compile(source: &Source, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
@@ -187,22 +231,28 @@ fn compile(source: &Source, folder: &Path, into: &Path, step: &mut Step) -> anyh
     command
         .args(["-static", "-O2", "-s", "-o"])
         .arg(into.join(&source.name))
-        .arg(find(source, folder)?);
-    run(command, &format!("gcc {}", source.source), step)
+        .arg(find(&source.module, &source.source, folder)?);
+    watch(command, &format!("gcc {}", source.source), step)
 }
 
-/// The file in Go's module cache, where the build of the module's packages has put it.
-fn find(source: &Source, folder: &Path) -> anyhow::Result<PathBuf> {
-    let output = go(folder)?
-        .args(["list", "-m", "-f", "{{.Dir}}", &source.module])
-        .output()
-        .context("`go list` cannot be run")?;
-    let module = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if !output.status.success() || module.is_empty() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        bail!("`go list -m {}` failed: {}", source.module, why.trim());
+/// A module's file in Go's module cache.
+fn find(module: &str, source: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Downloaded {
+        dir: PathBuf,
     }
-    Ok(Path::new(&module).join(&source.source))
+    let output = go(folder)?
+        .args(["mod", "download", "-json", module])
+        .output()
+        .context("`go mod download` cannot be run")?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("`go mod download {module}` failed: {}", why.trim());
+    }
+    let downloaded: Downloaded = serde_json::from_slice(&output.stdout)
+        .context("`go mod download -json` was not understood")?;
+    Ok(downloaded.dir.join(source))
 }
 
 /// Go with our caches, in a module of ours.
@@ -222,7 +272,7 @@ fn go(folder: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn run(mut command: Command, what: &str, step: &mut Step) -> anyhow::Result<()> {
+fn watch(mut command: Command, what: &str, step: &mut Step) -> anyhow::Result<()> {
     let output = tempfile::tempfile()?;
     let mut building = command
         .stdin(Stdio::null())

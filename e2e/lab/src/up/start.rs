@@ -136,7 +136,12 @@ fn spec(cluster: &Cluster, cgroups: &Cgroups) -> Result<HostSpec> {
             ("vm/overcommit_memory", "1"),
             ("vm/panic_on_oom", "0"),
         ]),
-        network_sysctls: pairs(&[("ipv4/ip_forward", "1")]),
+        network_sysctls: pairs(&[
+            ("ipv4/ip_forward", "1"),
+            // A virtual machine with its pod's address takes all pods for its neighbours: the host
+            // answers for them and routes. `lab-agent` makes it answer at once.
+            ("ipv4/conf/all/proxy_arp", "1"),
+        ]),
         cgroup_join: cgroups.join_files(),
     })
 }
