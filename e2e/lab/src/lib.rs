@@ -29,6 +29,7 @@ pub mod slot;
 pub mod state;
 mod status;
 mod up;
+pub mod worker;
 
 pub use down::down;
 pub use install::{Operator, install_operator};

@@ -1,4 +1,5 @@
-//! Makes a worker of the lab what its user data says: the part of cloud-init that the lab needs.
+//! What a worker of the lab does by itself while it boots, in one small program that starts at once:
+//! the initrd's part, the user data's part, and the DHCP client's.
 //!
 //! cloud-init starts Python four times, which under emulation takes longer than everything else of
 //! a boot. This program reads the same NoCloud disk and the same `#cloud-config`, of which it knows
@@ -6,9 +7,12 @@
 //! Invariant: one instance (`instance-id` of the disk's meta-data) is set up once, and nothing that
 //! fails keeps the rest from being done.
 
+mod boot;
+mod dhcp;
 mod instance;
 mod seed;
 mod shell;
+mod sysctl;
 mod user_data;
 
 use std::{path::Path, process::ExitCode};
@@ -19,7 +23,19 @@ use instance::Instance;
 use user_data::UserData;
 
 fn main() -> ExitCode {
-    match run() {
+    if std::process::id() == 1 {
+        let Err(error) = boot::hand_over();
+        say(&format!("{error:#}"));
+        return ExitCode::FAILURE; // which makes the kernel panic, as it should
+    }
+    let mut arguments = std::env::args();
+    let called = arguments.next().unwrap_or_default();
+    let done = match arguments.next() {
+        // The client names the event and nothing else.
+        Some(event) if called.ends_with("worker-dhcp") => dhcp::on(&event).map(|()| Vec::new()),
+        _ => set_up(),
+    };
+    match done {
         Ok(failures) if failures.is_empty() => ExitCode::SUCCESS,
         Ok(failures) => {
             for failure in failures {
@@ -35,10 +51,11 @@ fn main() -> ExitCode {
 }
 
 /// Sets the machine up; what failed of it comes back.
-fn run() -> Result<Vec<anyhow::Error>> {
+fn set_up() -> Result<Vec<anyhow::Error>> {
+    let mut failures = sysctl::apply(Path::new("/etc/sysctl.d"), Path::new("/proc/sys"));
     let Some(seed) = seed::read(Path::new("/dev"), Path::new("/sys/class/block"))? else {
         say("there is no disk named cidata: nothing to set up");
-        return Ok(Vec::new());
+        return Ok(failures);
     };
     let meta = user_data::meta_data(&seed.meta_data).context("meta-data cannot be read")?;
     let data = UserData::parse(&seed.user_data).context("user-data cannot be read")?;
@@ -48,7 +65,8 @@ fn run() -> Result<Vec<anyhow::Error>> {
     if seed.has_network_config {
         say("network-config is not known here: the first network card asks by DHCP");
     }
-    Ok(Instance::at(Path::new("/")).set_up(&meta, &data))
+    failures.extend(Instance::at(Path::new("/")).set_up(&meta, &data));
+    Ok(failures)
 }
 
 /// To the journal and, where the kernel's log goes there, to the console.
