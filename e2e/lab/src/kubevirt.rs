@@ -8,6 +8,7 @@ mod images;
 mod install;
 mod objects;
 mod system;
+mod testmachine;
 
 use anyhow::Result;
 
@@ -16,6 +17,7 @@ use crate::{programs::Bins, run};
 pub(crate) use images::all as images;
 pub use install::wait;
 pub(crate) use install::{apply, summary};
+pub(crate) use testmachine::testmachine;
 
 /// The release.
 pub const VERSION: &str = "1.6.0";

@@ -50,7 +50,7 @@ impl Program {
     pub const TESTSERVER: Self = Self("testserver");
 
     /// What every lab runs, Kubernetes aside, whose version has to be chosen.
-    pub const BASIC: [Self; 8] = [
+    pub const BASIC: [Self; 9] = [
         Self::ETCD,
         Self::CONTAINERD,
         Self::RUNC,
@@ -59,14 +59,10 @@ impl Program {
         Self::COREDNS,
         Self::HELM,
         Self::PAUSE,
+        Self::KONNECTIVITY, // a part of every tenant's control plane
     ];
     /// What tenant clusters with nodes need besides: virtual machines and addons.
-    pub const WORKERS: [Self; 4] = [
-        Self::KUBEVIRT,
-        Self::KONNECTIVITY,
-        Self::FLANNEL,
-        Self::TESTSERVER,
-    ];
+    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.

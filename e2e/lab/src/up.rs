@@ -6,6 +6,7 @@
 mod fresh;
 mod preload;
 mod start;
+mod wanted;
 
 use std::{process::Command, time::Duration};
 
@@ -14,7 +15,6 @@ use anyhow::{Context, Result};
 use crate::{
     binaries,
     config::Cluster,
-    kubevirt,
     layout::Layout,
     packages,
     programs::{self, KubernetesVersion},
@@ -66,10 +66,7 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
     let wanted = binaries::wanted(&options.tenant_versions, options.kubevirt);
     let bins = programs::ensure(&wanted, progress)?;
     binaries::build_agent(layout, progress)?;
-    if options.kubevirt {
-        // Made now, what takes minutes once does not hold up a cluster that is starting.
-        kubevirt::images(&bins, progress)?;
-    }
+    preload::make(layout, options, &bins, progress)?;
     let started = fresh::prepare(layout, options)
         .and_then(|cluster| start::start(&cluster, options, &bins, progress));
     if started.is_err() {
@@ -104,7 +101,9 @@ fn already_up(
     progress: &Progress,
 ) -> Result<()> {
     if options.kubevirt && !state.kubevirt {
-        let bins = programs::ensure(&binaries::wanted(&[], true), progress)?;
+        let versions = state.tenant_versions.iter().map(|version| version.parse());
+        let versions = versions.collect::<Result<Vec<_>>>()?;
+        let bins = programs::ensure(&binaries::wanted(&versions, true), progress)?;
         preload::add_kubevirt(layout, &mut state, &bins, progress)?;
     }
     let missing: Vec<KubernetesVersion> = options
@@ -114,7 +113,7 @@ fn already_up(
         .filter(|version| !state.tenant_versions.contains(&version.to_string()))
         .collect();
     if !missing.is_empty() {
-        let bins = programs::ensure(&binaries::wanted(&missing, false), progress)?;
+        let bins = programs::ensure(&binaries::wanted(&missing, state.kubevirt), progress)?;
         preload::add_versions(layout, &mut state, &missing, &bins, progress)?;
     }
     match changes(layout, &state) {
