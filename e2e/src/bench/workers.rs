@@ -60,6 +60,9 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     let management = management
         .context("the lab is not up: `cargo xtask demo` brings it up with the operator")?;
     operator::usage(&management.client).await?;
+    if options.rounds > 0 || options.pool > 0 {
+        management.virtual_machines().await?;
+    }
     sweep(&management, say).await?;
     let namespace = place::create(&management).await?;
     let mut bench = Bench {

@@ -55,6 +55,16 @@ impl Management {
         Ok(Some(Self { client, layout }))
     }
 
+    /// Waits until virtual machines can be made, which `lab up` leaves to others.
+    ///
+    /// # Errors
+    /// When the lab has no KubeVirt, or that does not come up.
+    pub async fn virtual_machines(&self) -> Result<()> {
+        let layout = self.layout.clone();
+        let wait = move || lab::kubevirt::wait(&layout, &lab::progress::Progress::new());
+        tokio::task::spawn_blocking(wait).await?
+    }
+
     /// The audit log of the management API.
     #[must_use]
     pub fn audit_log(&self) -> audit::AuditLog {
