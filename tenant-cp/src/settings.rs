@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 mod workers;
-pub use workers::{ImagePullPolicy, KubeVirtSettings, ProviderSettings};
+pub use workers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
 
 /// Configuration of the operator that decides what objects are wanted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use api::TenantCluster;
 use api::names::MAX_NAME_LENGTH;
-use api::node_pool::KernelBoot;
 use ipnet::IpNet;
 
 use super::component::Managed;
@@ -260,19 +259,14 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
             )
         }));
     }
-    let kubevirt = &settings.providers.kubevirt;
     // In the place of {version} stands a version once a machine is made.
-    let of_some_version = |image: &str| image.replace("{version}", "1.35.4");
-    if let Err(message) = text::image(&of_some_version(&kubevirt.image)) {
+    let (image, kernel) = settings.providers.kubevirt.images("1.35.4");
+    if let Err(message) = text::image(&image) {
         let field = "providers.kubevirt.image";
         problems.push(Problem::new(field, "ImageMalformed", message));
     }
-    if let Some(kernel) = &kubevirt.kernel_boot {
-        let kernel = KernelBoot {
-            image: of_some_version(&kernel.image),
-            ..kernel.clone()
-        };
-        pool::check_kernel("providers.kubevirt.kernelBoot", &kernel, &mut problems);
+    if let Some(kernel) = kernel {
+        pool::check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
     }
     problems
 }

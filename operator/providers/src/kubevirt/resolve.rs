@@ -21,23 +21,18 @@ pub struct Resolved {
 /// The images for a Kubernetes version (`1.35.4`).
 #[must_use]
 pub fn resolve(wanted: &KubeVirt, version: &str, settings: &KubeVirtSettings) -> Resolved {
-    let of_version = |image: &str| image.replace("{version}", version);
-    let own_kernel = |kernel: &KernelBoot| KernelBoot {
-        image: of_version(&kernel.image),
-        ..kernel.clone()
-    };
     match &wanted.image {
         Some(image) => Resolved {
             image: image.clone(),
             kernel_boot: wanted.kernel_boot.clone(),
         },
-        None => Resolved {
-            image: of_version(&settings.image),
-            kernel_boot: wanted
-                .kernel_boot
-                .clone()
-                .or_else(|| settings.kernel_boot.as_ref().map(own_kernel)),
-        },
+        None => {
+            let (image, kernel) = settings.images(version);
+            Resolved {
+                image,
+                kernel_boot: wanted.kernel_boot.clone().or(kernel),
+            }
+        }
     }
 }
 
@@ -69,17 +64,25 @@ mod tests {
     fn settings() -> KubeVirtSettings {
         KubeVirtSettings {
             image: "m.example.com/worker:v{version}".to_owned(),
-            kernel_boot: Some(kernel("m.example.com/kernel:v{version}")),
             ..KubeVirtSettings::default()
         }
     }
 
     #[test]
-    fn the_operators_images_are_those_of_the_version() {
-        let resolved = resolve(&KubeVirt::default(), "1.35.4", &settings());
-        assert_eq!(resolved.image, "m.example.com/worker:v1.35.4");
-        let expected = kernel("m.example.com/kernel:v1.35.4");
-        assert_eq!(resolved.kernel_boot, Some(expected));
+    fn the_operators_images_are_those_of_the_version_and_the_kernel_is_in_the_same() {
+        let mut settings = settings();
+        let kernel_of = |settings: &KubeVirtSettings| {
+            let resolved = resolve(&KubeVirt::default(), "1.35.4", settings);
+            assert_eq!(resolved.image, "m.example.com/worker:v1.35.4");
+            resolved.kernel_boot.map(|kernel| kernel.image)
+        };
+        let expected = "m.example.com/worker:v1.35.4";
+        assert_eq!(kernel_of(&settings).as_deref(), Some(expected));
+        settings.kernel.image = Some("m.example.com/kernel:v{version}".to_owned());
+        let expected = "m.example.com/kernel:v1.35.4";
+        assert_eq!(kernel_of(&settings).as_deref(), Some(expected));
+        settings.kernel.enabled = false;
+        assert_eq!(kernel_of(&settings), None);
     }
 
     #[test]
