@@ -89,8 +89,8 @@ impl Tiers<'_> {
         lab::install_operator(self.layout, &operator, self.progress)?;
         // The suites share one machine: more than two at a time only slow each other down.
         let suites: &[&str] = match self.args.all {
-            true => &["network_policy", "core", "more"],
-            false => &["network_policy", "core"],
+            true => &["network_policy", "core", "kubevirt", "more"],
+            false => &["network_policy", "core", "kubevirt"],
         };
         let mut args = vec!["test", "-p", "e2e", "--no-fail-fast"];
         for suite in suites {
