@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// The conditions of a TenantCluster.
+/// The conditions of our kinds; the first three are every kind's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ConditionType {
     /// The API answered an authenticated request through the endpoint.
@@ -24,6 +24,12 @@ pub enum ConditionType {
     CertificatesReady,
     /// The objects which a tenant cluster needs inside are in place.
     BootstrapReady,
+    /// Of a Machine: its virtual machine runs.
+    VirtualMachineReady,
+    /// Of a Machine: its node joined and is ready.
+    NodeReady,
+    /// Of a Machine that goes: no pod is left that has to leave its node first.
+    Drained,
 }
 
 impl ConditionType {
@@ -39,6 +45,9 @@ impl ConditionType {
             Self::EndpointReady => "EndpointReady",
             Self::CertificatesReady => "CertificatesReady",
             Self::BootstrapReady => "BootstrapReady",
+            Self::VirtualMachineReady => "VirtualMachineReady",
+            Self::NodeReady => "NodeReady",
+            Self::Drained => "Drained",
         }
     }
 }

@@ -5,12 +5,23 @@
 //! `cargo xtask crds --check`.
 
 pub mod condition;
+pub mod duration;
+pub mod foreign;
+pub mod int_or_percent;
+#[allow(unreachable_pub)] // as below
+pub mod machine;
 pub mod names;
+#[allow(unreachable_pub)] // as below
+pub mod node_pool;
 pub mod quantity;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
 pub mod tenant_cluster;
 
 pub use condition::{ConditionStatus, ConditionType, set_condition};
+pub use duration::Duration;
+pub use int_or_percent::IntOrPercent;
+pub use machine::{Machine, MachineSpec, MachineStatus};
+pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::Quantity;
 pub use tenant_cluster::{TenantCluster, TenantClusterSpec, TenantClusterStatus};
 
@@ -30,7 +41,9 @@ pub const VERSION: &str = "v1alpha1";
 /// `nullable`, and then CEL's `has` would be true for it. So `nullable` is taken out everywhere.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![without_nullable(TenantCluster::crd())]
+    [TenantCluster::crd(), NodePool::crd(), Machine::crd()]
+        .map(without_nullable)
+        .to_vec()
 }
 
 fn without_nullable(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {

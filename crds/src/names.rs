@@ -11,6 +11,8 @@ pub const LABEL_TENANT_NAME: &str = "covey.dev/tenant-cluster";
 pub const LABEL_TENANT_NAMESPACE: &str = "covey.dev/tenant-cluster-namespace";
 /// Label: which part of the control plane an object is (`etcd`, `control-plane`, …).
 pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
+/// Value of [`LABEL_COMPONENT`] on virtual machines and their pods.
+pub const COMPONENT_WORKER: &str = "worker";
 /// Label: who manages the object.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].
@@ -20,6 +22,23 @@ pub const ANNOTATION_HASH: &str = "covey.dev/hash";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 
+/// Label: name of the NodePool, on its Machines and on everything that belongs to one of them.
+pub const LABEL_NODE_POOL: &str = "covey.dev/node-pool";
+/// Label: name of the Machine, on its virtual machine, the pod of that and its Secrets.
+pub const LABEL_MACHINE: &str = "covey.dev/machine";
+/// Label: UID of the Machine, so that one of the same name is never taken for it.
+pub const LABEL_MACHINE_UID: &str = "covey.dev/machine-uid";
+/// Annotation on a Machine: its number in the node pool, from which its name is derived.
+pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
+/// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names
+/// of Machines separated by commas: they go now; who shrinks the pool writes it together with
+/// `spec.replicas`, so that no other Machine goes in their place.
+pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
+/// Finalizer on a Machine: removed once its virtual machine and the instance of that are gone.
+pub const FINALIZER_MACHINE: &str = "covey.dev/machine";
+/// Finalizer on a NodePool: removed once it has no Machine.
+pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
+
 /// Name of the RoleBinding that lets the operator work in a tenant namespace or a user's namespace.
 pub const OPERATOR_BINDING: &str = "covey-operator";
 
@@ -28,6 +47,40 @@ pub const TENANT_NAMESPACE_PREFIX: &str = "covey-";
 /// Longest name of a TenantCluster: the tenant namespace must stay within 63 characters
 /// (`covey-` + name + `-` + five of the UID).
 pub const MAX_NAME_LENGTH: usize = 63 - TENANT_NAMESPACE_PREFIX.len() - 1 - 5;
+
+/// Characters that a node pool appends to its name for a Machine, without the `-`.
+pub const MACHINE_SUFFIX_LENGTH: usize = 5;
+/// Longest name of a Machine, its virtual machine and its node: certificates hold
+/// `system:node:<node>` as common name, which has at most 64 characters (RFC 5280, appendix A,
+/// `ub-common-name`).
+pub const MAX_MACHINE_NAME_LENGTH: usize = 64 - "system:node:".len();
+/// Longest name of a NodePool: its Machines are called `<name>-<suffix>`.
+pub const MAX_POOL_NAME_LENGTH: usize = MAX_MACHINE_NAME_LENGTH - 1 - MACHINE_SUFFIX_LENGTH;
+
+/// The name of a Machine, its virtual machine and its node.
+#[must_use]
+pub fn machine(pool: &str, suffix: &str) -> String {
+    format!("{pool}-{suffix}")
+}
+
+/// The selector of a node pool's Machines, as the scale subresource wants it.
+#[must_use]
+pub fn pool_selector(pool: &str) -> String {
+    format!("{LABEL_NODE_POOL}={pool}")
+}
+
+/// What a machine of KubeVirt is called by provider and node: `kubevirt://<virtual machine>`, as
+/// KubeVirt's own cloud controller does.
+#[must_use]
+pub fn kubevirt_provider_id(machine: &str) -> String {
+    format!("kubevirt://{machine}")
+}
+
+/// The Secret in the tenant namespace with the user data that a machine boots with.
+#[must_use]
+pub fn user_data_secret(machine: &str) -> String {
+    format!("{machine}-user-data")
+}
 
 /// The tenant namespace of a TenantCluster: `covey-<name>-<first five of the UID>`.
 #[must_use]
@@ -57,5 +110,15 @@ mod tests {
         let namespace = tenant_namespace(&name, "0a1b2c3d-0000-0000-0000-000000000000");
         assert_eq!(namespace.len(), 63);
         assert!(namespace.ends_with("-0a1b2"));
+    }
+
+    #[test]
+    fn longest_names_of_pools_and_machines_are_those_of_the_rules() {
+        assert_eq!((MAX_POOL_NAME_LENGTH, MAX_MACHINE_NAME_LENGTH), (46, 52));
+        let node = machine(
+            &"n".repeat(MAX_POOL_NAME_LENGTH),
+            &"x".repeat(MACHINE_SUFFIX_LENGTH),
+        );
+        assert_eq!(format!("system:node:{node}").len(), 64);
     }
 }

@@ -2,11 +2,25 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
 
-use serde_json::Value;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
 
-fn schema() -> Value {
-    let crd = serde_json::to_value(&api::crds()[0]).unwrap();
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+/// Every kind and its schema.
+fn schemas() -> Vec<(String, Value)> {
+    let schema = |crd| {
+        let crd = serde_json::to_value(&crd).unwrap();
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        let schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        (kind, schema)
+    };
+    api::crds().into_iter().map(schema).collect()
+}
+
+/// Every field below `part` of every kind: `Kind.part.field` and its schema.
+fn fields(part: &str, see: &mut impl FnMut(&str, &Value)) {
+    for (kind, schema) in schemas() {
+        visit(&schema["properties"][part], &format!("{kind}.{part}"), see);
+    }
 }
 
 #[test]
@@ -26,14 +40,13 @@ fn the_committed_yaml_is_what_the_types_say() {
 
 #[test]
 fn every_field_of_the_spec_has_default_and_example() {
-    let root = schema();
     let mut missing = Vec::new();
-    visit(&root["properties"]["spec"], "spec", &mut |path, field| {
+    fields("spec", &mut |path, field| {
         let text = field["description"].as_str().unwrap_or_default();
         if !(text.contains("Default") || text.contains("no default")) {
             missing.push(format!("{path}: no default"));
         }
-        if !text.contains("Example:") && path != "spec.addons" {
+        if !text.contains("Example:") && path != "TenantCluster.spec.addons" {
             missing.push(format!("{path}: no example"));
         }
     });
@@ -42,18 +55,13 @@ fn every_field_of_the_spec_has_default_and_example() {
 
 #[test]
 fn every_field_of_the_status_has_an_example() {
-    let root = schema();
     let mut missing = Vec::new();
-    visit(
-        &root["properties"]["status"],
-        "status",
-        &mut |path, field| {
-            let text = field["description"].as_str().unwrap_or_default();
-            if !text.contains("xample") && !path.starts_with("status.conditions.") {
-                missing.push(path.to_owned());
-            }
-        },
-    );
+    fields("status", &mut |path, field| {
+        let text = field["description"].as_str().unwrap_or_default();
+        if !text.contains("xample") && !path.contains(".status.conditions.") {
+            missing.push(path.to_owned());
+        }
+    });
     assert_eq!(missing, [""; 0]);
 }
 
@@ -61,11 +69,11 @@ fn every_field_of_the_status_has_an_example() {
 fn every_text_and_list_of_the_spec_has_a_limit() {
     // Without one, the API server takes the whole request as the length when it estimates what a
     // rule costs, and refuses the definition.
-    let root = schema();
     let mut unlimited = Vec::new();
-    visit(&root["properties"]["spec"], "spec", &mut |path, field| {
+    fields("spec", &mut |path, field| {
         let limited = match field["type"].as_str() {
             Some("string") => field["maxLength"].is_u64() || field["enum"].is_array(),
+            Some("array") if field["items"]["type"] == "object" => field["maxItems"].is_u64(),
             Some("array") => field["maxItems"].is_u64() && field["items"]["maxLength"].is_u64(),
             Some("object") if field["additionalProperties"].is_object() => {
                 field["maxProperties"].is_u64()
@@ -81,24 +89,63 @@ fn every_text_and_list_of_the_spec_has_a_limit() {
 
 #[test]
 fn null_counts_as_absent_everywhere() {
-    assert!(!schema().to_string().contains("nullable"));
+    for (kind, schema) in schemas() {
+        assert!(!schema.to_string().contains("nullable"), "{kind}");
+    }
 }
 
 #[test]
-fn the_first_columns_say_version_readiness_and_address() {
-    let crd = &api::crds()[0];
-    let columns = crd.spec.versions[0]
-        .additional_printer_columns
-        .as_ref()
-        .unwrap();
-    let shown: Vec<&str> = columns
-        .iter()
-        .filter(|column| column.priority.unwrap_or_default() == 0)
-        .map(|column| column.name.as_str())
-        .collect();
+fn the_first_columns_answer_the_first_question() {
+    let shown = |crd: &CustomResourceDefinition| -> String {
+        let columns = crd.spec.versions[0].additional_printer_columns.iter();
+        let first = columns
+            .flatten()
+            .filter(|c| c.priority.unwrap_or_default() == 0);
+        let names: Vec<_> = first.map(|column| column.name.as_str()).collect();
+        names.join(" ")
+    };
     assert_eq!(
-        shown,
-        ["Version", "Ready", "Reason", "Endpoint", "Port", "Age"]
+        api::crds().iter().map(shown).collect::<Vec<_>>(),
+        [
+            "Version Ready Reason Endpoint Port Age",
+            "Cluster Desired Ready Updated Version Reason Age",
+            "Pool Phase Ready Reason Version Address Age",
+        ]
+    );
+}
+
+#[test]
+fn a_node_pool_can_be_scaled_and_has_a_short_name() {
+    let crd = serde_json::to_value(&api::crds()[1]).unwrap();
+    assert_eq!(crd["spec"]["names"]["shortNames"], json!(["np"]));
+    assert_eq!(
+        crd["spec"]["versions"][0]["subresources"],
+        json!({
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        })
+    );
+}
+
+#[test]
+fn what_is_left_out_of_a_node_pool_is_what_the_comments_say() {
+    let spec = json!({"clusterName": "demo", "provider": {"kubevirt": {}}});
+    let spec: api::NodePoolSpec = serde_json::from_value(spec).unwrap();
+    let health = json!({"joinTimeout": "10m", "notReadyTimeout": "10m", "maxReplaced": "40%"});
+    assert_eq!(
+        serde_json::to_value(spec).unwrap(),
+        json!({
+            "clusterName": "demo",
+            "replicas": 1,
+            "provider": {"kubevirt": {"cpu": 2, "memory": "4Gi", "shutdownTimeout": "30s"}},
+            "rollout": {"maxSurge": 1, "maxUnavailable": 0},
+            "drainTimeout": "5m",
+            "health": health,
+        })
     );
 }
 

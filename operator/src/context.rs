@@ -18,10 +18,11 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use tenant_cp::Settings;
 use tenant_cp::network::Ledger;
 use tenant_cp::validate::Problem;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::starts::Starts;
 use crate::tenant::Dial;
+use crate::tenant_watch::Tenants;
 
 /// Shared by all reconciles.
 pub struct Context {
@@ -53,6 +54,8 @@ pub struct Context {
     pub given: Mutex<Ledger>,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
+    /// Tenants whose API answered: clients, and what happens there.
+    pub tenants: Tenants,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: crate::triggers::SecretWatches,
 }
@@ -118,6 +121,7 @@ impl Context {
     /// Forgets what was remembered of a tenant cluster that is gone.
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
+        self.tenants.forget(uid);
         self.secrets.forget(uid);
         if self.starts.done(uid) {
             self.wake_next();
@@ -125,10 +129,11 @@ impl Context {
     }
 }
 
-/// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody.
-#[derive(Debug, Default)]
+/// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody. Clones are one.
+#[derive(Clone, Debug, Default)]
 pub struct Breaker {
-    open: Mutex<HashMap<String, Tripped>>,
+    open: Arc<Mutex<HashMap<String, Tripped>>>,
+    closes: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -164,9 +169,25 @@ impl Breaker {
 
     /// Notes an answer, or that the tenant is gone, or that something changed there.
     pub fn close(&self, uid: &str) {
-        self.open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.remove(uid).is_some() {
+            self.closes.notify_waiters();
+        }
+    }
+
+    /// Waits while it is too early to ask a tenant again.
+    pub async fn closed(&self, uid: &str) {
+        let left = || {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let tripped = open.get(uid)?;
+            Self::PAUSE.checked_sub(tripped.at.elapsed())
+        };
+        loop {
+            // Registered before the look, so that a close in between is not missed.
+            let closes = self.closes.notified();
+            let Some(left) = left() else { return };
+            // The end of the pause will do as well.
+            let _ = tokio::time::timeout(left, closes).await;
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`tenant_cluster`] | the reconciler: observe → validate → plan → apply → report |
 //! | [`tenant`] | how the operator talks to a tenant's API |
+//! | [`tenant_watch`] | clients of tenants that answer, and what happens inside them |
 //! | [`starts`] | how many control planes start at once, and who is next |
 //! | [`triggers`] | what makes a TenantCluster be looked at again |
 //! | [`admission`] | the validating webhook and its certificate |
@@ -21,6 +22,7 @@ pub mod run;
 pub mod starts;
 pub mod tenant;
 pub mod tenant_cluster;
+pub mod tenant_watch;
 pub mod triggers;
 
 /// Field manager of everything that the operator applies.

@@ -30,6 +30,7 @@ use crate::context::{Breaker, Context};
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::tenant_cluster;
+use crate::tenant_watch::Tenants;
 use crate::triggers::{self, SecretWatches};
 
 /// Name of the Lease.
@@ -104,6 +105,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "leads": watched.is_leader(),
             "starts": { "running": running, "waiting": waiting },
             "secretWatches": starts.secrets.len(),
+            "tenantsWatched": starts.tenants.len(),
             "tenantClusters": starts.clusters.len(),
         })
     });
@@ -171,6 +173,7 @@ impl Parts {
     ) -> Self {
         let (clusters, writer) = reflector::store();
         let (wake, woken) = mpsc::unbounded_channel();
+        let breaker = Breaker::default();
         let progress = Progress::new(STUCK);
         let check = progress.clone();
         port.live("reconciles", move || check.check());
@@ -183,7 +186,8 @@ impl Parts {
             secrets: SecretWatches::new(client.clone(), wake.clone()),
             attempts: Context::attempts(),
             given: Mutex::default(),
-            breaker: Breaker::default(),
+            tenants: Tenants::new(breaker.clone(), wake.clone()),
+            breaker,
             due: Mutex::default(),
             progress,
             client,

@@ -1,4 +1,5 @@
-//! How the operator talks to a tenant's API: one short visit at a time, no cache, no watch.
+//! How the operator talks to a tenant's API: one short visit at a time, no cache. Watches there are
+//! [`crate::tenant_watch`].
 //!
 //! Invariant: every visit ends within its time-out, so a dead tenant cluster costs the operator a
 //! bounded wait; what the tenant answers is untrusted and read as typed, bounded data only.
@@ -14,6 +15,7 @@ use kit::errors::{Class, Classify};
 use kube::{Client, Config};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tenant_cp::Object;
+use tower::layer::util::Identity;
 
 /// One request may take so long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,6 +27,7 @@ const PARALLEL_WRITES: usize = 8;
 pub type Dial = Arc<dyn Fn(&str, SocketAddr) -> SocketAddr + Send + Sync>;
 
 /// Who visits a tenant's API, and where that is.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// Where to dial.
     pub address: SocketAddr,
@@ -64,6 +67,25 @@ impl Visit {
     /// # Errors
     /// [`Error::BuildClient`].
     pub fn client(&self) -> Result<Client, Error> {
+        let mut config = self.config()?;
+        config.read_timeout = Some(REQUEST_TIMEOUT);
+        config.write_timeout = Some(REQUEST_TIMEOUT);
+        Client::try_from(config).map_err(|e| Error::BuildClient(Box::new(e)))
+    }
+
+    /// A client that stays, for watches too: plain requests end in time all the same, and none is
+    /// held back by what other tenants do.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn lasting_client(&self) -> Result<Client, Error> {
+        let requests = kit::client::RequestCounter::new();
+        let args = kit::args::ClientArgs::default();
+        kit::client::build(self.config()?, &args, &requests, &Identity::new())
+            .map_err(|e| Error::BuildClient(Box::new(e)))
+    }
+
+    fn config(&self) -> Result<Config, Error> {
         let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
         let url = match self.address.ip() {
             IpAddr::V4(ip) => format!("https://{ip}:{}", self.address.port()),
@@ -79,10 +101,8 @@ impl Visit {
         // The Service's address is in the certificate, but a test dials another one.
         config.tls_server_name = Some("kubernetes".to_owned());
         config.connect_timeout = Some(Duration::from_secs(1));
-        config.read_timeout = Some(REQUEST_TIMEOUT);
-        config.write_timeout = Some(REQUEST_TIMEOUT);
         config.default_retry = false;
-        Client::try_from(config).map_err(|e| Error::BuildClient(Box::new(e)))
+        Ok(config)
     }
 }
 

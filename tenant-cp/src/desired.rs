@@ -22,6 +22,7 @@ mod service;
 mod service_account;
 mod storage;
 
+pub(crate) use bootstrap::{BOOTSTRAPPERS, authority};
 pub use bootstrap::{bootstrap, is_privileged};
 pub use flags::{Program, managed_flags};
 pub use namespace::{foundation, user_binding};

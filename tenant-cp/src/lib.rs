@@ -2,12 +2,15 @@
 //!
 //! Read in this order: [`settings`] (what the operator is configured with), [`validate`] (raw
 //! object to [`Validated`]), [`network`] (address ranges), [`certificates`] (what PKI is wanted),
-//! [`desired`] (the objects, stage by stage).
+//! [`desired`] (the objects, stage by stage). For workers: [`join`] (how a machine becomes a node)
+//! and [`csr`] (whether its kubelet gets a serving certificate).
 //!
 //! Invariant: no I/O, no clock, no randomness, no environment. Same input, same output.
 
 pub mod certificates;
+pub mod csr;
 pub mod desired;
+pub mod join;
 pub mod network;
 pub mod object;
 pub mod settings;

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+mod workers;
+pub use workers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
+
 /// Configuration of the operator that decides what objects are wanted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -34,6 +37,8 @@ pub struct Settings {
     /// Control planes that may start at the same time; more only slow each other down.
     /// Default: 2 (the cores of the smallest sensible management cluster).
     pub max_concurrent_starts: usize,
+    /// Who makes machines.
+    pub providers: ProviderSettings,
 }
 
 /// Pools of address ranges.
@@ -106,6 +111,7 @@ impl Default for Settings {
             tenant_namespace_role: "covey-tenant-namespace".to_owned(),
             user_namespace_role: "covey-user-namespace".to_owned(),
             max_concurrent_starts: 2,
+            providers: ProviderSettings::default(),
         }
     }
 }

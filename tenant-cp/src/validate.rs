@@ -17,6 +17,7 @@ mod build;
 mod check;
 mod component;
 mod endpoint;
+mod pool;
 mod problem;
 pub(crate) mod quantity;
 mod text;
@@ -24,6 +25,7 @@ mod text;
 pub use admit::{admit, transition_warnings};
 pub(crate) use check::dns_domain;
 pub use check::{check, check_settings, warnings};
+pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use problem::Problem;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of

@@ -14,6 +14,9 @@ pub const SUPPORTED_MINORS: RangeInclusive<u64> = 34..=36;
 /// The oldest etcd that the operator accepts: earlier ones have known ways around authorisation.
 pub const OLDEST_ETCD: Version = Version::new(3, 6, 14);
 
+/// A node may be so many minors older than its control plane (Kubernetes' version skew policy).
+pub const WORKER_SKEW: u64 = 3;
+
 /// What is wrong with a version; the text says how to mend it.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum VersionError {
@@ -47,6 +50,31 @@ pub enum VersionError {
         /// The version asked for.
         to: Version,
     },
+    /// A node that is newer than its control plane.
+    #[error(
+        "Kubernetes {worker} is newer than the control plane, which runs {control_plane}: nodes \
+         follow the control plane; choose {major}.{minor} or older, or upgrade the TenantCluster \
+         first and wait until its status.version says so",
+        major = control_plane.major, minor = control_plane.minor
+    )]
+    WorkerNewer {
+        /// The version that the control plane runs.
+        control_plane: Version,
+        /// The version of the node.
+        worker: Version,
+    },
+    /// A node that is too old for its control plane.
+    #[error(
+        "Kubernetes {worker} is too old for the control plane, which runs {control_plane}: choose \
+         {major}.{oldest} or newer",
+        major = control_plane.major, oldest = control_plane.minor.saturating_sub(WORKER_SKEW)
+    )]
+    WorkerTooOld {
+        /// The version that the control plane runs.
+        control_plane: Version,
+        /// The version of the node.
+        worker: Version,
+    },
     /// An etcd image without a readable version as its tag.
     #[error("\"{0}\" does not say which etcd it is: end it with a tag such as etcd:3.6.16-0")]
     EtcdUnknown(String),
@@ -66,6 +94,8 @@ impl VersionError {
             Self::Unsupported(_) => "VersionUnsupported",
             Self::Downgrade { .. } => "VersionDowngrade",
             Self::SkipsMinor { .. } => "VersionSkipsMinor",
+            Self::WorkerNewer { .. } => "VersionNewerThanControlPlane",
+            Self::WorkerTooOld { .. } => "VersionTooOld",
             Self::EtcdUnknown(_) => "EtcdVersionUnknown",
             Self::EtcdTooOld(_) => "EtcdTooOld",
         }
@@ -125,6 +155,32 @@ pub fn check_upgrade(old: &Version, new: &Version) -> Result<(), VersionError> {
         return Err(VersionError::SkipsMinor {
             from: old.clone(),
             to: new.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether a node of version `worker` may join a control plane that runs `control_plane`: never a
+/// newer minor, and at most [`WORKER_SKEW`] older. Patches may differ either way.
+///
+/// # Errors
+/// [`VersionError::WorkerNewer`] or [`VersionError::WorkerTooOld`].
+pub fn check_worker(control_plane: &Version, worker: &Version) -> Result<(), VersionError> {
+    let (node, server) = (
+        (worker.major, worker.minor),
+        (control_plane.major, control_plane.minor),
+    );
+    let (control_plane, worker) = (control_plane.clone(), worker.clone());
+    if node > server {
+        return Err(VersionError::WorkerNewer {
+            control_plane,
+            worker,
+        });
+    }
+    if node.0 != server.0 || server.1 - node.1 > WORKER_SKEW {
+        return Err(VersionError::WorkerTooOld {
+            control_plane,
+            worker,
         });
     }
     Ok(())
@@ -243,6 +299,29 @@ mod tests {
             error.to_string(),
             "the version cannot go from 1.34.4 to 1.36.3 at once: Kubernetes goes up one minor at \
              a time; go to 1.35 first and wait until status.version says so"
+        );
+    }
+
+    #[test]
+    fn nodes_are_never_newer_and_at_most_three_minors_older() {
+        for (server, node) in [
+            ("1.36.3", "1.36.9"),
+            ("1.36.3", "1.35.4"),
+            ("1.36.3", "1.33.0"),
+        ] {
+            assert_eq!(check_worker(&v(server), &v(node)), Ok(()), "{node}");
+        }
+        let refused = |server, node| check_worker(&v(server), &v(node)).unwrap_err().to_string();
+        assert_eq!(
+            refused("1.34.4", "1.35.0"),
+            "Kubernetes 1.35.0 is newer than the control plane, which runs 1.34.4: nodes follow the \
+             control plane; choose 1.34 or older, or upgrade the TenantCluster first and wait until \
+             its status.version says so"
+        );
+        assert_eq!(
+            refused("1.36.3", "1.32.9"),
+            "Kubernetes 1.32.9 is too old for the control plane, which runs 1.36.3: choose 1.33 or \
+             newer"
         );
     }
 

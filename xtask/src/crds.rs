@@ -1,4 +1,5 @@
-//! `cargo xtask crds`: writes the CustomResourceDefinitions of crate `api` as YAML.
+//! `cargo xtask crds`: writes the CustomResourceDefinitions of crate `api` as YAML, and the types
+//! of foreign kinds as Rust.
 //!
 //! Invariant: `crds/generated` (to read and to diff) and the chart's copy (a chart must not reach
 //! outside its folder) are the same text.
@@ -8,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::foreign;
 use crate::generated::{self, Args, File};
 
 const GENERATED: &str = "crds/generated";
@@ -18,6 +20,9 @@ const CHART: &str = "deploy/charts/covey/files/crds";
 /// # Errors
 /// When `api` does not compile, a file cannot be written, or with `--check` one differs.
 pub(crate) fn run(args: Args) -> Result<()> {
+    // First, because crate `api` does not compile without them.
+    let foreign = foreign::files(args)?;
+    generated::sync(args, &foreign, &[foreign::FOLDER], "cargo xtask crds")?;
     let printed = generated::cargo_run(&["--example", "crds"])?;
     let crds: Vec<Value> = serde_json::from_str(&printed)
         .context("the example `crds` of crate api printed no list")?;

@@ -16,7 +16,12 @@ pub(crate) enum Command {
         /// Go on with the objects of the lab before instead of an empty management cluster
         #[arg(long)]
         keep: bool,
+        /// Leave out KubeVirt: tenants then have no nodes, and the lab takes a GB less of memory
+        #[arg(long)]
+        no_kubevirt: bool,
     },
+    /// Wait until virtual machines can be made: `up` does not, so that other work can begin
+    Wait,
     /// Take the lab down; nothing of it is left on the machine but .lab/
     Down {
         /// Delete .lab/ too: images, logs, the registry
@@ -50,6 +55,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Up {
             tenant_versions,
             keep,
+            no_kubevirt,
         } => {
             let progress = Progress::new();
             lab::up(
@@ -57,6 +63,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 &UpOptions {
                     tenant_versions,
                     keep,
+                    kubevirt: !no_kubevirt,
                 },
                 &progress,
             )?;
@@ -67,6 +74,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 layout.kubeconfig().display()
             ));
         }
+        Command::Wait => lab::kubevirt::wait(&layout, &Progress::new())?,
         Command::Down { purge } => lab::down(&layout, purge, &Progress::new())?,
         Command::Status => say(&lab::status(&layout)?)?,
         Command::Logs { program, follow } => logs::show(&layout, program.as_deref(), follow)?,

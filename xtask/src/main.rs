@@ -7,6 +7,7 @@ mod crds;
 mod demo;
 mod deny;
 mod deploy;
+mod foreign;
 mod generated;
 mod lab;
 mod test;
@@ -28,7 +29,8 @@ struct Args {
 enum Command {
     /// Measure on the running lab; figures are in docs/benchmarks.md
     Bench(bench::Args),
-    /// Write the CustomResourceDefinitions from their Rust types, or check them
+    /// Write the CustomResourceDefinitions from their Rust types, and types of foreign kinds, or
+    /// check them
     Crds(generated::Args),
     /// Bring the lab up, install the operator, create a tenant cluster and use it
     Demo(demo::Args),

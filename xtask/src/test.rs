@@ -11,7 +11,7 @@ use lab::{Layout, Operator, UpOptions, programs::KubernetesVersion, progress::Pr
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long: losses, orders of deletion, tenants of every version of the lab
+    /// Also what takes long: losses, orders of deletion, workers, every version of the lab
     #[arg(long)]
     all: bool,
     /// Leave the lab up afterwards
@@ -89,15 +89,22 @@ impl Tiers<'_> {
         lab::install_operator(self.layout, &operator, self.progress)?;
         // The suites share one machine: more than two at a time only slow each other down.
         let suites: &[&str] = match self.args.all {
-            true => &["network_policy", "core", "more"],
-            false => &["network_policy", "core"],
+            true => &["network_policy", "core", "kubevirt", "more"],
+            false => &["network_policy", "core", "kubevirt"],
         };
         let mut args = vec!["test", "-p", "e2e", "--no-fail-fast"];
         for suite in suites {
             args.extend(["--test", suite]);
         }
         args.extend(["--", "--test-threads=2"]);
-        self.cargo("T2: the lab", &args)
+        self.cargo("T2: the lab", &args)?;
+        if !self.args.all {
+            return Ok(());
+        }
+        // Each of these has two virtual machines with emulated processors.
+        let workers = ["test", "-p", "e2e", "--no-fail-fast", "--test", "workers"];
+        let args = [&workers[..], &["--", "--test-threads=1"]].concat();
+        self.cargo("T2: workers", &args)
     }
 
     /// Runs cargo with its output shown; it says itself what failed.

@@ -118,6 +118,15 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "config.maxConcurrentStarts=many",
             "/config/maxConcurrentStarts",
         ),
+        ("config.providers.aws.enabled=true", "'aws'"),
+        (
+            "config.providers.kubevirt.imagePullPolicy=Sometimes",
+            "/config/providers/kubevirt/imagePullPolicy",
+        ),
+        (
+            "config.providers.kubevirt.kernel.path=vmlinuz",
+            "/config/providers/kubevirt/kernel/path",
+        ),
     ];
     for (mistake, place) in table {
         let error = helm.template(&["--set", mistake]).expect_err(mistake);

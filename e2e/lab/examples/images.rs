@@ -14,7 +14,7 @@ fn main() -> anyhow::Result<()> {
     let versions = arguments.map(|text| text.parse());
     let versions = versions.collect::<anyhow::Result<Vec<KubernetesVersion>>>()?;
     let kubernetes = versions.iter().map(|version| Program::kubernetes(*version));
-    let bins = programs::find(&kubernetes.chain(Program::ALL).collect::<Vec<_>>())?;
+    let bins = programs::find(&kubernetes.chain(Program::BASIC).collect::<Vec<_>>())?;
     let mut all = vec![
         images::etcd(&bins)?,
         images::pause(&bins)?,

@@ -29,9 +29,13 @@ use crate::{
 /// The version that the management cluster itself runs.
 pub(crate) const MANAGEMENT_VERSION: KubernetesVersion = KubernetesVersion::V1_35;
 
-/// Programs of every lab, and of tenants with these versions.
-pub(crate) fn wanted(tenants: &[KubernetesVersion]) -> Vec<Program> {
-    let mut programs: Vec<Program> = Program::ALL.to_vec();
+/// Programs of every lab, and of tenants with these versions; with those that virtual machines and
+/// addons need if `kubevirt`.
+pub(crate) fn wanted(tenants: &[KubernetesVersion], kubevirt: bool) -> Vec<Program> {
+    let mut programs: Vec<Program> = Program::BASIC.to_vec();
+    if kubevirt {
+        programs.extend(Program::WORKERS);
+    }
     let mut versions = tenants.to_vec();
     versions.push(MANAGEMENT_VERSION);
     versions.sort_unstable();
@@ -168,6 +172,9 @@ pub(crate) fn link_tools(layout: &Layout, bins: &Bins, host: &Host) -> Result<()
     for tool in ["etcdutl", "crane", "helm"] {
         symlink(bins.path(tool)?, folder.join(tool))?;
     }
+    if bins.path("virtctl").is_ok() {
+        link_tool(layout, bins, "virtctl")?;
+    }
     for tool in ["kubectl", "kubeadm"] {
         symlink(
             bins.kubernetes(tool, MANAGEMENT_VERSION)?,
@@ -194,6 +201,15 @@ pub(crate) fn link_tools(layout: &Layout, bins: &Bins, host: &Host) -> Result<()
             bins.path("etcdctl")?
         ),
     )
+}
+
+/// Adds or replaces one tool in `.lab/bin`.
+pub(crate) fn link_tool(layout: &Layout, bins: &Bins, tool: &str) -> Result<()> {
+    let place = layout.tool(tool);
+    let new = place.with_extension("new");
+    symlink(bins.path(tool)?, &new)?;
+    fs::rename(new, place)?;
+    Ok(())
 }
 
 fn script(path: &Path, command: &str) -> Result<()> {

@@ -10,7 +10,10 @@ mod tar;
 
 use std::path::PathBuf;
 
-pub use catalogue::{control_plane, coredns, etcd, kube_proxy, operator, pause, testbox};
+pub use catalogue::{
+    control_plane, coredns, etcd, flannel, konnectivity_agent, konnectivity_server, kube_proxy,
+    operator, pause, testbox, testserver,
+};
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;
 
@@ -32,14 +35,18 @@ pub struct Image {
     pub env: Vec<String>,
 }
 
-/// A set of files. Directories above them come by themselves, owned by root, mode 0755.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Layer {
-    /// In any order: layers are written sorted by path.
-    pub files: Vec<File>,
+/// A part of an image that others can share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Layer {
+    /// A set of files in any order: they are written sorted by path. Directories above them come by
+    /// themselves, owned by root, mode 0755.
+    Files(Vec<File>),
+    /// A tar archive of this machine, taken as it is. It has no sparse entries: containerd refuses
+    /// them.
+    Archive(PathBuf),
 }
 
-/// One file of a layer. It belongs to root: what runs in the image only reads it.
+/// One file of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Absolute.
@@ -48,6 +55,10 @@ pub struct File {
     pub source: Source,
     /// Permissions, as in `0o755`. Symbolic links have none of their own.
     pub mode: u32,
+    /// User and group id; root unless what runs in the image writes it.
+    pub owner: u32,
+    /// A capability (its number, capabilities(7)) that the program gets whoever runs it.
+    pub capability: Option<u8>,
 }
 
 /// The content of a [`File`].
@@ -78,30 +89,58 @@ impl Image {
 }
 
 impl File {
-    /// An executable of this machine.
-    pub fn program(path: impl Into<String>, from: impl Into<PathBuf>) -> Self {
+    fn new(path: impl Into<String>, source: Source, mode: u32) -> Self {
         Self {
             path: path.into(),
-            source: Source::Path(from.into()),
-            mode: 0o755,
+            source,
+            mode,
+            owner: 0,
+            capability: None,
         }
+    }
+
+    /// An executable of this machine.
+    pub fn program(path: impl Into<String>, from: impl Into<PathBuf>) -> Self {
+        Self::new(path, Source::Path(from.into()), 0o755)
+    }
+
+    /// A readable file of this machine.
+    pub fn data(path: impl Into<String>, from: impl Into<PathBuf>) -> Self {
+        Self::new(path, Source::Path(from.into()), 0o644)
     }
 
     /// A symbolic link at `path` to `target`.
     pub fn link(path: impl Into<String>, target: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            source: Source::Link(target.into()),
-            mode: 0o777,
-        }
+        Self::new(path, Source::Link(target.into()), 0o777)
     }
 
     /// A readable text.
     pub fn text(path: impl Into<String>, text: &str) -> Self {
+        Self::new(path, Source::Bytes(text.into()), 0o644)
+    }
+
+    /// An executable text.
+    pub fn script(path: impl Into<String>, text: &str) -> Self {
+        Self::new(path, Source::Bytes(text.into()), 0o755)
+    }
+
+    /// An empty directory.
+    pub fn directory(path: impl Into<String>, mode: u32) -> Self {
+        Self::new(path, Source::Directory, mode)
+    }
+
+    /// The same file as that of a user with a group of the same number.
+    #[must_use]
+    pub fn owned_by(self, owner: u32) -> Self {
+        Self { owner, ..self }
+    }
+
+    /// The same program with a capability of its own.
+    #[must_use]
+    pub fn with_capability(self, number: u8) -> Self {
         Self {
-            path: path.into(),
-            source: Source::Bytes(text.into()),
-            mode: 0o644,
+            capability: Some(number),
+            ..self
         }
     }
 }

@@ -68,7 +68,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         layout: layout.clone(),
         slot: state.slot,
     };
-    let bins = programs::find(&binaries::wanted(&[]))?;
+    let bins = programs::find(&binaries::wanted(&[], false))?;
     let image = images::operator(&name, &binary)?;
     load(host, &cluster, &[image], &bins, progress)?;
 
@@ -80,6 +80,10 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     // The tag stays as it is between two builds; the pods must not.
     let hash = format!("podAnnotations.covey\\.dev/binary={}", digest(&binary)?);
     helm.args(["--set-string", &hash]);
+    // Machines are emulated here; the operator's default is for real processors.
+    let kernel = "config.providers.kubevirt.kernel.args";
+    let arguments = crate::worker::KERNEL_ARGUMENTS;
+    helm.args(["--set-string", &format!("{kernel}={arguments}")]);
     for (key, value) in &operator.values {
         helm.args(["--set", &format!("{key}={value}")]);
     }

@@ -6,12 +6,15 @@
 //! the slot's own namespaces, interfaces and control groups is changed.
 
 mod binaries;
+mod cached;
 pub mod cgroups;
 pub mod config;
+pub mod debian;
 mod down;
 pub mod host;
 pub mod images;
 mod install;
+pub mod kubevirt;
 mod layout;
 pub mod leftovers;
 pub mod logs;
@@ -26,6 +29,7 @@ pub mod slot;
 pub mod state;
 mod status;
 mod up;
+pub mod worker;
 
 pub use down::down;
 pub use install::{Operator, install_operator};

@@ -13,6 +13,11 @@ use crate::{
     slot::Slot,
 };
 
+/// Where virtual machines find the lab's registry, in every slot: their images are made before a
+/// slot is known. Link-local, as is usual for what a node offers to what runs on it; a machine
+/// reaches it through its default route.
+pub const REGISTRY_FOR_MACHINES: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
+
 /// A network that the machine routes somewhere, and through which interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsedNetwork {
@@ -65,6 +70,7 @@ pub fn conflict(slot: Slot, used: &[UsedNetwork]) -> Option<String> {
         slot.node_network(),
         slot.pod_network(),
         slot.service_network(),
+        slot.load_balancer_network(),
     ];
     used.iter()
         .filter(|route| !slot.owns_interface(&route.interface) && route.network.prefix_len() > 0)
@@ -106,7 +112,7 @@ pub fn create_bridge(slot: Slot) -> Result<()> {
     ip_batch(Command::new("ip"), &batch)
 }
 
-/// Connects the host whose first process is `pid`, and routes pods and Services to it.
+/// Connects the host whose first process is `pid`, and routes pods, Services and load balancers to it.
 ///
 /// # Errors
 /// When `ip` or `nsenter` fails.
@@ -120,16 +126,22 @@ pub fn connect_host(slot: Slot, host: u8, pid: i32) -> Result<()> {
     let _ = writeln!(batch, "link set {cable} master {bridge} up");
     let via = slot.host_address(host);
     let _ = writeln!(batch, "route add {} via {via}", slot.host_pod_network(host));
+    // kube-proxy rewrites these after the routing decision, so there must be a route; a default
+    // route there is none: nothing in the lab reaches the outside.
+    let virtual_networks = [slot.service_network(), slot.load_balancer_network()];
     if host == 0 {
-        let _ = writeln!(batch, "route add {} via {via}", slot.service_network());
+        for network in virtual_networks {
+            let _ = writeln!(batch, "route add {network} via {via}");
+        }
     }
     let mut inside = String::from("link set lo up\n");
+    let _ = writeln!(inside, "addr add {REGISTRY_FOR_MACHINES}/32 dev lo");
     let prefix = slot.node_network().prefix_len();
     let _ = writeln!(inside, "addr add {via}/{prefix} dev eth0");
     let _ = writeln!(inside, "link set eth0 up");
-    // kube-proxy rewrites ClusterIPs after the routing decision, so there must be a route; a
-    // default route there is none: nothing in the lab reaches the outside.
-    let _ = writeln!(inside, "route add {} dev eth0", slot.service_network());
+    for network in virtual_networks {
+        let _ = writeln!(inside, "route add {network} dev eth0");
+    }
 
     let (first, second) = batch.split_at(batch.find("route").unwrap_or(batch.len()));
     ip_batch(Command::new("ip"), first)?;

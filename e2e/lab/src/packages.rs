@@ -22,17 +22,31 @@ pub const RUNTIME: [&str; 5] = ["iproute2", "mount", "nftables", "procps", "util
 /// What the images of the e2e suites take files from.
 pub const IMAGES: [&str; 1] = ["busybox-static"];
 
+/// What the image of flannel takes files from besides: it does not start without an iptables to
+/// clean up after, although it uses nftables.
+pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
+
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 10] = [
+const WITNESSES: [(&str, &[&str]); 17] = [
     ("busybox-static", &["busybox"]),
+    (
+        "debian-archive-keyring",
+        &["/usr/share/keyrings/debian-archive-keyring.gpg"],
+    ),
+    ("e2fsprogs", &["mke2fs"]),
     ("gcc", &["gcc"]),
     ("iproute2", &["ip"]),
+    ("iptables", &["iptables", "ip6tables"]),
+    ("kmod", &["depmod"]),
     ("libc6-dev", &["/usr/include/stdlib.h"]),
     ("libseccomp-dev", &["/usr/include/seccomp.h"]),
+    ("lz4", &["lz4"]),
+    ("mmdebstrap", &["mmdebstrap"]),
     ("mount", &["mount", "umount"]),
     ("nftables", &["nft"]),
     ("pkg-config", &["pkg-config"]),
     ("procps", &["ps", "sysctl"]),
+    ("qemu-utils", &["qemu-img"]),
     ("util-linux", &["nsenter", "unshare"]),
 ];
 

@@ -39,9 +39,18 @@ impl Program {
     pub const HELM: Self = Self("helm");
     /// `pause`, of our own.
     pub const PAUSE: Self = Self("pause");
+    /// `virt-operator` and what it installs, `virtctl`, the static `container-disk`, and `manifests`
+    /// of our own, which prints what the release's manifests are made of.
+    pub const KUBEVIRT: Self = Self("kubevirt");
+    /// `proxy-server` and `proxy-agent`.
+    pub const KONNECTIVITY: Self = Self("konnectivity");
+    /// `flanneld`.
+    pub const FLANNEL: Self = Self("flannel");
+    /// `testserver`, of our own: what the suites run in pods of tenant clusters.
+    pub const TESTSERVER: Self = Self("testserver");
 
-    /// Everything but Kubernetes, whose version has to be chosen.
-    pub const ALL: [Self; 8] = [
+    /// What every lab runs, Kubernetes aside, whose version has to be chosen.
+    pub const BASIC: [Self; 9] = [
         Self::ETCD,
         Self::CONTAINERD,
         Self::RUNC,
@@ -50,7 +59,10 @@ impl Program {
         Self::COREDNS,
         Self::HELM,
         Self::PAUSE,
+        Self::KONNECTIVITY, // a part of every tenant's control plane
     ];
+    /// What tenant clusters with nodes need besides: virtual machines and addons.
+    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.

@@ -5,11 +5,19 @@
 use std::{
     ffi::OsStr,
     fmt::Write as _,
-    io::Write as _,
+    fs::File,
+    io::{Read as _, Seek as _, Write as _},
     process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+
+use crate::progress::Step;
+
+/// So many last lines of what a long command said are worth showing.
+const TAIL: usize = 30;
 
 /// A command from a program and its arguments.
 pub fn command<I, S>(program: impl AsRef<OsStr>, args: I) -> Command
@@ -65,6 +73,41 @@ pub fn succeeds(command: &mut Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Runs to the end something that takes long; a failure shows the last lines of all it wrote.
+///
+/// # Errors
+/// When it cannot start or does not exit with 0.
+pub(crate) fn watched(command: &mut Command, step: &mut Step) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let said = tempfile::tempfile()?;
+    let mut running = command
+        .stdin(Stdio::null())
+        .stdout(said.try_clone()?)
+        .stderr(said.try_clone()?)
+        .spawn()
+        .with_context(|| format!("{program}: cannot start, is it installed?"))?;
+    let status = loop {
+        if let Some(status) = running.try_wait()? {
+            break status;
+        }
+        step.still();
+        thread::sleep(Duration::from_millis(50));
+    };
+    if !status.success() {
+        bail!("{program} ended with {status}:\n{}", tail(said)?)
+    }
+    Ok(())
+}
+
+fn tail(mut said: File) -> Result<String> {
+    said.rewind()?;
+    let mut bytes = Vec::new();
+    said.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().collect();
+    Ok(lines[lines.len().saturating_sub(TAIL)..].join("\n"))
 }
 
 fn shown(command: &Command) -> String {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::{network, procfs::ProcessId, programs};
-pub use addresses::{COUNT, Slot};
+pub use addresses::{COUNT, REGISTRY_PORT, Slot};
 
 /// Who holds a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,6 +39,9 @@ pub struct State {
     pub fingerprints: BTreeMap<String, String>,
     /// Tenant versions whose images it has, as `1.35`.
     pub tenant_versions: Vec<String>,
+    /// Whether KubeVirt was asked for, so that virtual machines can be made soon.
+    #[serde(default)]
+    pub kubevirt: bool,
 }
 
 impl State {
@@ -53,6 +56,7 @@ impl State {
             hosts: BTreeMap::new(),
             fingerprints: BTreeMap::new(),
             tenant_versions: Vec::new(),
+            kubevirt: false,
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
+    kubevirt,
     layout::Layout,
     leftovers,
     progress::seconds,
@@ -38,16 +39,18 @@ pub fn status(layout: &Layout) -> Result<String> {
     let slot = state.slot;
     let _ = writeln!(
         text,
-        "slot       {slot}: nodes {}, pods {}, Services {}, interfaces {}*",
+        "slot       {slot}: nodes {}, pods {}, Services {}, load balancers {}, interfaces {}*",
         slot.node_network(),
         slot.pod_network(),
         slot.service_network(),
+        slot.load_balancer_network(),
         slot.bridge()
     );
     let _ = writeln!(text, "API        {}", slot.api_url());
     let _ = writeln!(text, "registry   {}", slot.registry());
     let _ = writeln!(text, "kubeconfig {}", layout.kubeconfig().display());
     let _ = writeln!(text, "tenants    {}", state.tenant_versions.join(", "));
+    let _ = writeln!(text, "kubevirt   {}", kubevirt::summary(layout, &state));
     for (name, host) in &state.hosts {
         let life = if host.is_alive() {
             "runs"

@@ -1,11 +1,12 @@
 //! Brings the lab up: builds what is missing, starts the management host, waits for its node.
 //!
-//! Invariant: `up` on a running lab changes nothing but the images of tenant versions that are
-//! asked for and not there yet; `up` on anything else begins by taking it down.
+//! Invariant: `up` on a running lab adds what is asked for and not there yet, images of tenant
+//! versions and KubeVirt, and changes nothing else; `up` on anything else begins by taking it down.
 
 mod fresh;
 mod preload;
 mod start;
+mod wanted;
 
 use std::{process::Command, time::Duration};
 
@@ -31,6 +32,9 @@ pub struct UpOptions {
     pub tenant_versions: Vec<KubernetesVersion>,
     /// Goes on with the objects of the lab before, instead of an empty management cluster.
     pub keep: bool,
+    /// Installs KubeVirt, so that tenants can have nodes. `up` does not wait for it:
+    /// [`crate::kubevirt::wait`] does.
+    pub kubevirt: bool,
 }
 
 impl Default for UpOptions {
@@ -39,6 +43,7 @@ impl Default for UpOptions {
         Self {
             tenant_versions,
             keep: false,
+            kubevirt: true,
         }
     }
 }
@@ -58,8 +63,10 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
     crate::down::tear_down(layout, progress)?;
 
     packages::ensure(&packages::RUNTIME, progress)?;
-    let bins = programs::ensure(&binaries::wanted(&options.tenant_versions), progress)?;
+    let wanted = binaries::wanted(&options.tenant_versions, options.kubevirt);
+    let bins = programs::ensure(&wanted, progress)?;
     binaries::build_agent(layout, progress)?;
+    preload::make(layout, options, &bins, progress)?;
     let started = fresh::prepare(layout, options)
         .and_then(|cluster| start::start(&cluster, options, &bins, progress));
     if started.is_err() {
@@ -93,6 +100,12 @@ fn already_up(
     mut state: State,
     progress: &Progress,
 ) -> Result<()> {
+    if options.kubevirt && !state.kubevirt {
+        let versions = state.tenant_versions.iter().map(|version| version.parse());
+        let versions = versions.collect::<Result<Vec<_>>>()?;
+        let bins = programs::ensure(&binaries::wanted(&versions, true), progress)?;
+        preload::add_kubevirt(layout, &mut state, &bins, progress)?;
+    }
     let missing: Vec<KubernetesVersion> = options
         .tenant_versions
         .iter()
@@ -100,7 +113,7 @@ fn already_up(
         .filter(|version| !state.tenant_versions.contains(&version.to_string()))
         .collect();
     if !missing.is_empty() {
-        let bins = programs::ensure(&binaries::wanted(&missing), progress)?;
+        let bins = programs::ensure(&binaries::wanted(&missing, state.kubevirt), progress)?;
         preload::add_versions(layout, &mut state, &missing, &bins, progress)?;
     }
     match changes(layout, &state) {
@@ -119,7 +132,7 @@ fn already_up(
 
 /// Names of the files and programs that would be different in a lab started now.
 fn changes(layout: &Layout, state: &State) -> Result<Vec<String>> {
-    let bins = programs::find(&binaries::wanted(&[]))?;
+    let bins = programs::find(&binaries::wanted(&[], false))?;
     let cluster = Cluster {
         layout: layout.clone(),
         slot: state.slot,

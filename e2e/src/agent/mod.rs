@@ -1,10 +1,12 @@
 //! `lab-agent`: what a node of the lab needs and a real cluster brings along, namely enforcement
-//! of NetworkPolicies and a default storage class. For the lab alone; never ship it.
+//! of NetworkPolicies, a default storage class and addresses for load balancers. For the lab alone;
+//! never ship it.
 //!
 //! Invariant: it runs inside the node's network and mount namespaces and changes nothing but the
-//! nftables table of its own, directories below its storage directory, its storage class and the
-//! volumes it made.
+//! nftables table of its own, directories below its storage directory, its storage class, the
+//! volumes it made and the status of Services of type LoadBalancer.
 
+pub mod balancer;
 pub mod network;
 pub mod storage;
 mod watch;
@@ -13,6 +15,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
+use ipnet::Ipv4Net;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -22,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::{network::render::Refusal, storage::plan::Place};
 
-/// Network policies and local volumes for one node of the lab.
+/// Network policies, local volumes and load balancers' addresses for one node of the lab.
 ///
 /// Runs inside the node's network and mount namespaces, as root. Ends on SIGTERM and leaves its
 /// rules and volumes in place. RUST_LOG sets what is logged ("info" if unset).
@@ -41,6 +44,10 @@ pub struct Options {
     /// Directory where the container runtime's CNI library keeps results.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cni/results")]
     pub cni_results: PathBuf,
+    /// Addresses for Services of type LoadBalancer; without it they get none. One agent of the lab
+    /// at most has it.
+    #[arg(long, value_name = "NETWORK")]
+    pub load_balancers: Option<Ipv4Net>,
     /// What happens to packets that no policy allows.
     #[arg(long, value_enum, default_value_t)]
     pub refuse: Refusal,
@@ -82,7 +89,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         cni_results: options.cni_results,
         refusal: options.refuse,
     };
+    let balancer = client.clone();
+    let balancer = async move {
+        match options.load_balancers {
+            Some(range) => balancer::run(balancer, range).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
+        ended = balancer => ended.context("load balancers"),
         ended = network::run(client.clone(), settings) => ended.context("network policies"),
         ended = storage::run(client, place) => ended.context("storage"),
         _ = terminate.recv() => Ok(()),

@@ -3,8 +3,7 @@
 //! Each of the first ones is deleted, and gone, before the next is created: so a creation shares
 //! the machine with nothing but the management cluster. The idle minute and the memory per tenant
 //! are measured with the tenants of the last burst still there.
-//! Invariant: tenants live in one namespace with [`LABEL`], which goes at the end whatever
-//! happens, and at the next begin should the process have been killed.
+//! Invariant: tenants live in the bench's own namespace, which goes whatever happens.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +13,11 @@ use std::{
 use anyhow::{Context as _, Result};
 use api::{TenantCluster, TenantClusterSpec};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
-};
+use kube::{Api, api::ListParams};
 
 use super::{
     Machine, Report, observe,
+    place::{self, interrupted, sweep},
     report::{Burst, OperatorCost, Spread},
     round,
 };
@@ -29,12 +25,8 @@ use crate::cluster::{
     Management, Tenant,
     audit::{Request, by_verb_and_resource},
     operator::{self, cpu_between, largest},
-    suffix,
-    wait::wait_gone,
 };
 
-/// Namespaces of benches.
-const LABEL: &str = "covey.dev/bench";
 /// The operator may still write a status after the first answer.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
@@ -63,7 +55,7 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         .context("the lab is not up: `cargo xtask demo` brings it up with the operator")?;
     operator::usage(&management.client).await?;
     sweep(&management, say).await?;
-    let namespace = format!("bench-{}", suffix());
+    let namespace = place::create(&management).await?;
     let mut bench = Bench {
         management,
         options,
@@ -71,7 +63,6 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
         say,
         report: empty(options),
     };
-    bench.create_namespace().await?;
     let result = tokio::select! {
         result = Box::pin(bench.measure()) => result,
         signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
@@ -80,41 +71,6 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     result?;
     swept?;
     Ok(bench.report)
-}
-
-async fn interrupted() -> Result<&'static str> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => Ok("Ctrl-C"),
-        _ = terminate.recv() => Ok("SIGTERM"),
-    }
-}
-
-/// Deletes whatever benches left.
-async fn sweep(management: &Management, say: &(dyn Fn(String) + Sync)) -> Result<()> {
-    let namespaces: Api<Namespace> = Api::all(management.client.clone());
-    for namespace in namespaces
-        .list(&ListParams::default().labels(LABEL))
-        .await?
-    {
-        let name = namespace.name_any();
-        say(format!("removing {name}"));
-        let clusters: Api<TenantCluster> = Api::namespaced(management.client.clone(), &name);
-        let all = ListParams::default();
-        clusters
-            .delete_collection(&DeleteParams::background(), &all)
-            .await?;
-        for cluster in clusters.list(&all).await? {
-            let patience = Duration::from_secs(300);
-            wait_gone(&clusters, &cluster.name_any(), None, patience).await?;
-        }
-        namespaces
-            .delete(&name, &DeleteParams::background())
-            .await?;
-        wait_gone(&namespaces, &name, None, Duration::from_secs(120)).await?;
-    }
-    Ok(())
 }
 
 fn empty(options: &Options) -> Report {
@@ -149,23 +105,6 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    async fn create_namespace(&self) -> Result<()> {
-        let metadata = ObjectMeta {
-            name: Some(self.namespace.clone()),
-            labels: Some([(LABEL.to_owned(), "true".to_owned())].into()),
-            ..ObjectMeta::default()
-        };
-        let namespaces: Api<Namespace> = Api::all(self.management.client.clone());
-        let namespace = Namespace {
-            metadata,
-            ..Namespace::default()
-        };
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await?;
-        Ok(())
-    }
-
     fn note(&mut self, text: String) {
         (self.say)(text.clone());
         self.report.notes.push(text);

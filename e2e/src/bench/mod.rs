@@ -6,7 +6,9 @@
 mod control_plane;
 mod machine;
 mod observe;
+mod place;
 mod report;
+pub mod workers;
 
 pub use control_plane::{Options, run};
 pub use machine::Machine;

@@ -6,7 +6,8 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use e2e::bench::{self, Options};
+use e2e::bench::{self, Options, workers};
+use serde::Serialize;
 
 #[derive(Parser)]
 #[command(name = "bench", about = "Measures on the lab")]
@@ -41,6 +42,27 @@ enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// How long nodes take, and whether a control plane answers while it is scaled and renewed
+    Workers {
+        /// Pools of one to make one after another
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Size of a bigger pool, which shrinks, grows and rolls; 0 leaves it out
+        #[arg(long, default_value_t = 3)]
+        pool: i32,
+        /// Leave out scaling and renewal under a steady client
+        #[arg(long)]
+        no_steady: bool,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 1200)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[tokio::main]
@@ -55,30 +77,58 @@ async fn main() -> ExitCode {
 }
 
 async fn run(bench: Bench) -> Result<()> {
-    let Bench::ControlPlane {
-        tenants,
-        bursts,
-        no_bursts,
-        kubernetes,
-        patience,
-        idle,
-        json,
-    } = bench;
-    let options = Options {
-        tenants,
-        bursts: if no_bursts { Vec::new() } else { bursts },
-        version: kubernetes,
-        patience: Duration::from_secs(patience),
-        idle: Duration::from_secs(idle),
-    };
-    let report = Box::pin(bench::run(&options, &say)).await?;
-    let text = match json {
-        true => serde_json::to_string_pretty(&report)? + "\n",
-        false => report.table(),
+    let text = match bench {
+        Bench::ControlPlane {
+            tenants,
+            bursts,
+            no_bursts,
+            kubernetes,
+            patience,
+            idle,
+            json,
+        } => {
+            let options = Options {
+                tenants,
+                bursts: if no_bursts { Vec::new() } else { bursts },
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+                idle: Duration::from_secs(idle),
+            };
+            let report = Box::pin(bench::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Workers {
+            rounds,
+            pool,
+            no_steady,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = workers::Options {
+                rounds,
+                pool,
+                steady: !no_steady,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(workers::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
     };
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("standard output is closed")
+}
+
+fn pretty(report: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
 }
 
 fn say(text: String) {

@@ -6,6 +6,8 @@
 pub mod audit;
 pub mod credentials;
 pub mod operator;
+pub mod pool;
+pub mod served;
 pub mod tenant;
 pub mod wait;
 
@@ -13,6 +15,7 @@ use anyhow::{Context as _, Result};
 use kube::{Client, Config, config::Kubeconfig};
 use lab::Layout;
 
+pub use pool::Pool;
 pub use tenant::Tenant;
 
 /// Where the chart is installed.
@@ -50,6 +53,16 @@ impl Management {
             .await
             .context("the lab does not answer: `cargo xtask lab status` says why")?;
         Ok(Some(Self { client, layout }))
+    }
+
+    /// Waits until virtual machines can be made, which `lab up` leaves to others.
+    ///
+    /// # Errors
+    /// When the lab has no KubeVirt, or that does not come up.
+    pub async fn virtual_machines(&self) -> Result<()> {
+        let layout = self.layout.clone();
+        let wait = move || lab::kubevirt::wait(&layout, &lab::progress::Progress::new());
+        tokio::task::spawn_blocking(wait).await?
     }
 
     /// The audit log of the management API.

@@ -7,7 +7,11 @@
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
 mod dump;
+pub mod kubectl;
 pub mod pods;
+pub mod steady;
+pub mod workers;
+pub mod workload;
 
 use std::{
     env,
@@ -17,7 +21,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{TenantCluster, TenantClusterSpec};
+use api::{NodePool, TenantCluster, TenantClusterSpec};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -239,14 +243,10 @@ impl Scenario {
 
     async fn clean(&self) -> Result<()> {
         let _ = std::fs::remove_dir_all(&self.files);
-        let clusters = self.tenants();
-        let all = ListParams::default();
-        clusters
-            .delete_collection(&DeleteParams::background(), &all)
-            .await?;
-        for cluster in clusters.list(&all).await? {
-            let (name, uid) = (cluster.name_any(), cluster.uid());
-            wait_gone(&clusters, &name, uid.as_deref(), PATIENCE).await?;
+        match self.clean_clusters().await {
+            // Suites of the lab itself do without the operator and its kinds.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            listed => self.wait_for_deletion(listed?).await?,
         }
         let namespaces: Api<Namespace> = Api::all(self.client().clone());
         match namespaces
@@ -258,5 +258,39 @@ impl Scenario {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Deletes what the operator looks after, and says what that was.
+    async fn clean_clusters(&self) -> kube::Result<(Vec<TenantCluster>, Vec<NodePool>)> {
+        let clusters = self.tenants();
+        let pools = self.pools();
+        let all = ListParams::default();
+        // The tenant clusters first: then nobody drains nodes that go anyway.
+        let background = DeleteParams::background();
+        clusters.delete_collection(&background, &all).await?;
+        pools.delete_collection(&background, &all).await?;
+        Ok((
+            clusters.list(&all).await?.items,
+            pools.list(&all).await?.items,
+        ))
+    }
+
+    async fn wait_for_deletion(
+        &self,
+        (clusters, pools): (Vec<TenantCluster>, Vec<NodePool>),
+    ) -> Result<()> {
+        for cluster in clusters {
+            let (name, uid) = (cluster.name_any(), cluster.uid());
+            wait_gone(&self.tenants(), &name, uid.as_deref(), PATIENCE).await?;
+        }
+        for pool in pools {
+            let (name, uid) = (pool.name_any(), pool.uid());
+            wait_gone(&self.pools(), &name, uid.as_deref(), PATIENCE).await?;
+        }
+        Ok(())
+    }
+
+    fn pools(&self) -> Api<NodePool> {
+        Api::namespaced(self.client().clone(), &self.namespace)
     }
 }

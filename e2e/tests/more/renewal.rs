@@ -4,12 +4,11 @@
 //! The pair is taken out of the Secret, which is what an expired one is to the operator: something
 //! to be issued.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::tenant_cluster::EndpointStatus;
 use e2e::{
-    cluster::{Tenant, wait::wait_for},
+    cluster::{Tenant, served::served, wait::wait_for},
     suite::{self, PATIENCE, Scenario},
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -17,11 +16,7 @@ use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::json;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use x509_parser::pem::parse_x509_pem;
 
 use crate::writer::Asker;
 
@@ -77,25 +72,6 @@ async fn renewal(s: &Scenario) -> Result<()> {
     asker.finish(20).await?;
     ensure!(self::pods(&tenant).await? == pods, "pods were restarted");
     tenant.settled(PATIENCE).await.map(drop)
-}
-
-/// The certificate that the endpoint serves, DER; it must be the authority's.
-async fn served(endpoint: &EndpointStatus, authority: &[u8]) -> Result<Vec<u8>> {
-    let (_, pem) = parse_x509_pem(authority)?;
-    let mut roots = RootCertStore::empty();
-    roots.add(pem.contents.into())?;
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream =
-        TcpStream::connect((endpoint.host.as_str(), u16::try_from(endpoint.port)?)).await?;
-    let name = ServerName::try_from(endpoint.host.clone())?;
-    let tls = TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await?;
-    let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
-    let first = certificates.first().context("no certificate is served")?;
-    Ok(first.to_vec())
 }
 
 /// UIDs and restarts of all pods.

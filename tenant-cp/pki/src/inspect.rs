@@ -131,6 +131,21 @@ pub fn not_after(pem: &str) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
+/// SHA-256 of the public key of a certificate (PEM) as `kubeadm join` pins it: over the DER of its
+/// SubjectPublicKeyInfo (kubeadm `util/pubkeypin`). None when it is no certificate.
+#[must_use]
+pub fn public_key_pin(pem: &str) -> Option<String> {
+    let pem = read_pem(pem)?;
+    let certificate = read_certificate(&pem)?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate.public_key().raw);
+    let hex: String = digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Some(format!("sha256:{hex}"))
+}
+
 fn leaf_reason(
     want: &Want,
     pair: Option<&KeyPair>,
@@ -250,7 +265,7 @@ fn names_match(want: &Want, certificate: &X509Certificate<'_>) -> bool {
     found == wanted
 }
 
-fn address(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(v4).into());
     }

@@ -1,13 +1,16 @@
 //! Certificates of a tenant cluster: what is wanted ([`want`]), what there is and what is due
-//! ([`inspect`]), and the making of it ([`issue`]).
+//! ([`inspect`]), and the making of it ([`issue`]). [`request`] reads what others ask to be signed.
 //!
 //! Invariant: only [`issue`] is random; everything else is a function of its input, the time
 //! included. Every key is EC P-256.
 
 pub mod inspect;
 pub mod issue;
+pub mod request;
 pub mod want;
 
-pub use inspect::{AuthorityProblem, Due, Reason, authority_problems, not_after, plan};
+pub use inspect::{
+    AuthorityProblem, Due, Reason, authority_problems, not_after, plan, public_key_pin,
+};
 pub use issue::{Error, issue, renew};
 pub use want::{Key, KeyPair, Signer, Store, Want};

@@ -9,6 +9,9 @@ mod endpoints;
 mod kubeadm;
 mod rbac;
 
+pub(crate) use kubeadm::authority;
+pub(crate) use rbac::BOOTSTRAPPERS;
+
 use crate::{Addresses, Object, Settings, Validated};
 
 /// Objects inside the tenant cluster, those that [`is_privileged`] names first. `cluster-info` and

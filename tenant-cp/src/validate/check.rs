@@ -10,7 +10,7 @@ use api::names::MAX_NAME_LENGTH;
 use ipnet::IpNet;
 
 use super::component::Managed;
-use super::{Problem, component, endpoint, quantity, text};
+use super::{Problem, component, endpoint, pool, quantity, text};
 use crate::desired::managed_flags;
 use crate::network::range::is_private;
 use crate::network::{Use, overlap_within, range};
@@ -258,6 +258,15 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
                 quantity::malformed(amount),
             )
         }));
+    }
+    // In the place of {version} stands a version once a machine is made.
+    let (image, kernel) = settings.providers.kubevirt.images("1.35.4");
+    if let Err(message) = text::image(&image) {
+        let field = "providers.kubevirt.image";
+        problems.push(Problem::new(field, "ImageMalformed", message));
+    }
+    if let Some(kernel) = kernel {
+        pool::check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
     }
     problems
 }

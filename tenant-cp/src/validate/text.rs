@@ -5,6 +5,9 @@
 
 use std::net::IpAddr;
 
+mod image;
+pub(super) use image::{image, is_pinned};
+
 /// A label of RFC 1123: 1 to 63 of a–z, 0–9 and `-`, no `-` at either end.
 pub(super) fn is_label(text: &str) -> bool {
     (1..=63).contains(&text.len())
@@ -39,6 +42,12 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
         && name.bytes().all(inner)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// The value of a label: empty, or 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit
+/// at both ends.
+pub(super) fn is_label_value(text: &str) -> bool {
+    text.is_empty() || (!text.contains('/') && is_qualified_name(text))
 }
 
 /// Why a DNS name is refused, as "… is not a DNS name: …".

@@ -40,8 +40,13 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "providers",
+        uses: &["api", "kit", "tenant-cp"],
+        pure: false,
+    },
+    Rule {
         name: "operator",
-        uses: &["api", "kit", "pki", "tenant-cp"],
+        uses: &["api", "kit", "pki", "providers", "tenant-cp"],
         pure: false,
     },
     Rule {

@@ -82,6 +82,14 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             "apply",
             namespace(
                 "covey-new-00000",
+                &[ours, ("pod-security.kubernetes.io/enforce", "baseline")],
+            ),
+            None,
+        ),
+        (
+            "apply",
+            namespace(
+                "covey-new-00000",
                 &[ours, ("pod-security.kubernetes.io/enforce", "privileged")],
             ),
             Some("must carry the label"),

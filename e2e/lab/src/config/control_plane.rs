@@ -4,7 +4,7 @@
 //! that would back off for seconds when the apiserver does not answer yet (`lab::up` orders them).
 
 use super::{Cluster, ProgramPaths, text};
-use crate::host::Program;
+use crate::{host::Program, slot::REGISTRY_PORT};
 
 /// Metadata of every request that a person, a test or a controller of ours makes. The chatter of
 /// the cluster's own components (watches, lists, leases, node status) would drown it.
@@ -24,10 +24,10 @@ rules:
   - lab-agent
   verbs: [get, list, watch]
 - level: None
-  userGroups: [system:nodes, 'system:serviceaccounts:kube-system']
+  userGroups: [system:nodes, 'system:serviceaccounts:kube-system', 'system:serviceaccounts:kubevirt']
   verbs: [get, list, watch]
 - level: None
-  userGroups: [system:nodes]
+  userGroups: [system:nodes, 'system:serviceaccounts:kubevirt']
   resources:
   - group: coordination.k8s.io
     resources: [leases]
@@ -83,7 +83,8 @@ fn registry(cluster: &Cluster, paths: &ProgramPaths) -> Vec<String> {
         "registry".to_owned(),
         "serve".to_owned(),
     ];
-    argv.extend(["--address".to_owned(), cluster.slot.registry()]);
+    // At the host's address, and at the one that virtual machines know.
+    argv.extend(["--address".to_owned(), format!("0.0.0.0:{REGISTRY_PORT}")]);
     argv.extend(["--disk".to_owned(), text(&cluster.layout.registry_data())]);
     argv
 }

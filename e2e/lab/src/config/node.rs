@@ -59,6 +59,10 @@ fn lab_agent(cluster: &Cluster, paths: &ProgramPaths) -> Vec<String> {
         ("--kubeconfig", cluster.config_file("lab-agent.kubeconfig")),
         ("--storage-dir", text(&cluster.layout.volumes())),
         ("--node", MANAGEMENT_HOST.to_owned()),
+        (
+            "--load-balancers",
+            cluster.slot.load_balancer_network().to_string(),
+        ),
     ] {
         argv.extend([name.to_owned(), value]);
     }

@@ -8,17 +8,16 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use super::{File, Image, Layer, NONROOT, Source};
+use super::{File, Image, Layer, NONROOT};
 use crate::packages::locate;
 use crate::programs::{Bins, KubernetesVersion, Program};
 
 const BIN: &str = "/usr/local/bin";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The commands of Kubernetes that containers run; kubelet and kubeadm belong to nodes.
-const COMMANDS: [&str; 5] = [
+/// The commands of the one binary that control planes run.
+const COMMANDS: [&str; 4] = [
     "kube-apiserver",
     "kube-controller-manager",
-    "kube-proxy",
     "kube-scheduler",
     "kubectl",
 ];
@@ -54,11 +53,13 @@ pub fn kube_proxy(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Ima
     let nft = locate("nft").context("nft is not installed: it is in Debian's package nftables")?;
     let mut files = libraries(&nft)?;
     files.push(File::program("/usr/sbin/nft", nft));
-    let layers = vec![Layer { files }, kubernetes(bins, version)?];
+    let path = format!("{BIN}/kube-proxy");
+    let program = File::program(&path, bins.kubernetes("kube-proxy", version)?);
+    let layers = vec![Layer::Files(files), Layer::Files(vec![program])];
     let name = format!("registry.k8s.io/kube-proxy:v{version}");
     Ok(Image {
         user: 0,
-        ..image(&name, layers, &format!("{BIN}/kube-proxy"))
+        ..image(&name, layers, &path)
     })
 }
 
@@ -71,7 +72,11 @@ pub fn etcd(bins: &Bins) -> anyhow::Result<Image> {
     let program = |name: &str| File::program(format!("{BIN}/{name}"), dir.join(name));
     let files = ["etcd", "etcdctl", "etcdutl"].map(program).into();
     let name = "registry.k8s.io/etcd:3.6.16-0";
-    Ok(image(name, vec![Layer { files }], &format!("{BIN}/etcd")))
+    Ok(image(
+        name,
+        vec![Layer::Files(files)],
+        &format!("{BIN}/etcd"),
+    ))
 }
 
 /// `registry.k8s.io/pause:3.10.1`, containerd's sandbox image.
@@ -79,9 +84,7 @@ pub fn etcd(bins: &Bins) -> anyhow::Result<Image> {
 /// # Errors
 /// `bins` lacks pause.
 pub fn pause(bins: &Bins) -> anyhow::Result<Image> {
-    let layer = Layer {
-        files: vec![File::program("/pause", bins.path("pause")?)],
-    };
+    let layer = Layer::Files(vec![File::program("/pause", bins.path("pause")?)]);
     let image = image("registry.k8s.io/pause:3.10.1", vec![layer], "/pause");
     Ok(Image {
         user: 65535,
@@ -95,9 +98,7 @@ pub fn pause(bins: &Bins) -> anyhow::Result<Image> {
 /// # Errors
 /// `bins` lacks CoreDNS.
 pub fn coredns(bins: &Bins) -> anyhow::Result<Image> {
-    let layer = Layer {
-        files: vec![File::program("/coredns", bins.path("coredns")?)],
-    };
+    let layer = Layer::Files(vec![File::program("/coredns", bins.path("coredns")?)]);
     Ok(Image {
         user: 0,
         ..image(
@@ -117,20 +118,104 @@ pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
     let mut layers = Vec::new();
     let files = libraries(binary)?;
     if !files.is_empty() {
-        layers.push(Layer { files });
+        layers.push(Layer::Files(files));
     }
-    layers.push(Layer {
-        files: vec![File::program("/operator", binary)],
-    });
+    layers.push(Layer::Files(vec![File::program("/operator", binary)]));
     Ok(image(name, layers, "/operator"))
 }
 
+/// `registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0`.
+///
+/// # Errors
+/// `bins` lacks konnectivity.
+pub fn konnectivity_server(bins: &Bins) -> anyhow::Result<Image> {
+    konnectivity(bins, "proxy-server")
+}
+
+/// `registry.k8s.io/kas-network-proxy/proxy-agent:v0.34.0`.
+///
+/// # Errors
+/// `bins` lacks konnectivity.
+pub fn konnectivity_agent(bins: &Bins) -> anyhow::Result<Image> {
+    konnectivity(bins, "proxy-agent")
+}
+
+fn konnectivity(bins: &Bins, program: &str) -> anyhow::Result<Image> {
+    let path = format!("/{program}");
+    let file = File::program(&path, bins.path(program)?);
+    let name = format!("registry.k8s.io/kas-network-proxy/{program}:v0.34.0");
+    Ok(image(&name, vec![Layer::Files(vec![file])], &path))
+}
+
+/// `ghcr.io/flannel-io/flannel:v0.28.4`: root, as upstream, with busybox as its shell and this
+/// machine's `nft` and `iptables`.
+///
+/// # Errors
+/// `bins` lacks flannel, or this machine lacks one of [`crate::packages::FLANNEL`] or nftables.
+pub fn flannel(bins: &Bins) -> anyhow::Result<Image> {
+    let find = |command: &str| {
+        locate(command).with_context(|| format!("{command} is not installed on this machine"))
+    };
+    let (nft, iptables) = (find("nft")?, find("iptables")?.canonicalize()?);
+    let mut libraries = [libraries(&nft)?, libraries(&iptables)?].concat();
+    libraries.sort_by(|a, b| a.path.cmp(&b.path));
+    libraries.dedup();
+    let tools = vec![
+        File::program("/usr/sbin/nft", nft),
+        File::program("/usr/sbin/xtables-nft-multi", iptables),
+        File::link("/usr/sbin/iptables", "xtables-nft-multi"),
+        File::link("/usr/sbin/ip6tables", "xtables-nft-multi"),
+    ];
+    let layers = vec![
+        Layer::Files([libraries, tools].concat()),
+        Layer::Files(busybox()?),
+        Layer::Files(vec![File::program(
+            "/opt/bin/flanneld",
+            bins.path("flanneld")?,
+        )]),
+    ];
+    let name = "ghcr.io/flannel-io/flannel:v0.28.4";
+    Ok(Image {
+        user: 0,
+        ..image(name, layers, "/opt/bin/flanneld")
+    })
+}
+
 /// `ghcr.io/covey-dev/testbox:1`: busybox with all its commands, `kubectl` and `etcdctl`. It waits
-/// until it is told to end, so that tests can run commands in it.
+/// until it is told to end, so that tests can run commands in it. It resolves names; but Debian's
+/// `wget -T` crashes, whatever it is asked for: use `nc -w`.
 ///
 /// # Errors
 /// `bins` lacks this version of Kubernetes, etcd or pause, or this machine lacks a static busybox.
 pub fn testbox(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image> {
+    let mut files = busybox()?;
+    files.push(File::program("/pause", bins.path("pause")?));
+    files.push(File::program(
+        format!("{BIN}/etcdctl"),
+        bins.path("etcdctl")?,
+    ));
+    let layers = vec![kubernetes(bins, version)?, Layer::Files(files)];
+    let mut image = image("ghcr.io/covey-dev/testbox:1", layers, "/pause");
+    image.env.push("HOME=/tmp".to_owned()); // kubectl's cache
+    Ok(image)
+}
+
+/// `ghcr.io/covey-dev/testserver:1`: `/testserver` and busybox, for pods of tenant clusters.
+///
+/// # Errors
+/// `bins` lacks testserver, or this machine lacks a static busybox.
+pub fn testserver(bins: &Bins) -> anyhow::Result<Image> {
+    let server = File::program("/testserver", bins.path("testserver")?);
+    let layers = vec![Layer::Files(busybox()?), Layer::Files(vec![server])];
+    Ok(image(
+        "ghcr.io/covey-dev/testserver:1",
+        layers,
+        "/testserver",
+    ))
+}
+
+/// A busybox that needs no libraries, at /bin with all its commands.
+fn busybox() -> anyhow::Result<Vec<File>> {
     let busybox = locate("busybox").context("busybox is not installed")?;
     if !libraries(&busybox)?.is_empty() {
         bail!(
@@ -148,15 +233,7 @@ pub fn testbox(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Image>
         .map(|applet| File::link(format!("/bin/{applet}"), "busybox"))
         .collect();
     files.push(File::program("/bin/busybox", busybox));
-    files.push(File::program("/pause", bins.path("pause")?));
-    files.push(File::program(
-        format!("{BIN}/etcdctl"),
-        bins.path("etcdctl")?,
-    ));
-    let layers = vec![kubernetes(bins, version)?, Layer { files }];
-    let mut image = image("ghcr.io/covey-dev/testbox:1", layers, "/pause");
-    image.env.push("HOME=/tmp".to_owned()); // kubectl's cache
-    Ok(image)
+    Ok(files)
 }
 
 fn image(name: &str, layers: Vec<Layer>, entrypoint: &str) -> Image {
@@ -175,18 +252,11 @@ fn base() -> Layer {
                   nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n\
                   nonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n";
     let group = "root:x:0:\nnogroup:x:65534:\nnonroot:x:65532:\n";
-    let tmp = File {
-        path: "/tmp".to_owned(),
-        source: Source::Directory,
-        mode: 0o1777,
-    };
-    Layer {
-        files: vec![
-            File::text("/etc/passwd", passwd),
-            File::text("/etc/group", group),
-            tmp,
-        ],
-    }
+    Layer::Files(vec![
+        File::text("/etc/passwd", passwd),
+        File::text("/etc/group", group),
+        File::directory("/tmp", 0o1777),
+    ])
 }
 
 fn kubernetes(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Layer> {
@@ -194,7 +264,7 @@ fn kubernetes(bins: &Bins, version: KubernetesVersion) -> anyhow::Result<Layer> 
     let links = COMMANDS.map(|command| File::link(format!("{BIN}/{command}"), "kubernetes"));
     let mut files = vec![File::program(format!("{BIN}/kubernetes"), binary)];
     files.extend(links);
-    Ok(Layer { files })
+    Ok(Layer::Files(files))
 }
 
 /// The shared libraries that `binary` loads, at the paths where it looks for them.

@@ -127,7 +127,15 @@ impl Store {
                 return Ok(known);
             }
         }
-        let blob = self.blob(|to| tar::write(layer, to))?;
+        let blob = self.blob(|to| match layer {
+            Layer::Files(files) => tar::write(files, to),
+            Layer::Archive(path) => {
+                let mut archive = fs::File::open(path)
+                    .with_context(|| format!("{} cannot be read", path.display()))?;
+                io::copy(&mut archive, to)?;
+                Ok(())
+            }
+        })?;
         self.put(&memo, &serde_json::to_vec(&blob)?)?;
         Ok(blob)
     }
@@ -199,29 +207,38 @@ impl Store {
 
 /// Names the sources of a layer without reading those that are files.
 fn identity(layer: &Layer) -> anyhow::Result<String> {
-    let mut files: Vec<_> = layer.files.iter().collect();
-    files.sort_by(|a, b| a.path.cmp(&b.path));
     let mut hash = Sha256::new();
+    let files = match layer {
+        Layer::Files(files) => files,
+        Layer::Archive(path) => {
+            hash.update(format!("archive {}", unread(path)?));
+            return Ok(hex::encode(hash.finalize()));
+        }
+    };
+    let mut files: Vec<_> = files.iter().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     for file in files {
         let source = match &file.source {
-            Source::Path(path) => {
-                let meta = fs::metadata(path)
-                    .with_context(|| format!("{} is not there", path.display()))?;
-                let (time, nanos) = (meta.mtime(), meta.mtime_nsec());
-                format!(
-                    "{path:?} {} {} {time} {nanos} {}",
-                    meta.dev(),
-                    meta.ino(),
-                    meta.len()
-                )
-            }
+            Source::Path(path) => unread(path)?,
             Source::Bytes(bytes) => format!("bytes {}", hex::encode(Sha256::digest(bytes))),
             Source::Link(target) => format!("link {target:?}"),
             Source::Directory => "directory".to_owned(),
         };
-        hash.update(format!("{:?} {:o} {source}\n", file.path, file.mode));
+        let about = (file.owner, file.capability);
+        hash.update(format!(
+            "{:?} {:o} {about:?} {source}\n",
+            file.path, file.mode
+        ));
     }
     Ok(hex::encode(hash.finalize()))
+}
+
+/// What tells a file from any other that was at its path before.
+fn unread(path: &Path) -> anyhow::Result<String> {
+    let meta = fs::metadata(path).with_context(|| format!("{} is not there", path.display()))?;
+    let (time, nanos) = (meta.mtime(), meta.mtime_nsec());
+    let (device, inode, size) = (meta.dev(), meta.ino(), meta.len());
+    Ok(format!("{path:?} {device} {inode} {time} {nanos} {size}"))
 }
 
 /// Hashes and counts what passes through.

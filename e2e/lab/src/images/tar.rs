@@ -1,22 +1,25 @@
 //! Writes a layer as a tar archive (POSIX.1-1988 `ustar`), always the same for the same files.
 //!
-//! Invariant: nothing but paths, modes, link targets and contents decides the bytes: sorted names,
-//! no times, owner root, no sparse files, no extended headers.
+//! Invariant: nothing but paths, modes, owners, capabilities, link targets and contents decides the
+//! bytes: sorted names, no times, no sparse files. Only a file with a capability has an extended
+//! header (POSIX.1-2001 `pax`), because `ustar` has no field for it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use anyhow::{Context as _, bail};
 
-use super::{File, Layer, Source};
+use super::{File, Source};
 
 const BLOCK: u64 = 512;
 /// The size field has eleven octal digits.
 const LARGEST: u64 = 0o777_7777_7777;
+/// The fields of owners have seven.
+const LARGEST_OWNER: u32 = 0o777_7777;
 
-/// Writes `layer` with every directory above its files.
-pub(super) fn write(layer: &Layer, to: &mut impl Write) -> anyhow::Result<()> {
-    for (path, file) in entries(layer)? {
+/// Writes `files` with every directory above them.
+pub(super) fn write(files: &[File], to: &mut impl Write) -> anyhow::Result<()> {
+    for (path, file) in entries(files)? {
         add(&path, &file, to).with_context(|| format!("/{path} cannot be put into the layer"))?;
     }
     to.write_all(&[0; 2 * BLOCK as usize])?;
@@ -25,9 +28,9 @@ pub(super) fn write(layer: &Layer, to: &mut impl Write) -> anyhow::Result<()> {
 
 /// Archive paths (relative, directories without a slash) in the order of the archive: a directory
 /// comes before what is in it, because it is a prefix of its path.
-fn entries(layer: &Layer) -> anyhow::Result<BTreeMap<String, File>> {
+fn entries(files: &[File]) -> anyhow::Result<BTreeMap<String, File>> {
     let mut entries = BTreeMap::new();
-    for file in &layer.files {
+    for file in files {
         let Some(path) = file.path.strip_prefix('/') else {
             bail!("{:?} is not absolute", file.path);
         };
@@ -37,11 +40,9 @@ fn entries(layer: &Layer) -> anyhow::Result<BTreeMap<String, File>> {
         }
         for (slash, _) in path.match_indices('/') {
             let above = path[..slash].to_owned();
-            entries.entry(above).or_insert_with_key(|above| File {
-                path: format!("/{above}"),
-                source: Source::Directory,
-                mode: 0o755,
-            });
+            entries
+                .entry(above)
+                .or_insert_with_key(|above| File::directory(format!("/{above}"), 0o755));
         }
         let previous = entries.insert(path.to_owned(), file.clone());
         match previous {
@@ -66,20 +67,23 @@ fn entries(layer: &Layer) -> anyhow::Result<BTreeMap<String, File>> {
 }
 
 fn add(path: &str, file: &File, to: &mut impl Write) -> anyhow::Result<()> {
+    if let Some(number) = file.capability {
+        extended(path, &capability(number)?, to)?;
+    }
     match &file.source {
         Source::Directory => {
-            to.write_all(&header(&format!("{path}/"), file.mode, 0, b'5', "")?)?;
+            to.write_all(&header(&format!("{path}/"), file, 0, b'5', "")?)?;
         }
-        Source::Link(target) => to.write_all(&header(path, file.mode, 0, b'2', target)?)?,
+        Source::Link(target) => to.write_all(&header(path, file, 0, b'2', target)?)?,
         Source::Bytes(bytes) => {
-            to.write_all(&header(path, file.mode, bytes.len() as u64, b'0', "")?)?;
+            to.write_all(&header(path, file, bytes.len() as u64, b'0', "")?)?;
             content(&mut bytes.as_slice(), bytes.len() as u64, to)?;
         }
         Source::Path(from) => {
             let mut from_file = std::fs::File::open(from)
                 .with_context(|| format!("{} cannot be read", from.display()))?;
             let size = from_file.metadata()?.len();
-            to.write_all(&header(path, file.mode, size, b'0', "")?)?;
+            to.write_all(&header(path, file, size, b'0', "")?)?;
             content(&mut from_file, size, to)
                 .with_context(|| format!("{} changed while it was read", from.display()))?;
         }
@@ -97,18 +101,61 @@ fn content(from: &mut impl Read, size: u64, to: &mut impl Write) -> anyhow::Resu
     Ok(())
 }
 
+/// The extended attribute `security.capability` of a program that gets one capability, permitted and
+/// effective: `struct vfs_cap_data` of revision 2 (Linux, `include/uapi/linux/capability.h`).
+fn capability(number: u8) -> anyhow::Result<[u8; 20]> {
+    const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
+    if number >= 32 {
+        bail!("capability {number} is not among the first 32");
+    }
+    let mut attribute = [0; 20];
+    attribute[..4].copy_from_slice(&REVISION_2_EFFECTIVE.to_le_bytes());
+    attribute[4..8].copy_from_slice(&(1_u32 << number).to_le_bytes());
+    Ok(attribute)
+}
+
+/// A pax header for the entry that follows. The attribute's keyword is the one that GNU tar and
+/// containerd read.
+fn extended(path: &str, attribute: &[u8], to: &mut impl Write) -> anyhow::Result<()> {
+    let keyword = " SCHILY.xattr.security.capability=";
+    let rest = keyword.len() + attribute.len() + 1;
+    // The length counts its own digits.
+    let mut length = rest + 1;
+    while length.to_string().len() + rest != length {
+        length += 1;
+    }
+    let record = [
+        length.to_string().as_bytes(),
+        keyword.as_bytes(),
+        attribute,
+        b"\n",
+    ]
+    .concat();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let described = File::text(format!("/PaxHeaders/{name}"), "");
+    let size = record.len() as u64;
+    to.write_all(&header(&described.path[1..], &described, size, b'x', "")?)?;
+    content(&mut record.as_slice(), size, to)
+}
+
 /// One header block. Offsets are those of POSIX's `ustar` table.
-fn header(path: &str, mode: u32, size: u64, kind: u8, link: &str) -> anyhow::Result<[u8; 512]> {
+fn header(path: &str, file: &File, size: u64, kind: u8, link: &str) -> anyhow::Result<[u8; 512]> {
     if size > LARGEST {
         bail!("{size} bytes are more than a tar archive can say");
+    }
+    if file.owner > LARGEST_OWNER {
+        bail!(
+            "owner {} is a larger number than a tar archive can say",
+            file.owner
+        );
     }
     let (prefix, name) = split(path)?;
     let mut block = [0; BLOCK as usize];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, name.as_bytes());
-    put(100, format!("{:07o}", mode & 0o7777).as_bytes());
-    put(108, b"0000000"); // user
-    put(116, b"0000000"); // group
+    put(100, format!("{:07o}", file.mode & 0o7777).as_bytes());
+    put(108, format!("{:07o}", file.owner).as_bytes()); // user
+    put(116, format!("{:07o}", file.owner).as_bytes()); // group
     put(124, format!("{size:011o}").as_bytes());
     put(136, b"00000000000"); // time
     put(148, b"        "); // the checksum counts itself as spaces

@@ -3,6 +3,7 @@
 //! Invariant: a build happens under the program's lock, in a folder beside its place, and only a
 //! whole result is renamed into it.
 
+use std::collections::{BTreeMap, btree_map::Entry as Place};
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use tempfile::TempDir;
 
-use super::catalogue::{Binary, Catalogue, Entry};
+use super::catalogue::{Binary, Catalogue, Entry, Source};
 use super::{Program, cache_dir};
 use crate::packages;
 use crate::progress::{Progress, Step};
+use crate::run;
 
 /// So many last lines of a failed build's output are worth showing.
 const TAIL: usize = 30;
@@ -140,26 +143,71 @@ pub(super) fn ensure(
 }
 
 fn build_all(entry: &Entry, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+    let changes = changes(entry, folder)?;
     for binary in &entry.binary {
         step.detail(&binary.name);
-        build(entry, binary, folder, into, step)?;
+        build(entry, binary, folder, changes.as_ref(), into, step)?;
         for link in &binary.links {
             symlink(&binary.name, into.join(link))?;
         }
     }
+    for source in &entry.c {
+        step.detail(&source.name);
+        compile(source, folder, into, step)?;
+    }
+    for source in &entry.data {
+        let from = find(&source.module, &source.source, folder)?;
+        std::fs::copy(&from, into.join(&source.name))
+            .with_context(|| format!("{} cannot be copied", from.display()))?;
+    }
     Ok(())
+}
+
+/// Copies of the modules with what is changed in them, and a `go.mod` that leads to those. None
+/// without changes. (Go's `-overlay` does not reach into its module cache.)
+fn changes(entry: &Entry, folder: &Path) -> anyhow::Result<Option<TempDir>> {
+    if entry.change.is_empty() {
+        return Ok(None);
+    }
+    let changed = TempDir::new()?;
+    let mut go_mod = std::fs::read_to_string(folder.join("go.mod"))?;
+    let mut copies = BTreeMap::new();
+    for change in &entry.change {
+        let number = copies.len();
+        let copy = match copies.entry(&change.module) {
+            Place::Occupied(copy) => copy.into_mut(),
+            Place::Vacant(place) => {
+                let copy = changed.path().join(number.to_string());
+                let original = find(&change.module, "", folder)?;
+                let mut cp = run::command("cp", ["--recursive", "--no-preserve=mode"]);
+                run::output(cp.args([&original, &copy]))?;
+                go_mod += &format!("\nreplace {} => {}\n", change.module, copy.display());
+                place.insert(copy)
+            }
+        };
+        let file = copy.join(&change.source);
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("{} has no {}", change.module, change.source))?;
+        if text.matches(&change.from).count() != 1 {
+            bail!("{} does not say {:?} once", change.source, change.from);
+        }
+        std::fs::write(&file, text.replace(&change.from, &change.to))?;
+    }
+    std::fs::write(changed.path().join("go.mod"), go_mod)?;
+    std::fs::copy(folder.join("go.sum"), changed.path().join("go.sum"))?;
+    Ok(Some(changed))
 }
 
 fn build(
     entry: &Entry,
     binary: &Binary,
     folder: &Path,
+    changes: Option<&TempDir>,
     into: &Path,
     step: &mut Step,
 ) -> anyhow::Result<()> {
-    let cache = cache_dir()?;
-    let output = tempfile::tempfile()?;
-    let mut child = Command::new("go")
+    let mut command = go(folder)?;
+    command
         .arg("build")
         .args([
             "-trimpath",
@@ -167,11 +215,52 @@ fn build(
             "-tags",
             &binary.all_tags(entry),
         ])
+        .args(changes.map(|changes| {
+            let go_mod = changes.path().join("go.mod");
+            format!("-modfile={}", go_mod.display())
+        }))
         .args(["-ldflags", &entry.ldflags(), "-o"])
         .arg(into.join(&binary.name))
         .arg(&binary.package)
+        .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" });
+    watch(command, &format!("go build {}", binary.package), step)
+}
+
+fn compile(source: &Source, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {
+    let mut command = Command::new("gcc");
+    command
+        .args(["-static", "-O2", "-s", "-o"])
+        .arg(into.join(&source.name))
+        .arg(find(&source.module, &source.source, folder)?);
+    watch(command, &format!("gcc {}", source.source), step)
+}
+
+/// A module's file in Go's module cache.
+fn find(module: &str, source: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Downloaded {
+        dir: PathBuf,
+    }
+    let output = go(folder)?
+        .args(["mod", "download", "-json", module])
+        .output()
+        .context("`go mod download` cannot be run")?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("`go mod download {module}` failed: {}", why.trim());
+    }
+    let downloaded: Downloaded = serde_json::from_slice(&output.stdout)
+        .context("`go mod download -json` was not understood")?;
+    Ok(downloaded.dir.join(source))
+}
+
+/// Go with our caches, in a module of ours.
+fn go(folder: &Path) -> anyhow::Result<Command> {
+    let cache = cache_dir()?;
+    let mut command = Command::new("go");
+    command
         .current_dir(folder)
-        .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" })
         .env("GOCACHE", cache.join("go-build"))
         // A module cache that its owner may delete like any other folder.
         .env("GOFLAGS", "-mod=readonly -modcacherw")
@@ -179,24 +268,27 @@ fn build(
         .env("GOWORK", "off")
         .env_remove("GOARCH")
         .env_remove("GOOS")
+        .stdin(Stdio::null());
+    Ok(command)
+}
+
+fn watch(mut command: Command, what: &str, step: &mut Step) -> anyhow::Result<()> {
+    let output = tempfile::tempfile()?;
+    let mut building = command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
         .spawn()
-        .context("`go build` cannot be run")?;
+        .with_context(|| format!("`{what}` cannot be run"))?;
     let status = loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = building.try_wait()? {
             break status;
         }
         step.still();
         std::thread::sleep(Duration::from_millis(100));
     };
     if !status.success() {
-        bail!(
-            "`go build {}` ended with {status}:\n{}",
-            binary.package,
-            tail(output)?
-        );
+        bail!("`{what}` ended with {status}:\n{}", tail(output)?);
     }
     Ok(())
 }

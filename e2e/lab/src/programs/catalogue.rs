@@ -36,6 +36,12 @@ pub(super) struct Entry {
     #[serde(default)]
     ldflags: String,
     pub(super) binary: Vec<Binary>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) c: Vec<Source>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) data: Vec<Source>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) change: Vec<Change>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -47,6 +53,25 @@ pub(super) struct Binary {
     pub(super) tags: Vec<String>,
     #[serde(default)]
     pub(super) links: Vec<String>,
+}
+
+/// One file of a module that `go.mod` pins.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) module: String,
+    pub(super) source: String,
+}
+
+/// A text in one file of a module that is built as another. The module itself is left as it is.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Change {
+    pub(super) module: String,
+    pub(super) source: String,
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
 impl Catalogue {

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// So many labs fit on one machine.
 pub const COUNT: u8 = 6;
 
+/// Port of the local registry, at every address of the management host.
+pub const REGISTRY_PORT: u16 = 5000;
+
 /// One of the [`COUNT`] places for a lab on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -45,6 +48,12 @@ impl Slot {
         network([172, 22 + self.0, 0, 0], 20)
     }
 
+    /// Addresses of Services of type LoadBalancer: 172.(22+n).16.0/24.
+    #[must_use]
+    pub fn load_balancer_network(self) -> Ipv4Net {
+        network([172, 22 + self.0, 16, 0], 24)
+    }
+
     /// The pods of one host: the host's number is the third octet.
     #[must_use]
     pub fn host_pod_network(self, host: u8) -> Ipv4Net {
@@ -78,7 +87,7 @@ impl Slot {
     /// Host and port of the local registry.
     #[must_use]
     pub fn registry(self) -> String {
-        format!("{}:5000", self.host_address(0))
+        format!("{}:{REGISTRY_PORT}", self.host_address(0))
     }
 
     /// URL of the management cluster's API.

@@ -29,6 +29,7 @@ fn networks_of_all_slots_are_disjoint_and_private() {
                 slot.node_network(),
                 slot.pod_network(),
                 slot.service_network(),
+                slot.load_balancer_network(),
             ]
         })
         .collect();

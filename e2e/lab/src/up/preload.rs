@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{UpOptions, start::Running};
+use super::{UpOptions, start::Running, wanted::Wanted};
 use crate::{
     binaries,
     config::{CONTAINERD_SOCKET, Cluster, text},
     host::{Host, Order},
     images::{self, Image},
+    kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
-    packages,
     programs::{Bins, KubernetesVersion},
     progress::Progress,
     run,
+    slot::REGISTRY_PORT,
     state::State,
 };
 
@@ -34,19 +35,67 @@ pub(super) fn all(
     running.order_start("registry")?;
     clean(running, bins)?;
     running.order_start("containerd")?;
-    packages::ensure(&packages::IMAGES, progress)?;
-    let mut wanted = vec![
-        images::pause(bins)?,
-        images::coredns(bins)?,
-        images::etcd(bins)?,
-    ];
-    wanted.push(images::testbox(bins, binaries::MANAGEMENT_VERSION)?);
+    let mut wanted = Wanted::of_lab(bins, progress)?;
     for version in &options.tenant_versions {
-        wanted.extend(images::control_plane(bins, *version)?);
+        let kubevirt = options.kubevirt;
+        let of_version =
+            Wanted::of_version(&running.cluster.layout, bins, *version, kubevirt, progress)?;
+        wanted = wanted.and(of_version);
     }
-    running.wait("registry", PATIENCE, || running.listens(5000))?;
+    running.wait("registry", PATIENCE, || running.listens(REGISTRY_PORT))?;
     running.wait("containerd", PATIENCE, || running.containerd_answers())?;
-    load(&running.host, running.cluster, &wanted, bins, progress)
+    if options.kubevirt {
+        wanted = wanted.and(Wanted::of_kubevirt(bins, progress)?);
+    }
+    take(&running.host, running.cluster, &wanted, bins, progress)
+}
+
+/// Makes images that are not in the cache, which takes minutes, before there is a lab to hold up.
+pub(super) fn make(
+    layout: &Layout,
+    options: &UpOptions,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    if options.kubevirt {
+        Wanted::of_kubevirt(bins, progress)?;
+        for version in &options.tenant_versions {
+            Wanted::of_version(layout, bins, *version, true, progress)?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs KubeVirt in a lab that was brought up without it.
+pub(super) fn add_kubevirt(
+    layout: &Layout,
+    state: &mut State,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    let mut wanted = Wanted::of_kubevirt(bins, progress)?;
+    for version in &state.tenant_versions {
+        let of_version = Wanted::of_version(layout, bins, version.parse()?, true, progress)?;
+        wanted = wanted.and(of_version);
+    }
+    let (host, cluster) = running(layout, state)?;
+    take(host, &cluster, &wanted, bins, progress)?;
+    kubevirt::apply(layout, bins, progress)?;
+    binaries::link_tool(layout, bins, "virtctl")?;
+    state.kubevirt = true;
+    state.write(layout)
+}
+
+fn running<'a>(layout: &Layout, state: &'a State) -> Result<(&'a Host, Cluster)> {
+    let host = state
+        .hosts
+        .get(MANAGEMENT_HOST)
+        .context("the lab has no management host")?;
+    let cluster = Cluster {
+        layout: layout.clone(),
+        slot: state.slot,
+    };
+    Ok((host, cluster))
 }
 
 /// Adds the images of further tenant versions to a lab that is up.
@@ -57,20 +106,28 @@ pub(super) fn add_versions(
     bins: &Bins,
     progress: &Progress,
 ) -> Result<()> {
-    let host = state
-        .hosts
-        .get(MANAGEMENT_HOST)
-        .context("the lab has no management host")?;
-    let cluster = Cluster {
-        layout: layout.clone(),
-        slot: state.slot,
-    };
+    let (host, cluster) = running(layout, state)?;
+    let host = host.clone();
     for version in versions {
-        let wanted = images::control_plane(bins, *version)?;
-        load(host, &cluster, &wanted, bins, progress)?;
+        let wanted = Wanted::of_version(layout, bins, *version, state.kubevirt, progress)?;
+        take(&host, &cluster, &wanted, bins, progress)?;
         state.tenant_versions.push(version.to_string());
     }
     state.write(layout)
+}
+
+fn take(
+    host: &Host,
+    cluster: &Cluster,
+    wanted: &Wanted,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    load(host, cluster, &wanted.pulled, bins, progress)?;
+    if wanted.pushed.is_empty() {
+        return Ok(());
+    }
+    images::ensure_pushed(&wanted.pushed, &cluster.slot.registry(), bins, progress)
 }
 
 /// Pushes `wanted` and pulls each by its public name.

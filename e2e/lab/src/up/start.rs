@@ -18,6 +18,7 @@ use crate::{
     cgroups::Cgroups,
     config::{self, Cluster},
     host::{Host, HostSpec, Order, Program},
+    kubevirt,
     layout::MANAGEMENT_HOST,
     logs, network,
     programs::{Bins, cache_dir},
@@ -74,6 +75,10 @@ pub(super) fn start(
             .map_err(|_| anyhow!("loading images panicked"))?;
         brought_up.and(images)
     })?;
+    if options.kubevirt {
+        kubevirt::apply(layout, bins, progress)?;
+        state.kubevirt = true;
+    }
     let step = progress.step("waiting for cluster DNS");
     let rollout = [
         "-n",
@@ -131,7 +136,12 @@ fn spec(cluster: &Cluster, cgroups: &Cgroups) -> Result<HostSpec> {
             ("vm/overcommit_memory", "1"),
             ("vm/panic_on_oom", "0"),
         ]),
-        network_sysctls: pairs(&[("ipv4/ip_forward", "1")]),
+        network_sysctls: pairs(&[
+            ("ipv4/ip_forward", "1"),
+            // A virtual machine with its pod's address takes all pods for its neighbours: the host
+            // answers for them and routes. `lab-agent` makes it answer at once.
+            ("ipv4/conf/all/proxy_arp", "1"),
+        ]),
         cgroup_join: cgroups.join_files(),
     })
 }

@@ -16,6 +16,7 @@
 
 pub mod cni;
 pub mod model;
+mod neighbours;
 pub mod pods;
 pub mod policy;
 pub mod render;
@@ -91,6 +92,7 @@ pub async fn run(client: Client, settings: Settings) -> anyhow::Result<()> {
     let mut applied: Option<String> = None;
     let mut known_problems = BTreeSet::new();
     loop {
+        neighbours::answer_at_once();
         let started = Instant::now();
         let compiled = watched.compile(&settings.node, &addresses.borrow_and_update());
         for problem in &compiled.problems {

@@ -56,7 +56,7 @@ fn config_map(namespace: &str, name: &str, key: &str, content: String) -> Object
 }
 
 /// Host and port as in a URL.
-fn authority(host: &str, port: i32) -> String {
+pub(crate) fn authority(host: &str, port: i32) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

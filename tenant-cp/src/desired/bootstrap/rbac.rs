@@ -19,7 +19,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMINS: &str = "kubeadm:cluster-admins";
 const OPERATOR: &str = "covey:operator";
 /// Group of every bootstrap token that Covey makes.
-const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
+pub(crate) const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
 const NODES: &str = "system:nodes";
 
 const SIGNER_CLUSTER_INFO: &str = "kubeadm:bootstrap-signer-clusterinfo";

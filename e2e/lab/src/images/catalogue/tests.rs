@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{Layer, Source, layout};
+use super::super::{File, Layer, layout};
 use super::{base, image, libraries, loaded, operator};
 
 #[test]
@@ -30,8 +30,7 @@ fn a_binary_that_is_not_static_brings_its_libraries() {
     );
     let image = operator("covey/operator:1", &this).unwrap();
     let last = image.layers.last().unwrap();
-    assert_eq!(last.files[0].path, "/operator");
-    assert_eq!(last.files[0].source, Source::Path(this));
+    assert_eq!(last, &Layer::Files(vec![File::program("/operator", this)]));
     assert_eq!(image.layers.len(), 3);
 }
 
@@ -44,9 +43,12 @@ fn a_missing_operator_is_told_by_its_path() {
 #[test]
 fn every_image_has_users_and_a_place_for_temporary_files() {
     let cache = tempfile::tempdir().unwrap();
-    let image = image("covey/x:1", vec![Layer::default()], "/x");
+    let image = image("covey/x:1", vec![Layer::Files(Vec::new())], "/x");
     assert_eq!(image.layers[0], base());
-    let paths: Vec<_> = base().files.into_iter().map(|file| file.path).collect();
+    let Layer::Files(files) = base() else {
+        panic!("an archive")
+    };
+    let paths: Vec<_> = files.into_iter().map(|file| file.path).collect();
     assert_eq!(paths, ["/etc/passwd", "/etc/group", "/tmp"]);
     layout::write(&image, cache.path()).unwrap();
 }

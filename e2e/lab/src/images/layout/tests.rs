@@ -20,9 +20,7 @@ fn image(entrypoint: &str, layers: Vec<Layer>) -> Image {
 }
 
 fn text(content: &str) -> Layer {
-    Layer {
-        files: vec![File::text("/text", content)],
-    }
+    Layer::Files(vec![File::text("/text", content)])
 }
 
 fn read(path: &Path) -> Value {
@@ -96,14 +94,23 @@ fn images_share_an_equal_layer() {
 fn a_source_that_changed_makes_another_image() {
     let cache = tempfile::tempdir().unwrap();
     let program = cache.path().join("program");
-    let layer = Layer {
-        files: vec![File::program("/program", &program)],
-    };
+    let layer = Layer::Files(vec![File::program("/program", &program)]);
     let image = image("/program", vec![layer]);
     std::fs::write(&program, "1").unwrap();
     let first = write(&image, cache.path()).unwrap();
     std::fs::write(&program, "22").unwrap();
     assert_ne!(write(&image, cache.path()).unwrap().digest, first.digest);
+}
+
+#[test]
+fn an_archive_is_taken_as_it_is() {
+    let cache = tempfile::tempdir().unwrap();
+    let archive = cache.path().join("layer.tar");
+    std::fs::write(&archive, [0; 1024]).unwrap();
+    let image = image("/x", vec![Layer::Archive(archive)]);
+    write(&image, cache.path()).unwrap();
+    let digest = hex::encode(Sha256::digest([0; 1024]));
+    assert!(blobs(cache.path()).contains(std::ffi::OsStr::new(&digest)));
 }
 
 #[test]
@@ -122,9 +129,7 @@ fn a_layer_whose_blob_was_deleted_is_written_again() {
 #[test]
 fn nothing_half_written_stays_when_a_source_is_missing() {
     let cache = tempfile::tempdir().unwrap();
-    let layer = Layer {
-        files: vec![File::program("/program", "/nowhere/program")],
-    };
+    let layer = Layer::Files(vec![File::program("/program", "/nowhere/program")]);
     let error = write(&image("/program", vec![layer]), cache.path()).unwrap_err();
     assert!(
         format!("{error:#}").contains("/nowhere/program is not there"),

@@ -2,23 +2,17 @@
 
 use std::process::Command;
 
-use super::super::{File, Layer, Source};
+use super::super::File;
 use super::{split, write};
-
-fn layer(files: &[File]) -> Layer {
-    Layer {
-        files: files.to_vec(),
-    }
-}
 
 fn archive(files: &[File]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(&layer(files), &mut bytes).unwrap();
+    write(files, &mut bytes).unwrap();
     bytes
 }
 
 fn error(files: &[File]) -> String {
-    format!("{:#}", write(&layer(files), &mut Vec::new()).unwrap_err())
+    format!("{:#}", write(files, &mut Vec::new()).unwrap_err())
 }
 
 /// What the system's tar makes of it: an independent reader.
@@ -65,25 +59,16 @@ fn an_archive_does_not_know_when_or_where_its_sources_were_made() {
             .unwrap();
         archive(&[File::program("/program", &path)])
     };
-    let bytes = vec![File {
-        path: "/program".to_owned(),
-        source: Source::Bytes(b"same".to_vec()),
-        mode: 0o755,
-    }];
-    assert_eq!(make(), archive(&bytes));
+    assert_eq!(make(), archive(&[File::script("/program", "same")]));
 }
 
 #[test]
 fn tar_reads_files_directories_and_links() {
-    let tmp = File {
-        path: "/tmp".to_owned(),
-        source: Source::Directory,
-        mode: 0o1777,
-    };
     let list = listing(&[
         File::link("/usr/bin/sh", "busybox"),
         File::text("/usr/bin/text", &"x".repeat(513)),
-        tmp,
+        File::directory("/tmp", 0o1777),
+        File::text("/usr/disk", "1").owned_by(107),
     ]);
     assert_eq!(
         words(&list),
@@ -93,8 +78,40 @@ fn tar_reads_files_directories_and_links() {
             "drwxr-xr-x 0/0 0 1970-01-01 00:00 usr/bin/",
             "lrwxrwxrwx 0/0 0 1970-01-01 00:00 usr/bin/sh -> busybox",
             "-rw-r--r-- 0/0 513 1970-01-01 00:00 usr/bin/text",
+            "-rw-r--r-- 107/107 1 1970-01-01 00:00 usr/disk",
         ]
     );
+}
+
+#[test]
+fn a_capability_is_the_attribute_that_the_kernel_reads() {
+    let program = File::script("/bin/program", "1").with_capability(10);
+    let bytes = archive(&[program]);
+    let keyword = b"SCHILY.xattr.security.capability=";
+    let at = bytes
+        .windows(keyword.len())
+        .position(|part| part == keyword);
+    let at = at.unwrap();
+    // 57 is the record's length with its own digits and the line's end.
+    assert_eq!(bytes[at - 3..at], *b"57 ");
+    let value = &bytes[at + keyword.len()..];
+    assert_eq!(value[..8], [1, 0, 0, 2, 0, 4, 0, 0]);
+    assert_eq!(value[8..21], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b'\n']);
+}
+
+#[test]
+fn tar_takes_an_extended_header_for_what_it_is() {
+    let list = listing(&[File::script("/bin/program", "1").with_capability(10)]);
+    assert_eq!(words(&list).len(), 2, "{list}");
+    assert!(list.contains("bin/program") && !list.contains("PaxHeaders"));
+    let error = error(&[File::script("/bin/program", "1").with_capability(40)]);
+    assert!(error.contains("first 32"), "{error}");
+}
+
+#[test]
+fn an_owner_that_no_field_can_hold_is_refused() {
+    let error = error(&[File::text("/a", "1").owned_by(u32::MAX)]);
+    assert!(error.contains("owner"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! `Machine`: one worker of a node pool. Made, changed and deleted by the operator; people read it,
+//! annotate it, and may delete it to have the worker replaced.
+//!
+//! Invariant: a Machine, its virtual machine and its node have one name; what it was made from
+//! never changes. The status half is in [`status`].
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+use crate::Duration;
+use crate::node_pool::{Provider, Taint};
+
+mod status;
+pub use status::{MachineAddress, MachinePhase, MachineStatus};
+
+/// One worker of a node pool.
+#[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "covey.dev",
+    version = "v1alpha1",
+    kind = "Machine",
+    plural = "machines",
+    category = "covey",
+    namespaced,
+    status = "MachineStatus",
+    derive = "PartialEq",
+    doc = "One worker of a node pool. The operator makes it; delete it to have the worker replaced.",
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')").message("the name must be a DNS label of at most 52 characters that starts with a letter, because the node has the same name; create a NodePool instead, it names its Machines"),
+    validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.clusterUID == oldSelf.spec.clusterUID && self.spec.poolName == oldSelf.spec.poolName").message("clusterName, clusterUID and poolName of a Machine cannot change; delete the Machine to have it replaced"),
+    validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
+    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolName"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
+    printcolumn(name = "Address", type_ = "string", json_path = ".status.addresses[?(@.type=='InternalIP')].address"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName", priority = 1),
+    printcolumn(name = "Provider-ID", type_ = "string", json_path = ".status.providerID", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineSpec {
+    /// Name of the TenantCluster that the node belongs to. Cannot change. Required, no default.
+    /// Example: `demo`.
+    #[schemars(length(min = 1, max = 51))]
+    pub cluster_name: String,
+
+    /// UID of the TenantCluster: one of the same name that is made anew is another one. Cannot
+    /// change. Required, no default. Example: `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(rename = "clusterUID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub cluster_uid: String,
+
+    /// Name of the NodePool that made the machine. Cannot change. Required, no default.
+    /// Example: `workers`.
+    #[schemars(length(min = 1, max = 46))]
+    pub pool_name: String,
+
+    /// Kubernetes version of the node. Cannot change. Required, no default. Example: `1.35.4`.
+    #[schemars(length(max = 32), regex(pattern = r"^[0-9]+\.[0-9]+\.[0-9]+$"))]
+    pub version: String,
+
+    /// Who made the machine, and of what size, as the node pool said; what it leaves out is the
+    /// provider's default of the day when the machine was made. Cannot change. Required, no default.
+    /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
+    pub provider: Provider,
+
+    /// Labels that the node has when it joins. Default: none.
+    /// Example: `{"example.com/disk": "fast"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub labels: BTreeMap<String, String>,
+
+    /// Taints that the node has when it joins. Default: none.
+    /// Example: `[{"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    pub taints: Vec<Taint>,
+
+    /// Public SSH keys that may log in. Default: none. Example: `["ssh-ed25519 AAAAC3Nz…"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "set"))]
+    pub ssh_authorized_keys: Vec<String>,
+
+    /// How long pods get to leave the node before the machine is deleted all the same; follows the
+    /// node pool's. Default: `5m`. Example: `15m`.
+    #[serde(default = "default_drain_timeout")]
+    pub drain_timeout: Duration,
+}
+
+fn default_drain_timeout() -> Duration {
+    Duration::from("5m")
+}

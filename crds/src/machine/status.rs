@@ -1,0 +1,106 @@
+//! The status of a Machine: what the operator observed, never what it hopes for.
+//!
+//! Invariant: every field is written by the operator alone and only when it changes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineStatus {
+    /// Generation of the spec that this status speaks of. Absent until the first look. Example: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Where the machine is in its life, for people; programs read the conditions.
+    /// Example: `Running`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MachinePhase>,
+
+    /// `Ready`, `VirtualMachineReady`, `NodeReady`, `Drained`, sorted by type.
+    /// Example: `[{"type": "Ready", "status": "True", …}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// What the provider and the node call the machine; known before it boots.
+    /// Example: `kubevirt://workers-x2k9p`.
+    #[serde(
+        default,
+        rename = "providerID",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 512))]
+    pub provider_id: Option<String>,
+
+    /// Name of the node; absent until it joined. Example: `workers-x2k9p`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub node_name: Option<String>,
+
+    /// UID of the virtual machine's instance that joined. Another instance has an empty disk, so
+    /// the machine is then replaced. Absent until it joined.
+    /// Example: `5d2f1c1e-8a52-4b2e-9f0b-0d9f6c1b7a11`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub instance: Option<String>,
+
+    /// Addresses that the provider reports. Example: `[{"type": "InternalIP", "address":
+    /// "10.0.1.7"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+}
+
+/// Where a machine is in its life, for people; programs read the conditions. Example: `Running`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum MachinePhase {
+    /// It waits for the tenant cluster or for its turn; nothing has been made.
+    #[default]
+    Pending,
+    /// The virtual machine is being made.
+    Creating,
+    /// The virtual machine runs; its node has not asked to join.
+    Booting,
+    /// The node is there and not ready yet.
+    Joining,
+    /// The node has been ready; whether it is, the conditions say.
+    Running,
+    /// Pods are leaving the node.
+    Draining,
+    /// The virtual machine is going away.
+    Deleting,
+    /// It will not become a node any more, and is replaced.
+    Failed,
+}
+
+impl MachinePhase {
+    /// The text of the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Creating => "Creating",
+            Self::Booting => "Booting",
+            Self::Joining => "Joining",
+            Self::Running => "Running",
+            Self::Draining => "Draining",
+            Self::Deleting => "Deleting",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// One address of a machine.
+#[derive(
+    Clone, Debug, Default, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineAddress {
+    /// As in a Node's status: `InternalIP`, `ExternalIP`, `Hostname`. Example: `InternalIP`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The address. Example: `10.0.1.7`.
+    pub address: String,
+}

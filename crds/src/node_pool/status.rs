@@ -1,0 +1,51 @@
+//! The status of a NodePool: what the operator observed, never what it hopes for.
+//!
+//! Invariant: every field is written by the operator alone and only when it changes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePoolStatus {
+    /// Generation of the spec that this status speaks of. Absent until the first look. Example: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Ready`, `Progressing`, `Degraded`, sorted by type.
+    /// Example: `[{"type": "Ready", "status": "True", …}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// Machines that there are and that are not being deleted, whatever their state; the scale
+    /// subresource reads it. Example: 3.
+    #[serde(default)]
+    pub replicas: i32,
+
+    /// Machines whose node is ready. Example: 3.
+    #[serde(default)]
+    pub ready_replicas: i32,
+
+    /// Machines that are made from the template and version in force. Example: 3.
+    #[serde(default)]
+    pub updated_replicas: i32,
+
+    /// Which Machines are this pool's; the scale subresource reads it.
+    /// Example: `covey.dev/node-pool=workers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub selector: Option<String>,
+
+    /// Version that new machines get: the spec's, else the control plane's. Example: `1.35.4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub version: Option<String>,
+
+    /// Number of the newest machine. Names are derived from numbers, and none is used twice.
+    /// Example: 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_machine_number: Option<i64>,
+}

@@ -1,0 +1,160 @@
+//! The CEL rules of NodePool and Machine, evaluated without an API server: what they let through,
+//! and the sentence with which they refuse.
+//!
+//! Invariant: every rule in the schemas is refused by at least one case here.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
+use serde_json::{Value, json};
+use support::{change, check, create, refusals, schema};
+
+mod support;
+
+fn object(kind: &str, name: &str, mut spec: Value, change: &Value) -> Value {
+    for (key, value) in change.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "covey.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": spec,
+    })
+}
+
+fn pool_named(name: &str, change: &Value) -> Value {
+    let spec = json!({"clusterName": "demo", "provider": {"kubevirt": {}}});
+    object("NodePool", name, spec, change)
+}
+
+fn pool(change: &Value) -> Value {
+    pool_named("workers", change)
+}
+
+fn machine_named(name: &str, change: &Value) -> Value {
+    let spec = json!({
+        "clusterName": "demo",
+        "clusterUID": "0a1b2c3d-1111-4222-8333-444455556666",
+        "poolName": "workers",
+        "version": "1.35.4",
+        "provider": {"kubevirt": {"cpu": 2, "memory": "1Gi", "image": "example.com/worker:v1"}},
+    });
+    object("Machine", name, spec, change)
+}
+
+fn machine(change: &Value) -> Value {
+    machine_named("workers-x2k9p", change)
+}
+
+fn rollout(surge: &Value, unavailable: &Value) -> Value {
+    pool(&json!({"rollout": {"maxSurge": surge, "maxUnavailable": unavailable}}))
+}
+
+const POOL_NAME: &str = "the name must be a DNS label that starts with a letter (lower-case \
+                         letters, digits and -, no dots), because it becomes part of the names of \
+                         nodes";
+const POOL_NAME_LENGTH: &str = "the name may have at most 46 characters, because nodes are called \
+                                <name>-<5 characters> and certificates hold system:node:<node> in \
+                                at most 64; choose a shorter one";
+const CLUSTER: &str = "clusterName cannot change: a machine belongs to the tenant cluster that it \
+                       joined; create a new node pool";
+const PROVIDER: &str = "provider must name exactly one provider, such as kubevirt: {}";
+const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both be 0: no machine \
+                       could ever be replaced; set one of them to 1 or more";
+const MACHINE_NAME: &str = "the name must be a DNS label of at most 52 characters that starts with \
+                            a letter, because the node has the same name; create a NodePool \
+                            instead, it names its Machines";
+const MACHINE_OWNERS: &str = "clusterName, clusterUID and poolName of a Machine cannot change; delete \
+                              the Machine to have it replaced";
+const MACHINE_TEMPLATE: &str = "version and provider of a Machine cannot change; change the \
+                                NodePool, which replaces its Machines";
+
+#[test]
+fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
+    let none = json!({});
+    let zero = json!(0);
+    check(
+        "NodePool",
+        &[
+            create(pool_named(&"n".repeat(47), &none), POOL_NAME_LENGTH),
+            create(pool_named("a.b", &none), POOL_NAME),
+            create(pool_named("1a", &none), POOL_NAME),
+            create(pool_named("a-", &none), POOL_NAME),
+            create(pool(&json!({"provider": {}})), PROVIDER),
+            create(rollout(&zero, &zero), ROLLOUT),
+            create(rollout(&json!("0%"), &zero), ROLLOUT),
+            create(pool(&json!({"rollout": {"maxSurge": 0}})), ROLLOUT),
+            change(pool(&none), pool(&json!({"clusterName": "other"})), CLUSTER),
+        ],
+    );
+}
+
+#[test]
+fn a_right_node_pool_is_let_through() {
+    let none = pool(&json!({}));
+    let template = json!({
+        "version": "1.34.4",
+        "replicas": 0,
+        "provider": {"kubevirt": {"cpu": 4, "memory": 8_000_000_000_u64}},
+        "labels": {"a": "b"},
+        "taints": [{"key": "a", "effect": "NoSchedule"}],
+    });
+    let schema = schema("NodePool");
+    for (old, new) in [
+        (None, none.clone()),
+        (None, pool_named(&"n".repeat(46), &json!({}))),
+        (None, rollout(&json!(0), &json!(1))),
+        (None, rollout(&json!("0%"), &json!("1%"))),
+        (Some(none), pool(&template)),
+    ] {
+        assert_eq!(refusals(&schema, old.as_ref(), &new), [""; 0], "{new}");
+    }
+}
+
+#[test]
+fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
+    let none = json!({});
+    let good = machine(&none);
+    let bigger = json!({"provider": {"kubevirt": {"cpu": 4}}});
+    check(
+        "Machine",
+        &[
+            create(machine_named(&"n".repeat(53), &none), MACHINE_NAME),
+            create(machine_named("a.b", &none), MACHINE_NAME),
+            create(machine(&json!({"provider": {}})), PROVIDER),
+            change(
+                good.clone(),
+                machine(&json!({"clusterName": "other"})),
+                MACHINE_OWNERS,
+            ),
+            change(
+                good.clone(),
+                machine(&json!({"clusterUID": "another"})),
+                MACHINE_OWNERS,
+            ),
+            change(
+                good.clone(),
+                machine(&json!({"poolName": "other"})),
+                MACHINE_OWNERS,
+            ),
+            change(
+                good.clone(),
+                machine(&json!({"version": "1.36.3"})),
+                MACHINE_TEMPLATE,
+            ),
+            change(good, machine(&bigger), MACHINE_TEMPLATE),
+        ],
+    );
+}
+
+#[test]
+fn what_does_not_need_a_new_machine_may_change() {
+    let schema = schema("Machine");
+    let old = machine(&json!({}));
+    for new in [
+        machine_named(&"n".repeat(52), &json!({})),
+        machine(&json!({"drainTimeout": "1m", "labels": {"a": "b"}})),
+    ] {
+        assert_eq!(refusals(&schema, Some(&old), &new), [""; 0], "{new}");
+    }
+}

@@ -1,0 +1,82 @@
+//! KubeVirt's images under their public names, cut from shared layers.
+//!
+//! Invariant: every program is where KubeVirt's manifests and its own code look for it.
+
+use anyhow::Result;
+
+use super::{VERSION, system};
+use crate::{
+    images::{File, Image, Layer},
+    programs::Bins,
+    progress::Progress,
+};
+
+/// The pods of the control programs say `runAsNonRoot`, which wants a number.
+const NONROOT: u32 = 1001;
+/// CAP_NET_BIND_SERVICE, which virt-launcher-monitor raises for what it starts.
+const NET_BIND_SERVICE: u8 = 10;
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What virt-operator and what it installs run.
+///
+/// # Errors
+/// `bins` lacks KubeVirt, or Debian's packages cannot be had.
+pub(crate) fn all(bins: &Bins, progress: &Progress) -> Result<Vec<Image>> {
+    let mut images = Vec::new();
+    for program in ["virt-operator", "virt-api", "virt-controller"] {
+        let layers = vec![Layer::Files(vec![
+            File::program(format!("/usr/bin/{program}"), bins.path(program)?),
+            File::text("/etc/passwd", "kubevirt:x:1001:1001::/home:/sbin/nologin\n"),
+            File::text("/etc/group", "kubevirt:x:1001:\n"),
+            File::directory("/tmp", 0o1777),
+        ])];
+        images.push(image(program, layers, NONROOT));
+    }
+    let system = system::layers(bins, progress)?;
+    for (name, files) in [
+        ("virt-handler", handler(bins)?),
+        ("virt-launcher", launcher(bins)?),
+    ] {
+        let layers = [system.clone(), vec![Layer::Files(files)]].concat();
+        images.push(image(name, layers, 0));
+    }
+    Ok(images)
+}
+
+fn image(program: &str, layers: Vec<Layer>, user: u32) -> Image {
+    Image {
+        name: format!("quay.io/kubevirt/{program}:v{VERSION}"),
+        layers,
+        entrypoint: vec![format!("/usr/bin/{program}")],
+        user,
+        env: vec![PATH.to_owned()],
+    }
+}
+
+fn handler(bins: &Bins) -> Result<Vec<File>> {
+    ["virt-handler", "virt-chroot"]
+        .into_iter()
+        .map(|name| Ok(File::program(format!("/usr/bin/{name}"), bins.path(name)?)))
+        .collect()
+}
+
+fn launcher(bins: &Bins) -> Result<Vec<File>> {
+    [
+        "container-disk",
+        "node-labeller.sh",
+        "virt-freezer",
+        "virt-launcher",
+        "virt-launcher-monitor",
+        "virt-probe",
+        "virt-tail",
+    ]
+    .into_iter()
+    .map(|name| {
+        let file = File::program(format!("/usr/bin/{name}"), bins.path(name)?);
+        Ok(match name {
+            "virt-launcher-monitor" => file.with_capability(NET_BIND_SERVICE),
+            _ => file,
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,3 @@
+module covey.dev/lab/testserver
+
+go 1.25.0

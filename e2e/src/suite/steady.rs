@@ -1,0 +1,280 @@
+//! A client that asks a tenant's API steadily and forgives nothing: per second 20 GETs, 20 PUTs
+//! and 20 WATCHes, each with a time-out of one second and none tried again.
+//!
+//! Requests begin at their time whether or not earlier ones have been answered, so a slow answer
+//! hides no other. A WATCH counts once its first event came, and then ends, which closes its
+//! connection: so twenty new connections a second are part of it.
+//! Invariant: every request is counted once, as answered or as failed, but those that are still
+//! under way when the client is told to end.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config,
+    api::{ObjectMeta, PostParams, WatchEvent, WatchParams},
+    config::Kubeconfig,
+};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Time between two requests of one kind.
+const PERIOD: Duration = Duration::from_millis(50);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Failures that are kept in words; all are counted.
+const KEPT: usize = 20;
+const NAME: &str = "steady";
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Verb {
+    /// Reads the object.
+    Get,
+    /// Writes it, with another value each time.
+    Put,
+    /// Opens a watch of it and waits for the first event.
+    Watch,
+}
+
+/// What became of the requests of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Answered within a second.
+    pub answered: u64,
+    /// Not.
+    pub failed: u64,
+    /// Longest time between two successes, the begin and the end counting as such.
+    pub gap: Duration,
+    /// When what was last answered was answered.
+    last: Option<Instant>,
+}
+
+/// What became of all requests.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// By kind.
+    pub verbs: BTreeMap<Verb, Tally>,
+    /// The first failures in words: seconds since the begin, kind, error.
+    pub failures: Vec<String>,
+}
+
+impl Outcome {
+    /// Requests that failed.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.verbs.values().map(|tally| tally.failed).sum()
+    }
+
+    /// Requests that were answered.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.verbs.values().map(|tally| tally.answered).sum()
+    }
+
+    /// Longest time in which one kind of request had no success.
+    #[must_use]
+    pub fn gap(&self) -> Duration {
+        let gaps = self.verbs.values().map(|tally| tally.gap);
+        gaps.max().unwrap_or_default()
+    }
+
+    /// Fails unless every request was answered, and `least` were.
+    ///
+    /// # Errors
+    /// With the failures.
+    pub fn flawless(&self, least: u64) -> Result<()> {
+        let (failed, answered) = (self.failed(), self.answered());
+        ensure!(
+            failed == 0,
+            "{failed} requests failed, {answered} were answered:\n{}",
+            self.failures.join("\n")
+        );
+        ensure!(answered >= least, "only {answered} requests were made");
+        Ok(())
+    }
+}
+
+/// The client at work.
+pub struct Steady {
+    shared: Arc<Mutex<Outcome>>,
+    task: JoinHandle<()>,
+    begun: Instant,
+}
+
+impl Steady {
+    /// Starts asking, with a client of its own.
+    ///
+    /// # Errors
+    /// When the object that it asks for cannot be made.
+    pub async fn start(kubeconfig: &str) -> Result<Self> {
+        let mut config =
+            Config::from_custom_kubeconfig(Kubeconfig::from_yaml(kubeconfig)?, &Default::default())
+                .await?;
+        config.default_retry = false;
+        config.connect_timeout = Some(ANSWER);
+        let client = Client::try_from(config).context("no client of the kubeconfig")?;
+        let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+        match maps.create(&PostParams::default(), &map(0)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error).context("create the ConfigMap that is asked for"),
+        }
+        let begun = Instant::now();
+        let fresh = || Tally {
+            last: Some(begun),
+            ..Tally::default()
+        };
+        let verbs = [Verb::Get, Verb::Put, Verb::Watch].map(|verb| (verb, fresh()));
+        let shared = Arc::new(Mutex::new(Outcome {
+            verbs: verbs.into(),
+            failures: Vec::new(),
+        }));
+        let task = tokio::spawn(ask(maps, Arc::clone(&shared), begun));
+        Ok(Self {
+            shared,
+            task,
+            begun,
+        })
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn so_far(&self) -> Outcome {
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Ends it and says what became of all requests.
+    ///
+    /// # Errors
+    /// When it ended by itself, which is a bug.
+    pub async fn finish(self) -> Result<Outcome> {
+        if self.task.is_finished() {
+            bail!("the steady client ended by itself");
+        }
+        self.task.abort();
+        let _ = self.task.await;
+        let mut outcome = self
+            .shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let now = Instant::now();
+        for tally in outcome.verbs.values_mut() {
+            let last = tally.last.unwrap_or(self.begun);
+            tally.gap = tally.gap.max(now - last);
+        }
+        Ok(outcome)
+    }
+}
+
+async fn ask(maps: Api<ConfigMap>, shared: Arc<Mutex<Outcome>>, begun: Instant) {
+    let mut ticks = tokio::time::interval(PERIOD);
+    let mut pending = JoinSet::new();
+    for number in 1_u64.. {
+        ticks.tick().await;
+        for verb in [Verb::Get, Verb::Put, Verb::Watch] {
+            let (maps, shared) = (maps.clone(), Arc::clone(&shared));
+            pending.spawn(async move {
+                let answer = tokio::time::timeout(ANSWER, request(&maps, verb, number)).await;
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(_) => Err(anyhow::anyhow!("no answer within {ANSWER:?}")),
+                };
+                note(&shared, begun, verb, answer);
+            });
+        }
+        while pending.try_join_next().is_some() {}
+    }
+}
+
+async fn request(maps: &Api<ConfigMap>, verb: Verb, number: u64) -> Result<()> {
+    match verb {
+        Verb::Get => maps.get(NAME).await.map(drop)?,
+        // Without a resource version: the last one wins, as two of them may overlap.
+        Verb::Put => maps
+            .replace(NAME, &PostParams::default(), &map(number))
+            .await
+            .map(drop)?,
+        Verb::Watch => {
+            let only = WatchParams::default().fields(&format!("metadata.name={NAME}"));
+            let mut events = Box::pin(maps.watch(&only, "0").await?);
+            match events.next().await {
+                Some(Ok(WatchEvent::Added(_) | WatchEvent::Modified(_))) => {}
+                Some(Ok(other)) => bail!("the first event is {other:?}"),
+                Some(Err(error)) => return Err(error.into()),
+                None => bail!("the watch ended without an event"),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn note(shared: &Mutex<Outcome>, begun: Instant, verb: Verb, answer: Result<()>) {
+    let mut outcome = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let tally = outcome.verbs.entry(verb).or_default();
+    match answer {
+        Ok(()) => {
+            tally.answered += 1;
+            if let Some(last) = tally.last {
+                tally.gap = tally.gap.max(now - last);
+            }
+            tally.last = Some(now);
+        }
+        Err(error) => {
+            tally.failed += 1;
+            if outcome.failures.len() < KEPT {
+                let at = (now - begun).as_secs_f64();
+                outcome
+                    .failures
+                    .push(format!("{at:.2} s {verb:?}: {error:#}"));
+            }
+        }
+    }
+}
+
+fn map(number: u64) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(NAME.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some([("number".to_owned(), number.to_string())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_no_success_and_makes_the_gap_longer() {
+        let begun = Instant::now();
+        let shared = Mutex::new(Outcome::default());
+        note(&shared, begun, Verb::Get, Ok(()));
+        let first = shared.lock().unwrap().verbs[&Verb::Get].last.unwrap();
+        note(&shared, begun, Verb::Get, Err(anyhow::anyhow!("refused")));
+        note(&shared, begun, Verb::Get, Ok(()));
+        let outcome = shared.into_inner().unwrap();
+        let tally = &outcome.verbs[&Verb::Get];
+        assert_eq!((tally.answered, tally.failed), (2, 1));
+        assert_eq!(tally.gap, tally.last.unwrap() - first);
+        assert!(outcome.flawless(1).is_err());
+        assert!(outcome.failures[0].ends_with("s Get: refused"));
+    }
+
+    #[test]
+    fn a_client_that_asked_nothing_proves_nothing() {
+        assert!(Outcome::default().flawless(1).is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a provider could not do what it was asked.
+//!
+//! Invariant: whatever a user or an administrator can mend says how.
+
+use kit::errors::{Class, Classify};
+
+/// Why a provider could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No provider at all; a rule of the kinds keeps this out.
+    #[error("no provider is named: set one below spec.provider, such as kubevirt")]
+    NoneNamed,
+    /// The operator is not configured for this provider.
+    #[error(
+        "provider {0} is switched off: use another one, or ask for config.providers.{0}.enabled: \
+         true in the operator's configuration"
+    )]
+    NotConfigured(&'static str),
+    /// The management cluster does not know the kinds of the provider.
+    #[error(
+        "the management cluster has no {0}: install it, or use another provider; this is tried \
+         again by itself"
+    )]
+    NotInstalled(&'static str),
+    /// Something else has the name.
+    #[error(
+        "{object} exists and was not made for this Machine: delete it, or delete the Machine to \
+         have it replaced by one of another name"
+    )]
+    Taken {
+        /// "Kind namespace/name".
+        object: String,
+    },
+    /// The API server or the provider's own webhook refused, or was not reached.
+    #[error("could not {verb} {object}")]
+    Request {
+        /// `create`, `read`, `list` or `delete`.
+        verb: &'static str,
+        /// "Kind namespace/name".
+        object: String,
+        /// What the client said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::NoneNamed | Self::NotConfigured(_) | Self::NotInstalled(_) => Class::Invalid,
+            Self::Taken { .. } => Class::Invalid,
+            Self::Request { source, .. } => source.class(),
+        }
+    }
+}
+
+impl Error {
+    /// The reason for a condition: PascalCase, stable.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoneNamed => "ProviderMissing",
+            Self::NotConfigured(_) => "ProviderNotConfigured",
+            Self::NotInstalled(_) => "ProviderNotInstalled",
+            Self::Taken { .. } => "NameTaken",
+            Self::Request { .. } => "ProviderFailed",
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Virtual machines of the management cluster's KubeVirt, in the tenant namespace.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`resolve`] | what a node pool leaves out, filled in (pure) |
+//! | [`virtual_machine`] | the VirtualMachine of a Machine (pure) |
+//! | [`describe`] | what VirtualMachine and instance say about it (pure) |
+//!
+//! Invariant: each write is one request with a precondition on the UID that was read just before;
+//! a machine is gone only when neither the VirtualMachine nor the instance is there.
+
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::node_pool::Provider as Wanted;
+use api::{Machine, names};
+use kit::rbac::Rule;
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions, PropagationPolicy,
+};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tenant_cp::settings::KubeVirtSettings;
+
+use crate::{Answer, Capabilities, Description, Error, Listed, Provider};
+
+pub mod describe;
+pub mod resolve;
+pub mod virtual_machine;
+
+/// The rights that this needs in a tenant namespace.
+pub const RULES: &[Rule] = &[
+    Rule::new(
+        &["kubevirt.io"],
+        &["virtualmachines"],
+        &["create", "delete", "get", "list"],
+    ),
+    Rule::new(
+        &["kubevirt.io"],
+        &["virtualmachineinstances"],
+        &["delete", "get", "list"],
+    ),
+];
+/// The rights that a watch over all tenant namespaces needs.
+pub const WATCH_RULES: &[Rule] = &[Rule::new(
+    &["kubevirt.io"],
+    &["virtualmachineinstances", "virtualmachines"],
+    &["list", "watch"],
+)];
+
+/// The provider.
+pub struct KubeVirt {
+    client: Client,
+    settings: KubeVirtSettings,
+    field_manager: &'static str,
+}
+
+impl KubeVirt {
+    /// Writes in the name of `field_manager`.
+    #[must_use]
+    pub fn new(client: Client, settings: KubeVirtSettings, field_manager: &'static str) -> Self {
+        Self {
+            client,
+            settings,
+            field_manager,
+        }
+    }
+
+    fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn find<K: Kind>(&self, machine: &Machine) -> Result<Option<K>, Error> {
+        let (namespace, name) = place(machine);
+        let found = self.api::<K>(&namespace).get_opt(&name).await;
+        found.map_err(|source| failed::<K>("read", &namespace, &name, source))
+    }
+
+    /// All that there is of a machine.
+    async fn look(
+        &self,
+        machine: &Machine,
+    ) -> Result<(Option<VirtualMachine>, Option<VirtualMachineInstance>), Error> {
+        // In this order: once there is no VirtualMachine, nobody makes an instance any more.
+        let vm = self.find::<VirtualMachine>(machine).await?;
+        let instance = self.find::<VirtualMachineInstance>(machine).await?;
+        Ok((vm, instance))
+    }
+
+    async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
+        let (namespace, name) = place(machine);
+        let Some(found) = found else { return Ok(()) };
+        if found.meta().deletion_timestamp.is_some() || !describe::is_of(found.meta(), machine) {
+            return Ok(());
+        }
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions {
+                uid: found.uid(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.api::<K>(&namespace).delete(&name, &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(source) => Err(failed::<K>("delete", &namespace, &name, source)),
+        }
+    }
+}
+
+/// What the two kinds have in common.
+trait Kind:
+    Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+    + Clone
+    + DeserializeOwned
+    + std::fmt::Debug
+    + Send
+{
+}
+impl Kind for VirtualMachine {}
+impl Kind for VirtualMachineInstance {}
+
+/// Tenant namespace and name of everything of a machine.
+fn place(machine: &Machine) -> (String, String) {
+    let spec = &machine.spec;
+    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
+    (namespace, machine.name_any())
+}
+
+fn failed<K: Kind>(verb: &'static str, namespace: &str, name: &str, source: kube::Error) -> Error {
+    // A path that no resource is served at is answered in plain text; a name that is not there is
+    // answered with a Status whose reason says so.
+    if let kube::Error::Api(status) = &source
+        && status.code == 404
+        && status.reason != "NotFound"
+    {
+        return Error::NotInstalled("KubeVirt");
+    }
+    Error::Request {
+        verb,
+        object: object::<K>(namespace, name),
+        source: Box::new(source),
+    }
+}
+
+fn object<K: Kind>(namespace: &str, name: &str) -> String {
+    format!("{} {namespace}/{name}", K::kind(&()))
+}
+
+impl Provider for KubeVirt {
+    fn provider_id(&self, machine: &Machine) -> String {
+        names::kubevirt_provider_id(&machine.name_any())
+    }
+
+    fn capabilities(&self, provider: &Wanted) -> Result<Capabilities, Error> {
+        let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
+        Ok(resolve::capabilities(wanted))
+    }
+
+    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let vm = virtual_machine::virtual_machine(machine, &self.settings)?;
+            let (namespace, name) = place(machine);
+            let api = self.api::<VirtualMachine>(&namespace);
+            let params = PostParams {
+                field_manager: Some(self.field_manager.to_owned()),
+                ..PostParams::default()
+            };
+            match api.create(&params, &vm).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                    let found = self.find::<VirtualMachine>(machine).await?;
+                    let of = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+                    match found.is_none_or(|vm| of(&vm)) {
+                        true => Ok(()),
+                        false => Err(Error::Taken {
+                            object: object::<VirtualMachine>(&namespace, &name),
+                        }),
+                    }
+                }
+                Err(source) => Err(failed::<VirtualMachine>(
+                    "create", &namespace, &name, source,
+                )),
+            }
+        })
+    }
+
+    fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>> {
+        Box::pin(async move {
+            let (vm, instance) = self.look(machine).await?;
+            Ok(describe::describe(vm.as_ref(), instance.as_ref(), machine))
+        })
+    }
+
+    fn delete<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (vm, instance) = self.look(machine).await?;
+            // KubeVirt deletes the instance of a VirtualMachine that goes; one without is ours to
+            // delete.
+            match vm {
+                Some(vm) => self.remove(machine, Some(vm)).await,
+                None => self.remove(machine, instance).await,
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, tenant_namespace: &'a str) -> Answer<'a, Vec<Listed>> {
+        Box::pin(async move {
+            let of_machines = ListParams::default().labels(names::LABEL_MACHINE);
+            let fail = |source| failed::<VirtualMachine>("list", tenant_namespace, "*", source);
+            let instances = self.api::<VirtualMachineInstance>(tenant_namespace);
+            let instances = instances.list(&of_machines).await.map_err(fail)?;
+            let vms = self.api::<VirtualMachine>(tenant_namespace);
+            let vms = vms.list(&of_machines).await.map_err(fail)?;
+            Ok(describe::list(&vms.items, &instances.items))
+        })
+    }
+}
+
+/// UID of the Machine that an object was made for.
+fn machine_uid(metadata: &ObjectMeta) -> &str {
+    let labels = metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get(names::LABEL_MACHINE_UID))
+        .map_or("", String::as_str)
+}

@@ -1,0 +1,240 @@
+//! What a VirtualMachine and its instance say about a machine.
+//!
+//! Invariant: total, and a function of the two objects alone; a machine is gone (none) only when
+//! neither is there. What KubeVirt repairs by itself within moments is not called failing, so that
+//! a machine's conditions do not flicker.
+
+use std::collections::BTreeMap;
+
+use api::Machine;
+use api::foreign::kubevirt::virtual_machine::VirtualMachineStatusConditions;
+use api::foreign::kubevirt::virtual_machine_instance::VirtualMachineInstanceStatusConditions;
+use api::foreign::kubevirt::{
+    VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus,
+};
+use api::machine::MachineAddress;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::machine_uid;
+use super::virtual_machine::INTERFACE;
+use crate::{Description, Listed, State};
+
+/// Longest text of somebody else's that goes into a message.
+const MOST: usize = 400;
+
+/// Reasons of the instance's condition `Synchronized` that do not go away by themselves, and what
+/// mends them. (KubeVirt `pkg/controller/controller.go` has all of them; the others are conflicts
+/// and time-outs that it tries again.)
+const HOPELESS: &[(&str, &str)] = &[
+    (
+        "ErrImagePull",
+        "check spec.provider.kubevirt.image of the node pool, and that the management cluster can pull it",
+    ),
+    (
+        "ImagePullBackOff",
+        "check spec.provider.kubevirt.image of the node pool, and that the management cluster can pull it",
+    ),
+    (
+        "FailedCreate",
+        "the management cluster's administrator can see the Events in the tenant namespace",
+    ),
+    (
+        "FailedCreateValidation",
+        "the management cluster's administrator can see the Events in the tenant namespace",
+    ),
+];
+
+/// Whether an object was made for this very Machine.
+pub(super) fn is_of(metadata: &ObjectMeta, machine: &Machine) -> bool {
+    let uid = machine.metadata.uid.as_deref().unwrap_or_default();
+    !uid.is_empty() && machine_uid(metadata) == uid
+}
+
+/// What is there of a machine; none only when nothing is.
+#[must_use]
+pub fn describe(
+    vm: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+    machine: &Machine,
+) -> Option<Description> {
+    let mut description = both(vm, instance)?;
+    let strange = |metadata: &ObjectMeta| !is_of(metadata, machine);
+    description.foreign = vm.is_some_and(|vm| strange(&vm.metadata))
+        || instance.is_some_and(|instance| strange(&instance.metadata));
+    Some(description)
+}
+
+/// Every machine among the objects, sorted by name.
+#[must_use]
+pub fn list(vms: &[VirtualMachine], instances: &[VirtualMachineInstance]) -> Vec<Listed> {
+    type Pair<'a> = (
+        Option<&'a VirtualMachine>,
+        Option<&'a VirtualMachineInstance>,
+    );
+    let mut found: BTreeMap<String, Pair<'_>> = BTreeMap::new();
+    for vm in vms {
+        found.entry(vm.name_any()).or_default().0 = Some(vm);
+    }
+    for instance in instances {
+        found.entry(instance.name_any()).or_default().1 = Some(instance);
+    }
+    let listed = found.into_iter().filter_map(|(name, (vm, instance))| {
+        let metadata = vm
+            .map(|vm| &vm.metadata)
+            .or(instance.map(|i| &i.metadata))?;
+        Some(Listed {
+            name,
+            machine_uid: machine_uid(metadata).to_owned(),
+            description: both(vm, instance)?,
+        })
+    });
+    listed.collect()
+}
+
+fn both(
+    vm: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Option<Description> {
+    let going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    let state = match (vm, instance) {
+        (None, None) => return None,
+        (Some(vm), None) => without_instance(vm),
+        (Some(_), Some(instance)) => of_instance(instance),
+        (None, Some(_)) => failing(
+            "VirtualMachineMissing",
+            "its VirtualMachine was deleted and the instance of that is left over",
+        ),
+    };
+    let status = instance.and_then(|instance| instance.status.as_ref());
+    Some(Description {
+        state,
+        instance: instance.and_then(|instance| instance.metadata.uid.clone()),
+        addresses: status.map(addresses).unwrap_or_default(),
+        evacuating: status
+            .and_then(|status| status.evacuation_node_name.as_deref())
+            .is_some_and(|node| !node.is_empty()),
+        deleting: match (vm, instance) {
+            (Some(vm), _) => going(&vm.metadata),
+            (None, Some(instance)) => going(&instance.metadata),
+            (None, None) => false,
+        },
+        foreign: false,
+    })
+}
+
+/// The VirtualMachine alone: it was just made, was shut down, or KubeVirt cannot make an instance.
+fn without_instance(vm: &VirtualMachine) -> State {
+    let status = vm.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let failure = |c: &&VirtualMachineStatusConditions| c.r#type == "Failure" && c.status == "True";
+    if let Some(failure) = conditions.unwrap_or_default().iter().find(failure) {
+        let reason = failure.reason.as_deref().unwrap_or("Failure");
+        let message = failure.message.as_deref().unwrap_or_default();
+        return failing(reason, &short(message));
+    }
+    match status.and_then(|status| status.printable_status.as_deref()) {
+        Some("Stopped") => State::Stopped,
+        Some("CrashLoopBackOff") => failing(
+            "CrashLoopBackOff",
+            "it failed several times in a row; KubeVirt waits before it starts it again",
+        ),
+        _ => State::Creating,
+    }
+}
+
+fn of_instance(instance: &VirtualMachineInstance) -> State {
+    let status = instance.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let condition =
+        |type_: &str, status_: &str| -> Option<&VirtualMachineInstanceStatusConditions> {
+            let conditions = status.and_then(|status| status.conditions.as_deref());
+            let mut conditions = conditions.unwrap_or_default().iter();
+            conditions.find(|c| c.r#type == type_ && c.status == status_)
+        };
+    match phase.unwrap_or_default() {
+        "Running" if condition("Paused", "True").is_some() => failing(
+            "Paused",
+            "somebody paused the virtual machine: `virtctl unpause vm` lets it go on",
+        ),
+        "Running" => State::Running,
+        "Succeeded" => State::Stopped,
+        "Failed" => failing(
+            "VirtualMachineFailed",
+            &short(
+                status
+                    .and_then(|status| status.reason.as_deref())
+                    .unwrap_or("the virtual machine ended with an error"),
+            ),
+        ),
+        "Unknown" => failing(
+            "VirtualMachineUnknown",
+            "the node of the management cluster that it runs on does not report",
+        ),
+        _ => {
+            if let Some(unschedulable) = condition("PodScheduled", "False")
+                && unschedulable.reason.as_deref() == Some("Unschedulable")
+            {
+                let message = unschedulable.message.as_deref().unwrap_or_default();
+                return failing(
+                    "Unschedulable",
+                    &format!(
+                        "{}: add nodes to the management cluster, or ask for less CPU and memory",
+                        short(message)
+                    ),
+                );
+            }
+            let trouble = condition("Synchronized", "False").and_then(|condition| {
+                let reason = condition.reason.as_deref()?;
+                let (reason, mending) = HOPELESS.iter().find(|(known, _)| *known == reason)?;
+                let message = short(condition.message.as_deref().unwrap_or_default());
+                Some(failing(reason, &format!("{message}: {mending}")))
+            });
+            trouble.unwrap_or(State::Creating)
+        }
+    }
+}
+
+/// Addresses of the interface that the nodes talk over. Link-local ones reach nobody.
+fn addresses(status: &VirtualMachineInstanceStatus) -> Vec<MachineAddress> {
+    let interfaces = status.interfaces.as_deref().unwrap_or_default();
+    let Some(interface) = interfaces
+        .iter()
+        .find(|i| i.name.as_deref() == Some(INTERFACE))
+    else {
+        return Vec::new();
+    };
+    let several = interface.ip_addresses.as_deref().unwrap_or_default();
+    let one = interface.ip_address.as_slice();
+    let all = if several.is_empty() { one } else { several };
+    let reachable = |text: &&String| match text.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(address)) => !address.is_link_local() && !address.is_loopback(),
+        Ok(std::net::IpAddr::V6(address)) => {
+            !address.is_unicast_link_local() && !address.is_loopback()
+        }
+        Err(_) => false,
+    };
+    let internal = |address: &String| MachineAddress {
+        type_: "InternalIP".to_owned(),
+        address: address.clone(),
+    };
+    all.iter().filter(reachable).map(internal).collect()
+}
+
+fn failing(reason: &str, message: &str) -> State {
+    State::Failing {
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// At most [`MOST`] characters of a text that is not ours.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! What KubeVirt says, as it was seen to say it, and what a Machine is told.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const UID: &str = "machine-1";
+
+fn machine() -> Machine {
+    let spec = json!({
+        "clusterName": "demo", "clusterUID": "c1", "poolName": "workers", "version": "1.35.4",
+        "provider": {"kubevirt": {}},
+    });
+    let mut machine = Machine::new("workers-a", serde_json::from_value(spec).unwrap());
+    machine.metadata.uid = Some(UID.to_owned());
+    machine
+}
+
+fn metadata(machine_uid: &str) -> Value {
+    json!({
+        "name": "workers-a",
+        "uid": "object-1",
+        "labels": {api::names::LABEL_MACHINE_UID: machine_uid},
+    })
+}
+
+fn vm(status: &Value) -> VirtualMachine {
+    let spec = json!({"template": {"spec": {"domain": {"devices": {}}}}});
+    let vm = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "metadata": metadata(UID), "spec": spec, "status": status,
+    });
+    serde_json::from_value(vm).unwrap()
+}
+
+fn instance(status: &Value) -> VirtualMachineInstance {
+    let instance = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": metadata(UID), "spec": {}, "status": status,
+    });
+    serde_json::from_value(instance).unwrap()
+}
+
+fn seen(
+    vm: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Option<Description> {
+    describe(vm, instance, &machine())
+}
+
+/// The state with an instance in this status.
+fn state(status: &Value) -> State {
+    seen(Some(&vm(&json!({}))), Some(&instance(status)))
+        .unwrap()
+        .state
+}
+
+fn reason(state: &State) -> (&str, &str) {
+    match state {
+        State::Failing { reason, message } => (reason, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    // Times may be null, and probes have none.
+    json!({
+        "type": type_, "status": status, "reason": reason, "message": message,
+        "lastProbeTime": null, "lastTransitionTime": null,
+    })
+}
+
+#[test]
+fn a_machine_is_gone_only_when_both_objects_are() {
+    assert_eq!(seen(None, None), None);
+    let (vm, instance) = (vm(&json!({})), instance(&json!({})));
+    assert!(seen(Some(&vm), None).is_some());
+    let lone = seen(None, Some(&instance)).unwrap();
+    assert_eq!(reason(&lone.state).0, "VirtualMachineMissing");
+}
+
+#[test]
+fn a_start_goes_through_every_phase_without_failing() {
+    let just_made = seen(Some(&vm(&Value::Null)), None).unwrap();
+    assert_eq!(just_made, Description::default());
+    let starting = json!({"printableStatus": "Starting"});
+    let starting = seen(Some(&vm(&starting)), None).unwrap();
+    assert_eq!(starting.state, State::Creating);
+    // A conflict that KubeVirt tries again.
+    let conflict = condition("Synchronized", "False", "FailedPodPatch", "conflict");
+    for status in [
+        json!({}),
+        json!({"phase": "Pending", "conditions": [conflict]}),
+        json!({"phase": "Scheduling"}),
+        json!({"phase": "Scheduled"}),
+    ] {
+        assert_eq!(state(&status), State::Creating, "{status}");
+    }
+    assert_eq!(state(&json!({"phase": "Running"})), State::Running);
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_named_with_the_field_to_mend() {
+    let pull = condition(
+        "Synchronized",
+        "False",
+        "ErrImagePull",
+        "failed to resolve example.com/worker:v1: not found",
+    );
+    let state = state(&json!({"phase": "Scheduling", "conditions": [pull]}));
+    let (reason, message) = reason(&state);
+    assert_eq!(reason, "ErrImagePull");
+    assert_eq!(
+        message,
+        "failed to resolve example.com/worker:v1: not found: check spec.provider.kubevirt.image \
+         of the node pool, and that the management cluster can pull it"
+    );
+}
+
+#[test]
+fn a_machine_that_fits_nowhere_says_so() {
+    let nowhere = condition(
+        "PodScheduled",
+        "False",
+        "Unschedulable",
+        "0/1 nodes are available: 1 Insufficient memory.",
+    );
+    let state = state(&json!({"phase": "Pending", "conditions": [nowhere]}));
+    let (reason, message) = reason(&state);
+    assert_eq!(reason, "Unschedulable");
+    assert!(message.starts_with("0/1 nodes are available"), "{message}");
+    assert!(
+        message.ends_with("ask for less CPU and memory"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_instance_that_cannot_be_made_is_explained_by_the_virtual_machine() {
+    let failure = condition(
+        "Failure",
+        "True",
+        "FailedCreate",
+        "denied: spec.x is not known",
+    );
+    let description = seen(Some(&vm(&json!({"conditions": [failure]}))), None).unwrap();
+    assert_eq!(
+        reason(&description.state),
+        ("FailedCreate", "denied: spec.x is not known")
+    );
+}
+
+#[test]
+fn ends_of_an_instance_are_told_apart() {
+    assert_eq!(state(&json!({"phase": "Succeeded"})), State::Stopped);
+    let stopped = vm(&json!({"printableStatus": "Stopped"}));
+    assert_eq!(seen(Some(&stopped), None).unwrap().state, State::Stopped);
+    for (status, expected) in [
+        (json!({"phase": "Failed"}), "VirtualMachineFailed"),
+        (json!({"phase": "Unknown"}), "VirtualMachineUnknown"),
+        (
+            json!({"phase": "Running", "conditions": [condition("Paused", "True", "", "")]}),
+            "Paused",
+        ),
+    ] {
+        assert_eq!(reason(&state(&status)).0, expected, "{status}");
+    }
+    let crashing = vm(&json!({"printableStatus": "CrashLoopBackOff"}));
+    let crashing = seen(Some(&crashing), None).unwrap();
+    assert_eq!(reason(&crashing.state).0, "CrashLoopBackOff");
+}
+
+#[test]
+fn addresses_are_those_of_the_pod_network_that_others_reach() {
+    let status = json!({"phase": "Running", "interfaces": [
+        {"name": "", "ipAddress": "10.200.0.1"},
+        {"name": "default", "ipAddress": "10.0.1.7",
+         "ipAddresses": ["10.0.1.7", "fd00::7", "fe80::1", "127.0.0.1"]},
+    ]});
+    let both = seen(Some(&vm(&json!({}))), Some(&instance(&status))).unwrap();
+    let addresses: Vec<&str> = both.addresses.iter().map(|a| a.address.as_str()).collect();
+    assert_eq!(addresses, ["10.0.1.7", "fd00::7"]);
+    assert!(both.addresses.iter().all(|a| a.type_ == "InternalIP"));
+    let one = json!({"interfaces": [{"name": "default", "ipAddress": "10.0.1.7"}]});
+    let one = seen(Some(&vm(&json!({}))), Some(&instance(&one))).unwrap();
+    assert_eq!(one.addresses.len(), 1);
+}
+
+#[test]
+fn a_drained_management_node_shows_as_evacuation() {
+    let marked = json!({"phase": "Running", "evacuationNodeName": "management-0"});
+    let description = seen(Some(&vm(&json!({}))), Some(&instance(&marked))).unwrap();
+    assert!(description.evacuating);
+    assert_eq!(description.instance.as_deref(), Some("object-1"));
+    let unmarked = json!({"phase": "Running", "evacuationNodeName": ""});
+    assert!(!seen(None, Some(&instance(&unmarked))).unwrap().evacuating);
+}
+
+#[test]
+fn deletion_and_somebody_elses_objects_are_seen() {
+    let mut going = vm(&json!({}));
+    let now = k8s_openapi::jiff::Timestamp::from_second(0).unwrap();
+    going.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+    assert!(
+        seen(Some(&going), Some(&instance(&json!({}))))
+            .unwrap()
+            .deleting
+    );
+    assert!(!seen(Some(&vm(&json!({}))), None).unwrap().foreign);
+    let mut strange = vm(&json!({}));
+    strange.metadata.labels = None;
+    assert!(seen(Some(&strange), None).unwrap().foreign);
+    // A Machine that has no UID yet owns nothing.
+    let mut unmade = machine();
+    unmade.metadata.uid = None;
+    assert!(describe(Some(&strange), None, &unmade).unwrap().foreign);
+}
+
+#[test]
+fn a_list_has_every_machine_once_in_the_order_of_names() {
+    let mut second = instance(&json!({"phase": "Running"}));
+    second.metadata.name = Some("workers-b".to_owned());
+    let listed = list(
+        &[vm(&json!({}))],
+        &[second, instance(&json!({"phase": "Running"}))],
+    );
+    let names: Vec<&str> = listed.iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(names, ["workers-a", "workers-b"]);
+    assert_eq!(listed[0].description.state, State::Running);
+    assert_eq!(listed[0].machine_uid, UID);
+    assert_eq!(
+        reason(&listed[1].description.state).0,
+        "VirtualMachineMissing"
+    );
+}
+
+#[test]
+fn long_texts_of_others_are_cut_and_the_mending_step_is_kept() {
+    let endless = "ä".repeat(10_000);
+    let pull = condition("Synchronized", "False", "ImagePullBackOff", &endless);
+    let state = state(&json!({"phase": "Scheduling", "conditions": [pull]}));
+    let message = reason(&state).1;
+    assert!(message.chars().count() < 600, "{message}");
+    assert!(message.ends_with("can pull it"), "{message}");
+}

@@ -1,0 +1,240 @@
+//! The VirtualMachine of a Machine.
+//!
+//! Invariant: a function of the Machine and the operator's settings alone, so that it can be made
+//! again after a crash; nothing in it is secret (the user data is in a Secret that it names).
+
+use std::collections::BTreeMap;
+
+use api::foreign::kubevirt::virtual_machine as kv;
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineSpec};
+use api::node_pool::{KernelBoot, KubeVirt};
+use api::{Machine, names};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+use serde_json::json;
+use tenant_cp::settings::{ImagePullPolicy, KubeVirtSettings};
+
+use super::resolve::{Resolved, resolve};
+use crate::Error;
+
+/// The network interface; KubeVirt's cloud controller looks for this name, too.
+pub const INTERFACE: &str = "default";
+const ROOT_DISK: &str = "root";
+const USER_DATA: &str = "user-data";
+
+/// The VirtualMachine of a Machine.
+///
+/// # Errors
+/// When the Machine names another provider, or the operator has none.
+pub fn virtual_machine(
+    machine: &Machine,
+    settings: &KubeVirtSettings,
+) -> Result<VirtualMachine, Error> {
+    let wanted = machine.spec.provider.kubevirt.as_ref();
+    let wanted = wanted.ok_or(Error::NoneNamed)?;
+    if !settings.enabled {
+        return Err(Error::NotConfigured("kubevirt"));
+    }
+    let resolved = resolve(wanted, &machine.spec.version, settings);
+    let labels = labels(machine);
+    let template = kv::VirtualMachineTemplate {
+        // These become labels of the virt-launcher pod, by which NetworkPolicies select it.
+        metadata: Some(BTreeMap::from([("labels".to_owned(), json!(labels))])),
+        spec: Some(kv::VirtualMachineTemplateSpec {
+            affinity: Some(apart_from_its_pool(machine)),
+            domain: domain(wanted, resolved.kernel_boot.as_ref(), settings),
+            // An eviction of its pod is refused and noted in status.evacuationNodeName of the
+            // instance instead; the operator then drains the node and deletes the machine.
+            eviction_strategy: Some("External".to_owned()),
+            hostname: Some(machine.name_any()),
+            networks: Some(vec![kv::VirtualMachineTemplateSpecNetworks {
+                name: INTERFACE.to_owned(),
+                pod: Some(kv::VirtualMachineTemplateSpecNetworksPod::default()),
+            }]),
+            node_selector: some(settings.node_selector.clone()),
+            termination_grace_period_seconds: wanted
+                .shutdown_timeout
+                .get()
+                .and_then(|timeout| i64::try_from(timeout.as_secs()).ok()),
+            tolerations: tolerations(settings),
+            volumes: Some(volumes(machine, &resolved, settings)),
+        }),
+    };
+    let (namespace, name) = super::place(machine);
+    Ok(VirtualMachine {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(namespace),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        spec: VirtualMachineSpec {
+            // Its disk is a fresh copy of the image at every start. One that was shut down from
+            // inside stays down (Always would start it, empty, for nothing), so that the operator
+            // sees it and replaces the machine; one whose pod failed before it joined starts again.
+            run_strategy: Some("RerunOnFailure".to_owned()),
+            template,
+        },
+        status: None,
+    })
+}
+
+/// Labels of the VirtualMachine, its instance and its pod.
+fn labels(machine: &Machine) -> BTreeMap<String, String> {
+    let spec = &machine.spec;
+    [
+        (names::LABEL_MANAGED_BY, names::MANAGED_BY.to_owned()),
+        (names::LABEL_COMPONENT, names::COMPONENT_WORKER.to_owned()),
+        (names::LABEL_TENANT_UID, spec.cluster_uid.clone()),
+        (names::LABEL_TENANT_NAME, spec.cluster_name.clone()),
+        (
+            names::LABEL_TENANT_NAMESPACE,
+            machine.namespace().unwrap_or_default(),
+        ),
+        (names::LABEL_NODE_POOL, spec.pool_name.clone()),
+        (names::LABEL_MACHINE, machine.name_any()),
+        (names::LABEL_MACHINE_UID, machine.uid().unwrap_or_default()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
+}
+
+/// Rather on a node of the management cluster where no other machine of the pool is; where there is
+/// none, together is better than not at all.
+fn apart_from_its_pool(machine: &Machine) -> kv::VirtualMachineTemplateSpecAffinity {
+    use kv::VirtualMachineTemplateSpecAffinityPodAntiAffinity as AntiAffinity;
+    use kv::VirtualMachineTemplateSpecAffinityPodAntiAffinityPreferredDuringSchedulingIgnoredDuringExecution as Preferred;
+    use kv::VirtualMachineTemplateSpecAffinityPodAntiAffinityPreferredDuringSchedulingIgnoredDuringExecutionPodAffinityTerm as Term;
+    use kv::VirtualMachineTemplateSpecAffinityPodAntiAffinityPreferredDuringSchedulingIgnoredDuringExecutionPodAffinityTermLabelSelector as Selector;
+    let pool = BTreeMap::from([(
+        names::LABEL_NODE_POOL.to_owned(),
+        machine.spec.pool_name.clone(),
+    )]);
+    let preferred = Preferred {
+        weight: 100,
+        pod_affinity_term: Term {
+            label_selector: Some(Selector {
+                match_labels: Some(pool),
+            }),
+            topology_key: "kubernetes.io/hostname".to_owned(),
+        },
+    };
+    kv::VirtualMachineTemplateSpecAffinity {
+        pod_anti_affinity: Some(AntiAffinity {
+            preferred_during_scheduling_ignored_during_execution: Some(vec![preferred]),
+        }),
+    }
+}
+
+fn domain(
+    wanted: &KubeVirt,
+    kernel_boot: Option<&KernelBoot>,
+    settings: &KubeVirtSettings,
+) -> kv::VirtualMachineTemplateSpecDomain {
+    let memory = || IntOrString::String(wanted.memory.0.clone());
+    let disk = |name: &str| kv::VirtualMachineTemplateSpecDomainDevicesDisks {
+        name: name.to_owned(),
+        disk: Some(kv::VirtualMachineTemplateSpecDomainDevicesDisksDisk {
+            bus: Some("virtio".to_owned()),
+        }),
+    };
+    // The machine has its pod's address, by DHCP: each node needs an address of its own, and
+    // behind masquerade all of them would be 10.0.2.2.
+    let interface = kv::VirtualMachineTemplateSpecDomainDevicesInterfaces {
+        name: INTERFACE.to_owned(),
+        bridge: Some(kv::VirtualMachineTemplateSpecDomainDevicesInterfacesBridge {}),
+        model: Some("virtio".to_owned()),
+    };
+    kv::VirtualMachineTemplateSpecDomain {
+        cpu: Some(kv::VirtualMachineTemplateSpecDomainCpu {
+            cores: Some(wanted.cpu),
+        }),
+        devices: kv::VirtualMachineTemplateSpecDomainDevices {
+            autoattach_graphics_device: Some(false),
+            autoattach_serial_console: Some(wanted.serial_console),
+            // In this order they are /dev/vda and /dev/vdb.
+            disks: Some(vec![disk(ROOT_DISK), disk(USER_DATA)]),
+            interfaces: Some(vec![interface]),
+            log_serial_console: Some(wanted.serial_console),
+            // Keys are made at the first boot; without it that waits for entropy.
+            rng: Some(kv::VirtualMachineTemplateSpecDomainDevicesRng {}),
+        },
+        firmware: kernel_boot.map(|kernel| kernel_from(kernel, settings.image_pull_policy)),
+        memory: Some(kv::VirtualMachineTemplateSpecDomainMemory {
+            guest: Some(memory()),
+        }),
+        // All of it is reserved, whatever KubeVirt's memoryOvercommit says: the kubelet inside
+        // promises it to pods. KubeVirt adds what it needs itself to the pod's request.
+        resources: Some(kv::VirtualMachineTemplateSpecDomainResources {
+            requests: Some(BTreeMap::from([("memory".to_owned(), memory())])),
+        }),
+    }
+}
+
+fn kernel_from(
+    kernel: &KernelBoot,
+    pull: ImagePullPolicy,
+) -> kv::VirtualMachineTemplateSpecDomainFirmware {
+    use kv::VirtualMachineTemplateSpecDomainFirmwareKernelBoot as Boot;
+    use kv::VirtualMachineTemplateSpecDomainFirmwareKernelBootContainer as Container;
+    let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
+    kv::VirtualMachineTemplateSpecDomainFirmware {
+        kernel_boot: Some(Boot {
+            container: Some(Container {
+                image: kernel.image.clone(),
+                image_pull_policy: Some(pull.as_str().to_owned()),
+                initrd_path: path(&kernel.initrd_path),
+                kernel_path: path(&kernel.kernel_path),
+            }),
+            kernel_args: path(&kernel.kernel_args),
+        }),
+    }
+}
+
+fn volumes(
+    machine: &Machine,
+    resolved: &Resolved,
+    settings: &KubeVirtSettings,
+) -> Vec<kv::VirtualMachineTemplateSpecVolumes> {
+    use kv::VirtualMachineTemplateSpecVolumesCloudInitNoCloud as NoCloud;
+    use kv::VirtualMachineTemplateSpecVolumesCloudInitNoCloudSecretRef as SecretRef;
+    use kv::VirtualMachineTemplateSpecVolumesContainerDisk as ContainerDisk;
+    let secret = names::user_data_secret(&machine.name_any());
+    vec![
+        kv::VirtualMachineTemplateSpecVolumes {
+            name: ROOT_DISK.to_owned(),
+            container_disk: Some(ContainerDisk {
+                image: resolved.image.clone(),
+                image_pull_policy: Some(settings.image_pull_policy.as_str().to_owned()),
+            }),
+            cloud_init_no_cloud: None,
+        },
+        kv::VirtualMachineTemplateSpecVolumes {
+            name: USER_DATA.to_owned(),
+            container_disk: None,
+            cloud_init_no_cloud: Some(NoCloud {
+                secret_ref: Some(SecretRef { name: Some(secret) }),
+            }),
+        },
+    ]
+}
+
+fn tolerations(
+    settings: &KubeVirtSettings,
+) -> Option<Vec<kv::VirtualMachineTemplateSpecTolerations>> {
+    let tolerations = settings.tolerations.iter().cloned();
+    let tolerations = tolerations.map(|t| kv::VirtualMachineTemplateSpecTolerations {
+        effect: t.effect,
+        key: t.key,
+        operator: t.operator,
+        toleration_seconds: t.toleration_seconds,
+        value: t.value,
+    });
+    (!settings.tolerations.is_empty()).then(|| tolerations.collect())
+}
+
+fn some(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    (!map.is_empty()).then_some(map)
+}

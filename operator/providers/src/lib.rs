@@ -1,0 +1,152 @@
+//! Who makes machines: the trait that every provider keeps, and the providers.
+//!
+//! | Module | Feature | What it holds |
+//! |---|---|---|
+//! | [`kubevirt`] | `kubevirt` (default) | virtual machines of the management cluster's KubeVirt |
+//!
+//! Invariant: everything that a provider makes is named after its Machine and carries the Machine's
+//! UID, so each call can be repeated after a crash, and nothing of somebody else is ever taken for
+//! a machine's. What is decided is a pure function; only the calls themselves are I/O.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use api::machine::MachineAddress;
+use api::node_pool::{self, ProviderKind};
+use api::{Machine, Quantity};
+
+mod error;
+#[cfg(feature = "kubevirt")]
+pub mod kubevirt;
+
+pub use error::Error;
+
+/// What a call gives, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Makes machines.
+pub trait Provider: Send + Sync {
+    /// What provider and node call the machine; known before it is made.
+    fn provider_id(&self, machine: &Machine) -> String;
+
+    /// What a machine of this kind offers; pure.
+    ///
+    /// # Errors
+    /// When such a machine could not be made.
+    fn capabilities(&self, provider: &node_pool::Provider) -> Result<Capabilities, Error>;
+
+    /// Makes the machine. That it is there already is fine.
+    ///
+    /// # Errors
+    /// [`Error`]; also when the name is taken by what is not this Machine's.
+    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
+
+    /// What is there of the machine; none only when nothing at all is left of it.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>>;
+
+    /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
+    /// what is not this Machine's is left alone.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn delete<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
+
+    /// Every machine in a tenant namespace, whether or not there is a Machine for it; sorted by
+    /// name.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn list<'a>(&'a self, tenant_namespace: &'a str) -> Answer<'a, Vec<Listed>>;
+}
+
+/// What a machine offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capabilities {
+    /// Processors, in cores.
+    pub cpu: Quantity,
+    /// Memory, in bytes.
+    pub memory: Quantity,
+    /// Price of an hour in the provider's currency; none where it has no price.
+    pub price: Option<f64>,
+    /// Zones that a machine may be made in; empty where there is no choice.
+    pub zones: Vec<String>,
+}
+
+/// What is there of a machine.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Description {
+    /// How far it is.
+    pub state: State,
+    /// UID of what runs, or is about to: another one has another disk.
+    pub instance: Option<String>,
+    /// Addresses, sorted as the provider does, without those that only the machine itself reaches.
+    pub addresses: Vec<MachineAddress>,
+    /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.
+    pub evacuating: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It has the Machine's name and is not the Machine's.
+    pub foreign: bool,
+}
+
+/// How far a machine is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum State {
+    /// It is being made, or starts.
+    #[default]
+    Creating,
+    /// It runs.
+    Running,
+    /// It was shut down.
+    Stopped,
+    /// Something keeps it from running.
+    Failing {
+        /// PascalCase, stable.
+        reason: String,
+        /// What is wrong and, where that is known, how to mend it.
+        message: String,
+    },
+}
+
+/// A machine in a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// UID of the Machine that it was made for.
+    pub machine_uid: String,
+    /// What is there of it.
+    pub description: Description,
+}
+
+/// The providers that are configured.
+#[derive(Clone, Default)]
+pub struct Providers {
+    known: BTreeMap<ProviderKind, Arc<dyn Provider>>,
+}
+
+impl Providers {
+    /// Adds one, or replaces it.
+    #[must_use]
+    pub fn with(mut self, kind: ProviderKind, provider: Arc<dyn Provider>) -> Self {
+        self.known.insert(kind, provider);
+        self
+    }
+
+    /// The provider that a node pool or a Machine names.
+    ///
+    /// # Errors
+    /// [`Error::NotConfigured`].
+    pub fn get(&self, provider: &node_pool::Provider) -> Result<&dyn Provider, Error> {
+        let kind = provider.kind().ok_or(Error::NoneNamed)?;
+        let known = self.known.get(&kind);
+        known
+            .map(AsRef::as_ref)
+            .ok_or(Error::NotConfigured(kind.as_str()))
+    }
+}

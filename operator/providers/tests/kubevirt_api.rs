@@ -1,0 +1,270 @@
+//! The calls of the KubeVirt provider, on a real kube-apiserver that has KubeVirt's definitions and
+//! nobody who acts on them.
+//!
+//! Invariant: each test has a tenant namespace of its own.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
+use anyhow::{Context as _, Result};
+use api::foreign::kubevirt::{
+    VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance,
+};
+use api::node_pool::ProviderKind;
+use api::{Machine, names};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit::errors::{Class, Classify as _};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt as _};
+use providers::kubevirt::KubeVirt;
+use providers::{Error, Provider, Providers, State};
+use serde_json::{Value, json};
+use tenant_cp::settings::KubeVirtSettings;
+use testkit::fixtures::{PATIENCE, wait_for};
+use testkit::{ManagementApi, Options};
+use tokio::sync::OnceCell;
+
+const MANAGER: &str = "covey-operator";
+
+struct World {
+    client: Client,
+    provider: KubeVirt,
+    machine: Machine,
+    namespace: String,
+}
+
+impl World {
+    /// A tenant namespace in the server that all tests share.
+    async fn new(cluster: &str) -> Result<Option<Self>> {
+        static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
+        let shared = SHARED.get_or_try_init(|| async {
+            let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+                return Ok(None);
+            };
+            let admin = api.admin()?;
+            install(&admin, VIRTUAL_MACHINES).await?;
+            install(&admin, VIRTUAL_MACHINE_INSTANCES).await?;
+            anyhow::Ok(Some(api))
+        });
+        match shared.await?.as_ref() {
+            Some(api) => Self::on(api.admin()?, cluster).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn on(client: Client, cluster: &str) -> Result<Self> {
+        let namespace = names::tenant_namespace(cluster, "12345");
+        let object: Value = json!({"metadata": {"name": namespace}});
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+        let object = serde_json::from_value(object)?;
+        namespaces.create(&PostParams::default(), &object).await?;
+        let provider = KubeVirt::new(client.clone(), KubeVirtSettings::default(), MANAGER);
+        Ok(Self {
+            client,
+            provider,
+            machine: machine(cluster, "workers-a", "uid-1"),
+            namespace,
+        })
+    }
+
+    fn vms(&self) -> Api<VirtualMachine> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    fn instances(&self) -> Api<VirtualMachineInstance> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// What KubeVirt would make of the machine's VirtualMachine.
+    async fn start(&self) -> Result<()> {
+        let vm = self.vms().get(&self.machine.name_any()).await?;
+        let instance = json!({
+            "metadata": {"name": vm.name_any(), "labels": vm.labels()},
+            "spec": {},
+            "status": {"phase": "Running"},
+        });
+        let instance = serde_json::from_value(instance)?;
+        self.instances()
+            .create(&PostParams::default(), &instance)
+            .await?;
+        Ok(())
+    }
+}
+
+fn machine(cluster: &str, name: &str, uid: &str) -> Machine {
+    let spec = json!({
+        "clusterName": cluster, "clusterUID": "12345", "poolName": "workers",
+        "version": "1.35.4", "provider": {"kubevirt": {"memory": "1Gi"}},
+    });
+    let mut machine = Machine::new(name, serde_json::from_value(spec).unwrap());
+    machine.metadata.namespace = Some("team-a".to_owned());
+    machine.metadata.uid = Some(uid.to_owned());
+    machine
+}
+
+async fn install(client: &Client, yaml: &str) -> Result<()> {
+    let crd: CustomResourceDefinition = serde_saphyr::from_str(yaml)?;
+    let name = crd.name_any();
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    crds.create(&PostParams::default(), &crd).await?;
+    let established = |crd: Option<&CustomResourceDefinition>| {
+        let status = crd.and_then(|crd| crd.status.as_ref());
+        let conditions = status.and_then(|status| status.conditions.as_deref());
+        let mut conditions = conditions.unwrap_or_default().iter();
+        conditions.any(|c| c.type_ == "Established" && c.status == "True")
+    };
+    wait_for(&crds, &name, established, PATIENCE).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
+    let Some(world) = World::new("life").await? else {
+        return Ok(());
+    };
+    let (provider, machine) = (&world.provider, &world.machine);
+    assert_eq!(provider.describe(machine).await?, None);
+    provider.delete(machine).await?;
+    provider.create(machine).await?;
+    let made = world.vms().get("workers-a").await?;
+    provider.create(machine).await?;
+    let again = world.vms().get("workers-a").await?;
+    assert_eq!(again.resource_version(), made.resource_version());
+    let seen = provider.describe(machine).await?.context("it is there")?;
+    assert_eq!((seen.state, seen.foreign), (State::Creating, false));
+
+    world.start().await?;
+    let seen = provider.describe(machine).await?.context("it is there")?;
+    assert_eq!(seen.state, State::Running);
+    let instance = world.instances().get("workers-a").await?;
+    assert_eq!(seen.instance, instance.uid());
+    let listed = provider.list(&world.namespace).await?;
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].machine_uid, "uid-1");
+
+    // Nobody plays KubeVirt: the VirtualMachine goes, its instance stays, and only then is deleted.
+    provider.delete(machine).await?;
+    assert!(world.vms().get_opt("workers-a").await?.is_none());
+    let seen = provider
+        .describe(machine)
+        .await?
+        .context("the instance is there")?;
+    assert!(matches!(seen.state, State::Failing { .. }), "{seen:?}");
+    provider.delete(machine).await?;
+    assert_eq!(provider.describe(machine).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_field_that_is_sent_is_one_that_kubevirt_knows() -> Result<()> {
+    let Some(world) = World::new("fields").await? else {
+        return Ok(());
+    };
+    world.provider.create(&world.machine).await?;
+    let resource = kube::api::ApiResource::erase::<VirtualMachine>(&());
+    let raw =
+        Api::<DynamicObject>::namespaced_with(world.client.clone(), &world.namespace, &resource);
+    // What it does not know would have been dropped.
+    let stored = raw.get("workers-a").await?;
+    let settings = KubeVirtSettings::default();
+    let sent = providers::kubevirt::virtual_machine::virtual_machine(&world.machine, &settings)?;
+    assert_eq!(stored.data["spec"], serde_json::to_value(&sent.spec)?);
+    let managers = stored.metadata.managed_fields.unwrap_or_default();
+    let manager = managers.first().and_then(|m| m.manager.as_deref());
+    assert_eq!(manager, Some(MANAGER));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_this_machines_is_neither_taken_nor_deleted() -> Result<()> {
+    let Some(world) = World::new("foreign").await? else {
+        return Ok(());
+    };
+    world.provider.create(&world.machine).await?;
+    world.start().await?;
+    let namesake = machine("foreign", "workers-a", "uid-2");
+    let error = world.provider.create(&namesake).await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.class()),
+        ("NameTaken", Class::Invalid)
+    );
+    let seen = world.provider.describe(&namesake).await?;
+    assert!(seen.is_some_and(|seen| seen.foreign));
+    world.provider.delete(&namesake).await?;
+    assert!(world.vms().get_opt("workers-a").await?.is_some());
+    assert!(world.instances().get_opt("workers-a").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deletion_under_way_is_not_asked_for_again() -> Result<()> {
+    let Some(world) = World::new("going").await? else {
+        return Ok(());
+    };
+    world.provider.create(&world.machine).await?;
+    // As KubeVirt does, until the instance is gone.
+    let finalizer = json!({"metadata": {"finalizers": ["kubevirt.io/test"]}});
+    let finalizer = Patch::Merge(&finalizer);
+    let params = PatchParams::default();
+    world.vms().patch("workers-a", &params, &finalizer).await?;
+    world.provider.delete(&world.machine).await?;
+    let going = world.vms().get("workers-a").await?;
+    assert!(going.metadata.deletion_timestamp.is_some());
+    world.provider.delete(&world.machine).await?;
+    let still = world.vms().get("workers-a").await?;
+    assert_eq!(still.resource_version(), going.resource_version());
+    let seen = world.provider.describe(&world.machine).await?;
+    assert!(seen.is_some_and(|seen| seen.deleting));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
+    let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+        return Ok(());
+    };
+    let world = World::on(api.admin()?, "none").await?;
+    let (provider, machine) = (&world.provider, &world.machine);
+    let errors = [
+        provider.create(machine).await.unwrap_err(),
+        provider.describe(machine).await.unwrap_err(),
+        provider.delete(machine).await.unwrap_err(),
+        provider.list(&world.namespace).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(
+            matches!(error, Error::NotInstalled("KubeVirt")),
+            "{error:?}"
+        );
+        assert_eq!(error.class(), Class::Invalid);
+        assert!(error.to_string().contains("install it"), "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tenant_namespace_that_is_not_there_is_not_a_missing_kubevirt() -> Result<()> {
+    let Some(world) = World::new("somewhere").await? else {
+        return Ok(());
+    };
+    let elsewhere = machine("elsewhere", "workers-a", "uid-1");
+    let error = world.provider.create(&elsewhere).await.unwrap_err();
+    assert_eq!(error.class(), Class::Transient, "{error:?}");
+    assert_eq!(world.provider.describe(&elsewhere).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pool_gets_the_provider_that_it_names() -> Result<()> {
+    let Some(world) = World::new("names").await? else {
+        return Ok(());
+    };
+    let wanted = &world.machine.spec.provider;
+    let none = Providers::default();
+    let error = none.get(wanted).err().context("there is none")?;
+    assert_eq!(error.reason(), "ProviderNotConfigured");
+    let known = none.with(ProviderKind::KubeVirt, std::sync::Arc::new(world.provider));
+    let provider = known.get(wanted)?;
+    assert_eq!(provider.provider_id(&world.machine), "kubevirt://workers-a");
+    assert_eq!(provider.capabilities(wanted)?.memory.0, "1Gi");
+    Ok(())
+}

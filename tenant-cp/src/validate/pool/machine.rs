@@ -1,0 +1,175 @@
+//! What is wrong with the machines that a node pool asks for.
+//!
+//! Invariant: no message repeats a key, because what somebody pasted may be the private one.
+
+use api::node_pool::{KernelBoot, KubeVirt, Provider};
+
+use super::super::{Problem, quantity, text};
+use crate::settings::ProviderSettings;
+
+/// With less, the kubelet, the container runtime and the addons of a node do not get up.
+const LEAST_MEMORY: &str = "1Gi";
+/// More than any machine has: somebody took the wrong suffix.
+const MOST_MEMORY: &str = "16Ti";
+/// Processors that KubeVirt's machine type boots with.
+const PROCESSORS: std::ops::RangeInclusive<i32> = 1..=128;
+/// Beyond this a management node that is drained waits for nothing.
+const LONGEST_SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(3600);
+
+pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: &mut Vec<Problem>) {
+    let Some(kubevirt) = &provider.kubevirt else {
+        let message = "name exactly one provider, such as kubevirt: {}";
+        problems.push(Problem::new("spec.provider", "ProviderMissing", message));
+        return;
+    };
+    if !settings.kubevirt.enabled {
+        problems.push(Problem::new(
+            "spec.provider.kubevirt",
+            "ProviderNotConfigured",
+            "this management cluster makes no machines by kubevirt: use another provider, or ask \
+             its administrator for providers.kubevirt.enabled in the operator's configuration",
+        ));
+    }
+    sizes(kubevirt, problems);
+    let field = |name: &str| format!("spec.provider.kubevirt.{name}");
+    if let Some(image) = &kubevirt.image
+        && let Err(message) = text::image(image)
+    {
+        problems.push(Problem::new(field("image"), "ImageMalformed", message));
+    }
+    if let Some(kernel) = &kubevirt.kernel_boot {
+        check_kernel(&field("kernelBoot"), kernel, problems);
+    }
+    let shutdown = &kubevirt.shutdown_timeout;
+    if shutdown.get().is_none_or(|time| time > LONGEST_SHUTDOWN) {
+        problems.push(Problem::new(
+            field("shutdownTimeout"),
+            "DurationMalformed",
+            format!(
+                "\"{}\" is not a length of time up to one hour: write minutes and seconds, such \
+                 as 30s or 2m",
+                shutdown.0
+            ),
+        ));
+    }
+}
+
+/// A kernel of the user's, or of the operator's configuration.
+pub(in crate::validate) fn check_kernel(
+    field: &str,
+    kernel: &KernelBoot,
+    problems: &mut Vec<Problem>,
+) {
+    if let Err(message) = text::image(&kernel.image) {
+        problems.push(Problem::new(
+            format!("{field}.image"),
+            "ImageMalformed",
+            message,
+        ));
+    }
+    for (name, path, may_be_empty) in [
+        ("kernelPath", &kernel.kernel_path, false),
+        ("initrdPath", &kernel.initrd_path, true),
+    ] {
+        let fine = (path.is_empty() && may_be_empty)
+            || (path.len() > 1 && path.starts_with('/') && !path.contains(char::is_whitespace));
+        if !fine {
+            problems.push(Problem::new(
+                format!("{field}.{name}"),
+                "PathMalformed",
+                format!("\"{path}\" is not a path in the image: begin with /, as in /boot/vmlinuz"),
+            ));
+        }
+    }
+    if kernel.kernel_args.contains(char::is_control) {
+        problems.push(Problem::new(
+            format!("{field}.kernelArgs"),
+            "KernelArgsMalformed",
+            "arguments are one line: put spaces between them",
+        ));
+    }
+}
+
+fn sizes(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
+    if !PROCESSORS.contains(&kubevirt.cpu) {
+        problems.push(Problem::new(
+            "spec.provider.kubevirt.cpu",
+            "ProcessorsRange",
+            format!(
+                "{} processors cannot be had: choose {} to {}",
+                kubevirt.cpu,
+                PROCESSORS.start(),
+                PROCESSORS.end()
+            ),
+        ));
+    }
+    let memory = kubevirt.memory.0.as_str();
+    let field = "spec.provider.kubevirt.memory";
+    let amount = quantity::nanos(memory);
+    let problem = if amount.is_none() {
+        Problem::new(field, "QuantityMalformed", quantity::malformed(memory))
+    } else if amount < quantity::nanos(LEAST_MEMORY) {
+        Problem::new(
+            field,
+            "MemoryTooSmall",
+            format!(
+                "{memory} is less than {LEAST_MEMORY}, with which no node becomes ready: write \
+                 gibibytes as Gi, as in 4Gi (a number alone counts bytes)"
+            ),
+        )
+    } else if amount > quantity::nanos(MOST_MEMORY) {
+        Problem::new(
+            field,
+            "MemoryTooLarge",
+            format!(
+                "{memory} is more than {MOST_MEMORY}: check the suffix; 4Gi are four gibibytes"
+            ),
+        )
+    } else {
+        return;
+    };
+    problems.push(problem);
+}
+
+/// Types of keys that OpenSSH still takes by default (sshd_config, `PubkeyAcceptedAlgorithms`).
+const KEY_TYPES: [&str; 7] = [
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "sk-ssh-ed25519@openssh.com",
+    "ssh-ed25519",
+    "ssh-rsa",
+];
+
+pub(super) fn check_keys(keys: &[String], problems: &mut Vec<Problem>) {
+    for (number, key) in keys.iter().enumerate() {
+        let message = if key.contains("PRIVATE KEY") {
+            "this is a private key: give the public one (the file that ends in .pub), and make a \
+             new pair, because this one is no secret any more"
+        } else if key.contains(char::is_control) {
+            "a key is one line: make each line an entry of its own"
+        } else if !is_public_key(key) {
+            "this is not a public SSH key: write it as in authorized_keys, such as \
+             \"ssh-ed25519 AAAA… jane@example.com\""
+        } else {
+            continue;
+        };
+        let field = format!("spec.sshAuthorizedKeys[{number}]");
+        problems.push(Problem::new(field, "KeyMalformed", message));
+    }
+}
+
+/// A known type and then base64; options may stand before it, a comment after it.
+fn is_public_key(text: &str) -> bool {
+    let base64 = |word: &str| {
+        word.starts_with("AAAA")
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+    };
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    words
+        .windows(2)
+        .any(|pair| KEY_TYPES.contains(&pair[0]) && base64(pair[1]))
+}

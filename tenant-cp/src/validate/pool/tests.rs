@@ -1,0 +1,370 @@
+//! A table of mistakes and the sentence for each, and what is let through.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pool(change: &Value) -> NodePool {
+    let mut pool = json!({
+        "apiVersion": "covey.dev/v1alpha1",
+        "kind": "NodePool",
+        "metadata": {"name": "workers", "namespace": "team-a"},
+        "spec": {"clusterName": "demo", "provider": {"kubevirt": {}}},
+    });
+    merge(&mut pool, change);
+    serde_json::from_value(pool).unwrap()
+}
+
+fn spec(change: &Value) -> NodePool {
+    pool(&json!({"spec": change}))
+}
+
+fn kubevirt(change: &Value) -> NodePool {
+    spec(&json!({"provider": {"kubevirt": change}}))
+}
+
+fn merge(target: &mut Value, change: &Value) {
+    match change {
+        Value::Object(change) => change
+            .iter()
+            .for_each(|(key, value)| merge(&mut target[key], value)),
+        other => *target = other.clone(),
+    }
+}
+
+fn cluster(name: &str, version: &str) -> TenantCluster {
+    let mut tc = TenantCluster::new(name, api::TenantClusterSpec::default());
+    tc.metadata.namespace = Some("team-a".to_owned());
+    tc.spec.version = version.to_owned();
+    tc
+}
+
+fn said(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// What is wrong, and the whole of what is said.
+fn mistakes() -> Vec<(NodePool, &'static str)> {
+    let key = |key: &str| spec(&json!({"sshAuthorizedKeys": [key]}));
+    let label = |key: &str, value: &str| spec(&json!({"labels": {key: value}}));
+    let taint = |key: &str, value: &str| {
+        spec(&json!({"taints": [{"key": key, "value": value, "effect": "NoSchedule"}]}))
+    };
+    vec![
+        (
+            pool(&json!({"metadata": {"name": "Workers"}})),
+            "metadata.name: \"Workers\" cannot become part of the names of nodes: use lower-case letters, digits and -, beginning with a letter",
+        ),
+        (
+            pool(&json!({"metadata": {"name": "n".repeat(47)}})),
+            "metadata.name: 47 characters are too many: at most 46, because nodes are called <name>-<5 characters> and certificates hold their names",
+        ),
+        (
+            spec(&json!({"clusterName": "Demo Cluster"})),
+            "spec.clusterName: \"Demo Cluster\" is not the name of a TenantCluster: `kubectl get tc` lists those of this namespace",
+        ),
+        (
+            spec(&json!({"replicas": -1})),
+            "spec.replicas: -1 machines cannot be had: choose 0 or more",
+        ),
+        (
+            spec(&json!({"version": "latest"})),
+            "spec.version: \"latest\" is not a version: write major.minor.patch in full, such as 1.35.4",
+        ),
+        (
+            spec(&json!({"version": "1.30.1"})),
+            "spec.version: Kubernetes 1.30.1 is not supported: choose a patch release of 1.34, 1.35 or 1.36",
+        ),
+        (
+            spec(&json!({"provider": {"kubevirt": null}})),
+            "spec.provider: name exactly one provider, such as kubevirt: {}",
+        ),
+        (
+            kubevirt(&json!({"cpu": 0})),
+            "spec.provider.kubevirt.cpu: 0 processors cannot be had: choose 1 to 128",
+        ),
+        (
+            kubevirt(&json!({"cpu": 500})),
+            "spec.provider.kubevirt.cpu: 500 processors cannot be had: choose 1 to 128",
+        ),
+        (
+            kubevirt(&json!({"memory": "lots"})),
+            "spec.provider.kubevirt.memory: \"lots\" is not a quantity: write a number with an optional suffix, such as 500m, 2 or 1Gi",
+        ),
+        (
+            kubevirt(&json!({"memory": "512m"})),
+            "spec.provider.kubevirt.memory: 512m is less than 1Gi, with which no node becomes ready: write gibibytes as Gi, as in 4Gi (a number alone counts bytes)",
+        ),
+        (
+            kubevirt(&json!({"memory": 4})),
+            "spec.provider.kubevirt.memory: 4 is less than 1Gi, with which no node becomes ready: write gibibytes as Gi, as in 4Gi (a number alone counts bytes)",
+        ),
+        (
+            kubevirt(&json!({"memory": "4Pi"})),
+            "spec.provider.kubevirt.memory: 4Pi is more than 16Ti: check the suffix; 4Gi are four gibibytes",
+        ),
+        (
+            kubevirt(&json!({"image": "https://example.com/worker:v1"})),
+            "spec.provider.kubevirt.image: \"https://example.com/worker:v1\" is not an image: leave out the scheme, as in registry.example.com/worker:v1.35.4",
+        ),
+        (
+            kubevirt(&json!({"kernelBoot": {"image": "a b"}})),
+            "spec.provider.kubevirt.kernelBoot.image: \"a b\" is not an image: leave out the spaces",
+        ),
+        (
+            kubevirt(&json!({"kernelBoot": {"image": "a:b", "kernelPath": "vmlinuz"}})),
+            "spec.provider.kubevirt.kernelBoot.kernelPath: \"vmlinuz\" is not a path in the image: begin with /, as in /boot/vmlinuz",
+        ),
+        (
+            kubevirt(
+                &json!({"kernelBoot": {"image": "a:b", "kernelArgs": "quiet\nroot=/dev/vdb"}}),
+            ),
+            "spec.provider.kubevirt.kernelBoot.kernelArgs: arguments are one line: put spaces between them",
+        ),
+        (
+            kubevirt(&json!({"shutdownTimeout": "2h"})),
+            "spec.provider.kubevirt.shutdownTimeout: \"2h\" is not a length of time up to one hour: write minutes and seconds, such as 30s or 2m",
+        ),
+        (
+            label("a/b/c", "x"),
+            "spec.labels[a/b/c]: \"a/b/c\" cannot be a key: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, and before it, where wanted, a DNS name and /",
+        ),
+        (
+            label("disk", "very fast"),
+            "spec.labels[disk]: \"very fast\" cannot be the value of a label: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends",
+        ),
+        (
+            label("kubernetes.io/hostname", "other"),
+            "spec.labels[kubernetes.io/hostname]: kubernetes.io/hostname is Kubernetes' own: use a prefix of yours, or one of kubelet.kubernetes.io, node-restriction.kubernetes.io, node-role.kubernetes.io, node.kubernetes.io, topology.kubernetes.io",
+        ),
+        (
+            label("covey.dev/node-pool", "other"),
+            "spec.labels[covey.dev/node-pool]: covey.dev/node-pool is Covey's own: choose a prefix of yours",
+        ),
+        (
+            taint("-gpu", "yes"),
+            "spec.taints[0]: \"-gpu\" cannot be a key: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, and before it, where wanted, a DNS name and /",
+        ),
+        (
+            taint("gpu", "a/b"),
+            "spec.taints[0]: \"a/b\" cannot be the value of a taint: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends",
+        ),
+        (
+            taint("node.kubernetes.io/not-ready", ""),
+            "spec.taints[0]: node.kubernetes.io/not-ready is Kubernetes' own: use a prefix of yours, or one of node-restriction.kubernetes.io, node-role.kubernetes.io",
+        ),
+        (
+            spec(&json!({"taints": [
+                {"key": "gpu", "value": "a", "effect": "NoExecute"},
+                {"key": "gpu", "value": "b", "effect": "NoExecute"},
+            ]})),
+            "spec.taints[1]: gpu has the effect NoExecute twice: remove one of them",
+        ),
+        (
+            key("-----BEGIN OPENSSH PRIVATE KEY----- b3Bl"),
+            "spec.sshAuthorizedKeys[0]: this is a private key: give the public one (the file that ends in .pub), and make a new pair, because this one is no secret any more",
+        ),
+        (
+            key("ssh-ed25519 AAAAC3Nz a\nssh-ed25519 AAAAC3Nz b"),
+            "spec.sshAuthorizedKeys[0]: a key is one line: make each line an entry of its own",
+        ),
+        (
+            key("jane's key"),
+            "spec.sshAuthorizedKeys[0]: this is not a public SSH key: write it as in authorized_keys, such as \"ssh-ed25519 AAAA… jane@example.com\"",
+        ),
+        (
+            spec(&json!({"rollout": {"maxSurge": 0, "maxUnavailable": "0%"}})),
+            "spec.rollout: maxSurge and maxUnavailable cannot both be 0: no machine could ever be replaced; set one of them to 1 or more",
+        ),
+        (
+            spec(&json!({"rollout": {"maxSurge": "many"}})),
+            "spec.rollout.maxSurge: write a number of machines, such as 1, or a share, such as 25%",
+        ),
+        (
+            spec(&json!({"drainTimeout": "5 minutes"})),
+            "spec.drainTimeout: \"5 minutes\" is not a length of time: write hours, minutes and seconds, such as 90s, 5m or 1h30m",
+        ),
+        (
+            spec(&json!({"health": {"joinTimeout": "1s"}})),
+            "spec.health.joinTimeout: 1s is too short: no machine boots that fast; use 30s or more",
+        ),
+        (
+            spec(&json!({"health": {"notReadyTimeout": "0s"}})),
+            "spec.health.notReadyTimeout: 0s is too short: a kubelet that restarts would lose its machine; use 30s or more",
+        ),
+    ]
+}
+
+#[test]
+fn every_mistake_has_one_sentence_that_says_how_to_mend_it() {
+    for (pool, message) in mistakes() {
+        let problems = check_pool(&pool, &Settings::default());
+        assert_eq!(said(&problems), [message]);
+    }
+}
+
+#[test]
+fn reasons_are_pascal_case_and_messages_neither_shout_nor_end_with_a_stop() {
+    let mut reasons = BTreeSet::new();
+    for (pool, _) in mistakes() {
+        for problem in check_pool(&pool, &Settings::default()) {
+            assert!(
+                problem.reason.starts_with(char::is_uppercase),
+                "{problem:?}"
+            );
+            assert!(!problem.message.ends_with('.'), "{problem:?}");
+            reasons.insert(problem.reason);
+        }
+    }
+    assert!(reasons.len() >= 15, "{reasons:?}");
+}
+
+#[test]
+fn a_key_that_was_pasted_is_never_repeated() {
+    let pasted = "-----BEGIN OPENSSH PRIVATE KEY----- c2VjcmV0";
+    let problems = check_pool(
+        &spec(&json!({"sshAuthorizedKeys": [pasted]})),
+        &Settings::default(),
+    );
+    assert!(!said(&problems).concat().contains("c2VjcmV0"));
+}
+
+#[test]
+fn a_pool_with_everything_is_let_through() {
+    let everything = spec(&json!({
+        "replicas": 3,
+        "version": "v1.35.4",
+        "provider": {"kubevirt": {
+            "cpu": 4, "memory": "1Gi", "image": "example.com:5000/worker:v1.35.4",
+            "kernelBoot": {"image": "example.com/kernel:6.1", "initrdPath": ""},
+            "serialConsole": true, "shutdownTimeout": "0s",
+        }},
+        "labels": {
+            "node-role.kubernetes.io/worker": "", "node-restriction.kubernetes.io/tier": "gold",
+            "topology.kubernetes.io/zone": "a", "example.com/Disk_1": "fast", "plain": "x",
+        },
+        "taints": [
+            {"key": "example.com/gpu", "effect": "NoSchedule"},
+            {"key": "example.com/gpu", "effect": "NoExecute"},
+        ],
+        "sshAuthorizedKeys": [
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyKey jane@example.com",
+            "from=\"10.0.0.0/8\",no-pty ssh-rsa AAAAB3NzaC1yc2E=",
+        ],
+        "rollout": {"maxSurge": 0, "maxUnavailable": "25%"},
+        "drainTimeout": "0s",
+        "health": {"joinTimeout": "30s", "notReadyTimeout": "1h", "maxReplaced": 0},
+    }));
+    assert_eq!(
+        said(&check_pool(&everything, &Settings::default())),
+        [""; 0]
+    );
+    let mut unnamed = pool(&json!({}));
+    unnamed.metadata.name = None;
+    unnamed.metadata.generate_name = Some("workers-".to_owned());
+    assert_eq!(said(&check_pool(&unnamed, &Settings::default())), [""; 0]);
+}
+
+#[test]
+fn a_provider_that_is_switched_off_is_refused() {
+    let mut settings = Settings::default();
+    settings.providers.kubevirt.enabled = false;
+    let problems = check_pool(&pool(&json!({})), &settings);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].reason, "ProviderNotConfigured");
+}
+
+#[test]
+fn a_pool_may_not_be_newer_than_the_control_plane_that_is_asked_for() {
+    let wanted = spec(&json!({"version": "1.36.3"}));
+    let admit = |clusters: &[TenantCluster]| {
+        let problems = admit_pool(None, &wanted, clusters, &Settings::default());
+        problems.iter().map(|p| p.reason).collect::<Vec<_>>()
+    };
+    let mut elsewhere = cluster("demo", "1.34.4");
+    elsewhere.metadata.namespace = Some("team-b".to_owned());
+    assert_eq!(
+        admit(&[cluster("demo", "1.35.4")]),
+        ["VersionNewerThanControlPlane"]
+    );
+    assert_eq!(admit(&[cluster("demo", "1.36.3")]), [""; 0]);
+    // Of a tenant cluster that is not there, or not this one, nothing is known.
+    assert_eq!(admit(&[elsewhere, cluster("other", "1.34.4")]), [""; 0]);
+    assert_eq!(admit(&[]), [""; 0]);
+}
+
+#[test]
+fn a_tenant_cluster_that_is_not_there_yet_is_worth_a_warning() {
+    let none: [TenantCluster; 0] = [];
+    let warnings = pool_warnings(&pool(&json!({})), &none);
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].contains("no TenantCluster demo"),
+        "{warnings:?}"
+    );
+    assert_eq!(
+        pool_warnings(&pool(&json!({})), &[cluster("demo", "1.35.4")]),
+        [""; 0]
+    );
+    let untagged = kubevirt(&json!({"image": "example.com/worker"}));
+    assert_eq!(
+        pool_warnings(&untagged, &[cluster("demo", "1.35.4")]).len(),
+        1
+    );
+}
+
+#[test]
+fn what_was_wrong_before_is_not_held_against_a_change() {
+    let old = spec(&json!({"version": "1.30.1"}));
+    let settings = Settings::default();
+    let none: [TenantCluster; 0] = [];
+    let bigger = spec(&json!({"version": "1.30.1", "replicas": 2}));
+    assert_eq!(
+        said(&admit_pool(Some(&old), &bigger, &none, &settings)),
+        [""; 0]
+    );
+    let worse = spec(&json!({"version": "1.30.2"}));
+    assert_eq!(admit_pool(Some(&old), &worse, &none, &settings).len(), 1);
+    let mut going = worse;
+    going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+        jiff::Timestamp::from_second(0).unwrap(),
+    ));
+    assert_eq!(
+        said(&admit_pool(Some(&old), &going, &none, &settings)),
+        [""; 0]
+    );
+    assert_eq!(
+        said(&admit_pool(Some(&old), &old, &none, &settings)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_control_plane_does_not_leave_its_workers_behind() {
+    let mut following = pool(&json!({"metadata": {"name": "following"}}));
+    following.status = Some(api::NodePoolStatus {
+        version: Some("1.32.4".to_owned()),
+        ..Default::default()
+    });
+    let pools = [
+        spec(&json!({"version": "1.32.0"})),
+        following,
+        spec(&json!({"version": "1.33.0"})),
+        spec(&json!({"version": "1.20.0", "clusterName": "other"})),
+        pool(&json!({})),
+    ];
+    let problems = left_behind(&cluster("demo", "1.36.3"), &pools);
+    let reasons: Vec<_> = problems.iter().map(|p| p.reason).collect();
+    assert_eq!(reasons, ["NodePoolTooOld", "NodePoolTooOld"]);
+    assert_eq!(
+        problems[1].message,
+        "node pool workers runs 1.32.0, which 1.36.3 does not support: nodes may be at most 3 \
+         minors older; upgrade the NodePool first and wait until its machines are replaced"
+    );
+    assert_eq!(
+        said(&left_behind(&cluster("demo", "1.35.4"), &pools)),
+        [""; 0]
+    );
+}
