@@ -260,6 +260,9 @@ impl Tenants {
     }
 }
 
+/// An event about an object of a kind, reduced to its name and fingerprint.
+type Reduced = (Kind, Event<(String, String)>);
+
 /// Wakes the TenantCluster when something of ours in the tenant changes.
 fn watch_objects(
     client: &Client,
@@ -273,8 +276,7 @@ fn watch_objects(
         api::names::LABEL_MANAGED_BY,
         api::names::MANAGED_BY
     );
-    let mut events: SelectAll<BoxStream<'static, (Kind, Event<(String, String)>)>> =
-        SelectAll::new();
+    let mut events = SelectAll::<BoxStream<'static, Reduced>>::new();
     for kind in OBJECTS {
         let resource = kind.resource();
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource);
