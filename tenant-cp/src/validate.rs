@@ -72,8 +72,23 @@ pub struct Validated {
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
     pub network: Network,
+    /// What is installed inside the tenant cluster.
+    pub addons: Addons,
     /// Registry without a trailing slash.
     pub registry: String,
+}
+
+/// What is installed inside the tenant cluster.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Addons {
+    /// CoreDNS.
+    pub core_dns: bool,
+    /// kube-proxy.
+    pub kube_proxy: bool,
+    /// flannel.
+    pub flannel: bool,
+    /// konnectivity, on both sides.
+    pub konnectivity: bool,
 }
 
 /// How the API is published.
