@@ -17,8 +17,6 @@ pub const COMPONENT_WORKER: &str = "worker";
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].
 pub const MANAGED_BY: &str = "covey";
-/// Value of [`LABEL_COMPONENT`] on the pods of virtual machines that are workers.
-pub const COMPONENT_WORKER: &str = "worker";
 /// Label on objects inside a tenant cluster: the addon that they belong to, and go with.
 pub const LABEL_ADDON: &str = "covey.dev/addon";
 /// Annotation: hash of the object as it was wanted; changes when a wanted field goes away.

@@ -25,6 +25,8 @@ pub fn cluster() -> Vec<Rule> {
             &["get", "list", "patch", "watch"],
         ),
         Rule::new(&["covey.dev"], &["tenantclusters/status"], &["patch"]),
+        // Whether a TenantCluster has (or will have) nodes.
+        Rule::new(&["covey.dev"], &["machines", "nodepools"], &["list"]),
         Rule::new(&["covey.dev"], &["tenantclusters/finalizers"], &["update"]),
         Rule::new(
             &[""],
@@ -58,12 +60,15 @@ pub fn cluster() -> Vec<Rule> {
     ]
 }
 
-/// In every tenant namespace: the parts of a control plane. Nothing of it is deleted one by one:
-/// it goes with the namespace.
+/// In every tenant namespace: the parts of a control plane. They go with the namespace; one by one
+/// only what konnectivity leaves when it is switched off.
 #[must_use]
 pub fn tenant_namespace() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
+        Rule::new(&[""], &["secrets"], &["delete"])
+            .named(&["konnectivity-ca", "konnectivity-server"]),
+        Rule::new(&[""], &["services"], &["delete"]).named(&["konnectivity"]),
         Rule::new(
             &[""],
             &["persistentvolumeclaims", "serviceaccounts", "services"],

@@ -112,6 +112,16 @@ fn every_bad_input_is_answered_with_a_sentence() {
             "metadata.name: \"1a\" cannot become part of a namespace's name: use lower-case \
              letters, digits and -, beginning with a letter",
         ),
+        // Addons
+        (
+            json!({"spec": {"addons": {"cloudController": {"enabled": true}}}}),
+            "spec.addons.cloudController: it is not available yet: remove it or set enabled to \
+             false",
+        ),
+        (
+            json!({"spec": {"addons": {"csi": {"enabled": true}}}}),
+            "spec.addons.csi: it is not available yet: remove it or set enabled to false",
+        ),
         // Version
         (
             json!({"spec": {"version": "1.35"}}),
@@ -450,6 +460,7 @@ fn good_input_is_let_through() {
         json!({"spec": {"version": "v1.34.0"}}),
         json!({"status": {"version": "1.34.4"}}),
         named(&"n".repeat(51)),
+        json!({"spec": {"addons": {"cni": {"type": "none"}, "csi": {"enabled": false}}}}),
         network(&json!({"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
         network(&json!({"podCIDR": "172.16.0.0/24", "serviceCIDR": "192.168.1.0/28"})),
         network(&json!({"podCIDR": null, "serviceCIDR": null, "dnsDomain": "demo.internal"})),
