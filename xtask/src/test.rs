@@ -11,7 +11,7 @@ use lab::{Layout, Operator, UpOptions, programs::KubernetesVersion, progress::Pr
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long: losses, orders of deletion, workers, every version of the lab
+    /// Also what takes long: losses, orders of deletion, tenants of every version of the lab
     #[arg(long)]
     all: bool,
     /// Leave the lab up afterwards
@@ -97,14 +97,7 @@ impl Tiers<'_> {
             args.extend(["--test", suite]);
         }
         args.extend(["--", "--test-threads=2"]);
-        self.cargo("T2: the lab", &args)?;
-        if !self.args.all {
-            return Ok(());
-        }
-        // Each of these has two virtual machines with emulated processors.
-        let workers = ["test", "-p", "e2e", "--no-fail-fast", "--test", "workers"];
-        let args = [&workers[..], &["--", "--test-threads=1"]].concat();
-        self.cargo("T2: workers", &args)
+        self.cargo("T2: the lab", &args)
     }
 
     /// Runs cargo with its output shown; it says itself what failed.

@@ -178,7 +178,7 @@ impl Bench<'_> {
         self.report.failed_requests = Some(outcome.failed());
         self.report.answered_requests = Some(outcome.answered());
         self.report.longest_gap_s = Some(round(outcome.gap().as_secs_f64()));
-        self.report.failures = outcome.failures;
+        self.report.failures = outcome.failures();
         Ok(())
     }
 

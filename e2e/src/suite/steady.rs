@@ -27,9 +27,13 @@ use tokio::task::{JoinHandle, JoinSet};
 const PERIOD: Duration = Duration::from_millis(50);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Failures that are kept in words; all are counted.
-const KEPT: usize = 20;
-const NAME: &str = "steady";
+/// Kinds of failures that are told apart; further ones are counted and not told.
+const KINDS: usize = 50;
+/// Objects that are written in turn, so that two writes at a time are not of the same one: the API
+/// server would try the later of them again by itself, which is its time and not the client's.
+const OBJECTS: u64 = 40;
+/// The object that is read and watched.
+const READ: &str = "steady-0";
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -60,8 +64,17 @@ pub struct Tally {
 pub struct Outcome {
     /// By kind.
     pub verbs: BTreeMap<Verb, Tally>,
-    /// The first failures in words: seconds since the begin, kind, error.
-    pub failures: Vec<String>,
+    /// Failures by kind and error.
+    failures: BTreeMap<String, Failures>,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u64,
+    /// Seconds since the begin.
+    first: f64,
+    last: f64,
 }
 
 impl Outcome {
@@ -75,6 +88,15 @@ impl Outcome {
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.verbs.values().map(|tally| tally.answered).sum()
+    }
+
+    /// Failures in words, by kind and error: how many, and from when to when in seconds.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let words = |(what, f): (&String, &Failures)| {
+            format!("{} × {what} ({:.1} s to {:.1} s)", f.count, f.first, f.last)
+        };
+        self.failures.iter().map(words).collect()
     }
 
     /// Longest time in which one kind of request had no success.
@@ -93,7 +115,7 @@ impl Outcome {
         ensure!(
             failed == 0,
             "{failed} requests failed, {answered} were answered:\n{}",
-            self.failures.join("\n")
+            self.failures().join("\n")
         );
         ensure!(answered >= least, "only {answered} requests were made");
         Ok(())
@@ -120,10 +142,12 @@ impl Steady {
         config.connect_timeout = Some(ANSWER);
         let client = Client::try_from(config).context("no client of the kubeconfig")?;
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
-        match maps.create(&PostParams::default(), &map(0)).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(error).context("create the ConfigMap that is asked for"),
+        for number in 0..OBJECTS {
+            match maps.create(&PostParams::default(), &map(number)).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(error).context("create the ConfigMaps that are written"),
+            }
         }
         let begun = Instant::now();
         let fresh = || Tally {
@@ -133,7 +157,7 @@ impl Steady {
         let verbs = [Verb::Get, Verb::Put, Verb::Watch].map(|verb| (verb, fresh()));
         let shared = Arc::new(Mutex::new(Outcome {
             verbs: verbs.into(),
-            failures: Vec::new(),
+            failures: BTreeMap::new(),
         }));
         let task = tokio::spawn(ask(maps, Arc::clone(&shared), begun));
         Ok(Self {
@@ -198,14 +222,14 @@ async fn ask(maps: Api<ConfigMap>, shared: Arc<Mutex<Outcome>>, begun: Instant) 
 
 async fn request(maps: &Api<ConfigMap>, verb: Verb, number: u64) -> Result<()> {
     match verb {
-        Verb::Get => maps.get(NAME).await.map(drop)?,
-        // Without a resource version: the last one wins, as two of them may overlap.
+        Verb::Get => maps.get(READ).await.map(drop)?,
+        // Without a resource version: the last one wins.
         Verb::Put => maps
-            .replace(NAME, &PostParams::default(), &map(number))
+            .replace(&name(number), &PostParams::default(), &map(number))
             .await
             .map(drop)?,
         Verb::Watch => {
-            let only = WatchParams::default().fields(&format!("metadata.name={NAME}"));
+            let only = WatchParams::default().fields(&format!("metadata.name={READ}"));
             let mut events = Box::pin(maps.watch(&only, "0").await?);
             match events.next().await {
                 Some(Ok(WatchEvent::Added(_) | WatchEvent::Modified(_))) => {}
@@ -232,20 +256,32 @@ fn note(shared: &Mutex<Outcome>, begun: Instant, verb: Verb, answer: Result<()>)
         }
         Err(error) => {
             tally.failed += 1;
-            if outcome.failures.len() < KEPT {
-                let at = (now - begun).as_secs_f64();
-                outcome
-                    .failures
-                    .push(format!("{at:.2} s {verb:?}: {error:#}"));
+            let at = (now - begun).as_secs_f64();
+            let what = format!("{verb:?}: {error:#}");
+            let failures = &mut outcome.failures;
+            if let Some(found) = failures.get_mut(&what) {
+                found.count += 1;
+                found.last = at;
+            } else if failures.len() < KINDS {
+                let first = Failures {
+                    count: 1,
+                    first: at,
+                    last: at,
+                };
+                failures.insert(what, first);
             }
         }
     }
 }
 
+fn name(number: u64) -> String {
+    format!("steady-{}", number % OBJECTS)
+}
+
 fn map(number: u64) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
-            name: Some(NAME.to_owned()),
+            name: Some(name(number)),
             ..ObjectMeta::default()
         },
         data: Some([("number".to_owned(), number.to_string())].into()),
@@ -270,7 +306,7 @@ mod tests {
         assert_eq!((tally.answered, tally.failed), (2, 1));
         assert_eq!(tally.gap, tally.last.unwrap() - first);
         assert!(outcome.flawless(1).is_err());
-        assert!(outcome.failures[0].ends_with("s Get: refused"));
+        assert!(outcome.failures()[0].starts_with("1 × Get: refused ("));
     }
 
     #[test]

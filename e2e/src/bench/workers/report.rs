@@ -40,7 +40,7 @@ pub struct Report {
     pub answered_requests: Option<u64>,
     /// Longest time in which the steady client had no success with one kind of request, seconds.
     pub longest_gap_s: Option<f64>,
-    /// The first failures in words.
+    /// Failures by kind and error, in words.
     pub failures: Vec<String>,
     /// What went wrong, in words.
     pub notes: Vec<String>,
