@@ -1,0 +1,157 @@
+//! What one reconcile of a Machine saw: a plain value, so that a plan can be tested on any world.
+//!
+//! Invariant: nothing here is fetched lazily, and what the tenant's API said is reduced to typed,
+//! bounded data.
+
+use std::collections::BTreeMap;
+
+use api::tenant_cluster::EndpointStatus;
+use api::{Machine, TenantCluster};
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use providers::Description;
+use tenant_cp::join::Token;
+
+/// Everything that a plan may depend on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The Machine, read just now.
+    pub machine: Machine,
+    /// The TenantCluster that it was made for, as last seen; none when that is gone.
+    pub cluster: Option<TenantCluster>,
+    /// Whether that cluster's tenant namespace exists. Only asked where the cluster is gone or going.
+    pub namespace: bool,
+    /// The virtual machine; none when neither it nor an instance of it is there.
+    pub vm: Option<Description>,
+    /// The Secret with the user data. Not asked once the machine has joined, until it goes.
+    pub user_data: Option<UserData>,
+    /// A token that was drawn in this reconcile and is stored nowhere yet.
+    pub drawn: Option<Token>,
+    /// What the tenant's API said.
+    pub tenant: Tenant,
+    /// Pods were asked to leave in this reconcile.
+    pub evicted: bool,
+}
+
+/// The Secret that the virtual machine boots with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UserData {
+    /// Its UID.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// The token in it; none once it was blanked.
+    pub token: Option<Token>,
+}
+
+/// What the tenant's API said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Tenant {
+    /// It was not asked: it has not answered since this operator runs, or there was no need to.
+    #[default]
+    NotAsked,
+    /// It did not answer.
+    Silent {
+        /// Why, for people.
+        message: String,
+    },
+    /// It answered.
+    Answers(Box<Seen>),
+}
+
+/// What is there of the machine in its tenant cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Where nodes reach the API.
+    pub endpoint: EndpointStatus,
+    /// The tenant's certificate authority, PEM.
+    pub authority: String,
+    /// The Node with the machine's name.
+    pub node: Option<Node>,
+    /// The machine's bootstrap token. Not asked once it was revoked.
+    pub token: Option<TokenSeen>,
+    /// Requests for a serving certificate that its kubelet made and nobody decided yet.
+    pub requests: Vec<CertificateSigningRequest>,
+    /// Pods on the node; only asked while it is drained.
+    pub pods: Vec<Pod>,
+}
+
+/// A Node.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Node {
+    /// Its UID.
+    pub uid: String,
+    /// `spec.providerID`.
+    pub provider_id: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Nothing new is scheduled there.
+    pub unschedulable: bool,
+    /// The condition Ready; none while nobody knows.
+    pub ready: Option<bool>,
+    /// Why it is not ready, in the kubelet's words, cut short.
+    pub message: String,
+}
+
+/// A bootstrap token in the tenant cluster.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TokenSeen {
+    /// UID of its Secret.
+    pub uid: String,
+    /// Until when it is valid.
+    pub expires: Option<Timestamp>,
+    /// The token.
+    pub token: Token,
+}
+
+/// A pod that may have to leave.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// It is being deleted.
+    pub going: bool,
+}
+
+impl Observed {
+    /// What the tenant's API said, where it answered.
+    #[must_use]
+    pub fn seen(&self) -> Option<&Seen> {
+        match &self.tenant {
+            Tenant::Answers(seen) => Some(seen),
+            Tenant::NotAsked | Tenant::Silent { .. } => None,
+        }
+    }
+
+    /// The same, to take in what was written.
+    pub fn seen_mut(&mut self) -> Option<&mut Seen> {
+        match &mut self.tenant {
+            Tenant::Answers(seen) => Some(seen),
+            Tenant::NotAsked | Tenant::Silent { .. } => None,
+        }
+    }
+
+    /// Whether somebody asked for the Machine to go.
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        self.machine.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether its node joined at some time.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        let status = self.machine.status.as_ref();
+        status.is_some_and(|s| s.node_name.is_some())
+    }
+
+    /// The cluster, where it is there and stays.
+    #[must_use]
+    pub fn home(&self) -> Option<&TenantCluster> {
+        let stays = |c: &&TenantCluster| c.metadata.deletion_timestamp.is_none();
+        self.cluster.as_ref().filter(stays)
+    }
+}

@@ -1,0 +1,247 @@
+//! The end of a Machine: drain → virtual machine and instance gone → Node gone → finalizer.
+//!
+//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there.
+//! The tenant cluster holds nothing up for longer than the drain's time-out plus [`PATIENCE`]; where
+//! its API does not answer, for longer than [`PATIENCE`].
+
+use std::time::Duration;
+
+use api::machine::MachinePhase;
+use api::{ConditionStatus, ConditionType, names};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use providers::State;
+use tenant_cp::join as tokens;
+
+use super::{Action, Drain, Plan, conditions, join, unchanged};
+use crate::machine::observed::{Observed, Pod, Seen, Tenant};
+
+/// How long an API that does not answer is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks at pods that leave: they are not watched.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pause between two tries while a disruption budget is in the way.
+const BLOCKED: Duration = Duration::from_secs(5);
+
+pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = unchanged(observed);
+    let finalizers = observed.machine.finalizers();
+    if !finalizers.iter().any(|f| f == names::FINALIZER_MACHINE) {
+        return plan;
+    }
+    let home = observed.home().is_some();
+    if !home && !observed.namespace {
+        // With the tenant namespace everything in it went, and the tenant cluster with it.
+        plan.actions.push(Action::RemoveFinalizer);
+        return plan;
+    }
+    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
+    if let Some(vm) = vm {
+        if !vm.deleting && home && drains(&mut plan, observed, now) {
+            plan.status.phase = Some(MachinePhase::Draining);
+            return conditions::report(plan, observed, now);
+        }
+        plan.status.phase = Some(MachinePhase::Deleting);
+        if !vm.deleting {
+            plan.actions.push(Action::DeleteVm);
+        }
+        plan.wait(
+            "Deleting",
+            "waits until the virtual machine and its instance are gone",
+        );
+        if !home {
+            // Where the tenant namespace goes, the right to watch it goes too.
+            plan.look_after(Duration::from_secs(30));
+        }
+        return conditions::report(plan, observed, now);
+    }
+    plan.status.phase = Some(MachinePhase::Deleting);
+    if home && cleans_up(&mut plan, observed, now) {
+        return conditions::report(plan, observed, now);
+    }
+    if let Some(stored) = observed.user_data.as_ref().filter(|_| home) {
+        plan.actions.push(Action::DeleteUserData {
+            uid: stored.uid.clone(),
+        });
+    }
+    plan.actions.push(Action::RemoveFinalizer);
+    plan
+}
+
+/// When everything inside the tenant cluster is given up on.
+fn deadline(observed: &Observed, now: Timestamp) -> Timestamp {
+    let since = observed.machine.metadata.deletion_timestamp.as_ref();
+    let since = since.map_or(now, |t| t.0);
+    let drain = observed.machine.spec.drain_timeout.get();
+    let drain = drain.unwrap_or(Duration::from_secs(300)) + PATIENCE;
+    let drain = SignedDuration::try_from(drain).unwrap_or(SignedDuration::MAX);
+    since.saturating_add(drain).unwrap_or(Timestamp::MAX)
+}
+
+/// Since when the API does not answer, as far as the status knows.
+fn silent_since(observed: &Observed) -> Option<Timestamp> {
+    let conditions = &observed.machine.status.as_ref()?.conditions;
+    let node = ConditionType::NodeReady.as_str();
+    let condition = conditions.iter().find(|c| c.type_ == node)?;
+    (condition.status == ConditionStatus::Unknown.as_str())
+        .then_some(condition.last_transition_time.0)
+}
+
+/// True while an API that does not answer is waited for; false when it is given up on.
+fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let patience = SignedDuration::try_from(PATIENCE).unwrap_or(SignedDuration::MAX);
+    let since = silent_since(observed).unwrap_or(now);
+    let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
+    let until = until.min(deadline(observed, now));
+    if until <= now {
+        return false;
+    }
+    plan.wait(
+        "ApiUnreachable",
+        format!("the tenant's API does not answer: {message}"),
+    );
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(PATIENCE));
+    true
+}
+
+/// True while pods have to leave the node first.
+fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let runs = observed
+        .vm
+        .as_ref()
+        .is_some_and(|vm| vm.state == State::Running);
+    let timeout = observed.machine.spec.drain_timeout.get();
+    if is_drained(observed) || !runs || timeout == Some(Duration::ZERO) {
+        return false;
+    }
+    let seen = match &observed.tenant {
+        Tenant::Answers(seen) => seen,
+        Tenant::Silent { .. } | Tenant::NotAsked if !observed.has_joined() => return false,
+        Tenant::Silent { message } => return waits_for_api(plan, observed, message, now),
+        Tenant::NotAsked => {
+            return waits_for_api(plan, observed, "it has not answered yet", now);
+        }
+    };
+    let Some(node) = join::own_node(observed, seen) else {
+        return false;
+    };
+    let staying = staying(seen, node.ready != Some(true));
+    if staying.is_empty() && node.unschedulable {
+        plan.drain = Some(Drain::Done);
+        return false;
+    }
+    let until = deadline(observed, now)
+        .saturating_sub(PATIENCE)
+        .unwrap_or(now);
+    if until <= now {
+        let left = staying
+            .iter()
+            .take(5)
+            .map(|p| format!("{}/{}", p.namespace, p.name));
+        let left: Vec<_> = left.collect();
+        gives_up(
+            plan,
+            format!("drainTimeout is over; left: {}", left.join(", ")),
+        );
+        return false;
+    }
+    if !node.unschedulable {
+        plan.tell(
+            false,
+            "Draining",
+            "cordons the node and evicts its pods".to_owned(),
+        );
+        plan.actions.push(Action::Cordon {
+            uid: node.uid.clone(),
+        });
+    }
+    let evicted: Vec<_> = staying
+        .iter()
+        .copied()
+        .filter(|p| !p.going)
+        .cloned()
+        .collect();
+    let (message, pause) = match evicted.is_empty() {
+        true => ("pods are leaving the node", LOOK),
+        false => (
+            "pods have to leave the node, as disruption budgets allow",
+            BLOCKED,
+        ),
+    };
+    plan.wait("Draining", message);
+    plan.drain = Some(Drain::Running(message.to_owned()));
+    plan.look_after(pause);
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or_default());
+    if !evicted.is_empty() && !observed.evicted {
+        plan.actions.push(Action::Evict(evicted));
+    }
+    true
+}
+
+fn is_drained(observed: &Observed) -> bool {
+    let status = observed.machine.status.as_ref();
+    let mut conditions = status.iter().flat_map(|s| &s.conditions);
+    let drained = conditions.find(|c| c.type_ == ConditionType::Drained.as_str());
+    drained.is_some_and(|c| c.status == "True" || c.reason == "GivenUp")
+}
+
+fn waits_for_api(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let waits = is_patient(plan, observed, message, now);
+    if !waits {
+        gives_up(plan, format!("the tenant's API does not answer: {message}"));
+    }
+    waits
+}
+
+/// Pods that have to be gone before the machine goes, in a fixed order. On a node that is not ready
+/// nobody ends the pods that are being deleted, so they are not waited for.
+fn staying(seen: &Seen, dead: bool) -> Vec<&Pod> {
+    let mut staying: Vec<_> = seen.pods.iter().filter(|p| !(dead && p.going)).collect();
+    staying.sort();
+    staying
+}
+
+/// Goes on although the node is not drained.
+fn gives_up(plan: &mut Plan, why: String) {
+    let message = format!("deletes the machine without draining its node further: {why}");
+    plan.tell(true, "DrainGivenUp", message);
+    plan.drain = Some(Drain::GivenUp(why));
+}
+
+/// True while something of the machine is left in the tenant cluster, and worth waiting for.
+fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let seen = match &observed.tenant {
+        Tenant::Answers(seen) => seen,
+        Tenant::Silent { message } => return leaves(plan, observed, message, now),
+        Tenant::NotAsked => return leaves(plan, observed, "it has not answered yet", now),
+    };
+    if let Some(token) = &seen.token {
+        plan.actions.push(Action::RevokeToken {
+            name: tokens::token_secret_name(&observed.machine.uid().unwrap_or_default()),
+            uid: token.uid.clone(),
+        });
+    }
+    // There is no cloud controller that would do it.
+    if let Some(node) = join::own_node(observed, seen) {
+        plan.actions.push(Action::DeleteNode {
+            uid: node.uid.clone(),
+        });
+    }
+    !plan.actions.is_empty()
+}
+
+fn leaves(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let waits = is_patient(plan, observed, message, now);
+    if !waits && observed.has_joined() {
+        let name = observed.machine.name_any();
+        plan.tell(
+            true,
+            "NodeLeftBehind",
+            format!(
+                "the tenant's API does not answer: {message}; Node {name} may be left in the tenant \
+                 cluster: delete it with kubectl delete node {name}"
+            ),
+        );
+    }
+    waits
+}

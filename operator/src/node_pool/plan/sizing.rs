@@ -1,0 +1,176 @@
+//! How many Machines are made and which of them go: scaling and rollouts, as pure arithmetic.
+//!
+//! Invariant: afterwards there are no more than replicas + surge Machines, and of those that were
+//! ready no fewer than replicas − unavailable, unless an annotation on a Machine named the victim.
+
+/// A Machine that nobody asked to go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Member {
+    /// Its name.
+    pub(super) name: String,
+    /// Made from the template and version in force.
+    pub(super) updated: bool,
+    /// Its node is ready.
+    pub(super) ready: bool,
+    /// Its node has never been ready: nothing runs there.
+    pub(super) fresh: bool,
+    /// An annotation on it asks that it goes first.
+    pub(super) named: bool,
+}
+
+/// What a pool is to have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Size {
+    /// Machines in the end.
+    pub(super) replicas: usize,
+    /// Machines that there may be above that.
+    pub(super) surge: usize,
+    /// Machines of it that may be missing or not ready.
+    pub(super) unavailable: usize,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Sizing {
+    /// So many are made.
+    pub(super) create: usize,
+    /// These go because the pool is to be smaller.
+    pub(super) surplus: Vec<String>,
+    /// These go because newer ones take their place.
+    pub(super) outdated: Vec<String>,
+}
+
+/// Decides. Among equals the member that comes first goes first.
+pub(super) fn size(members: &[Member], size: Size) -> Sizing {
+    let mut sizing = Sizing::default();
+    // Nothing runs there and nobody waits for them: they need no turn.
+    let (unused, mut left): (Vec<_>, Vec<_>) = members.iter().partition(|m| !m.updated && m.fresh);
+    sizing.outdated.extend(names(&unused));
+
+    let updated = left.iter().filter(|m| m.updated).count();
+    let mut order: Vec<_> = left.iter().copied().filter(|m| m.updated).collect();
+    order.sort_by_key(|m| (!m.named, m.ready));
+    order.truncate(updated.saturating_sub(size.replicas));
+    sizing.surplus.extend(names(&order));
+    left.retain(|m| !order.contains(m));
+
+    let least = size.replicas.saturating_sub(size.unavailable);
+    let coming = left.iter().filter(|m| m.updated && !m.ready).count();
+    let mut order: Vec<_> = left.iter().copied().filter(|m| !m.updated).collect();
+    order.sort_by_key(|m| (m.ready, !m.named));
+    for member in order {
+        // One that is ready goes when enough others are. One that is not may come back (all may be
+        // silent because of an outage), so it goes when enough others are ready or may come back
+        // (as Kubernetes' deployment controller does: `cleanupUnhealthyReplicas`).
+        let enough = match member.ready {
+            true => left.iter().filter(|m| m.ready).count() > least,
+            false => left.len() > least + coming,
+        };
+        if enough {
+            sizing.outdated.push(member.name.clone());
+            left.retain(|m| m.name != member.name);
+        }
+    }
+
+    let updated = left.iter().filter(|m| m.updated).count();
+    let most = size.replicas + size.surge;
+    let (wanted, room) = (
+        size.replicas.saturating_sub(updated),
+        most.saturating_sub(left.len()),
+    );
+    sizing.create = wanted.min(room);
+    sizing
+}
+
+fn names(members: &[&Member]) -> Vec<String> {
+    members.iter().map(|m| m.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `o`utdated or `u`pdated; upper case: ready; `f`: outdated and fresh; `!`: named.
+    fn members(text: &str) -> Vec<Member> {
+        let parts = text.split(' ').filter(|part| !part.is_empty());
+        let one = |(at, part): (usize, &str)| Member {
+            name: format!("{at}{part}"),
+            updated: part.to_lowercase().starts_with('u'),
+            ready: part.starts_with(char::is_uppercase),
+            fresh: part.starts_with('f') || part.starts_with('u'),
+            named: part.ends_with('!'),
+        };
+        parts.enumerate().map(one).collect()
+    }
+
+    fn decide(text: &str, replicas: usize, surge: usize, unavailable: usize) -> String {
+        let size_ = Size {
+            replicas,
+            surge,
+            unavailable,
+        };
+        let Sizing {
+            create,
+            surplus,
+            outdated,
+        } = size(&members(text), size_);
+        format!("+{create} -{surplus:?} ~{outdated:?}").replace('"', "")
+    }
+
+    #[test]
+    fn pools_grow_and_shrink() {
+        assert_eq!(decide("", 3, 1, 0), "+3 -[] ~[]");
+        assert_eq!(decide("U U", 3, 1, 0), "+1 -[] ~[]");
+        assert_eq!(decide("U U u", 3, 1, 0), "+0 -[] ~[]");
+        assert_eq!(decide("U U U", 1, 1, 0), "+0 -[0U, 1U] ~[]");
+        assert_eq!(decide("U", 0, 1, 0), "+0 -[0U] ~[]");
+    }
+
+    #[test]
+    fn the_one_named_goes_first_then_who_is_not_ready_then_the_oldest() {
+        assert_eq!(decide("U u U! U", 3, 1, 0), "+0 -[2U!] ~[]");
+        assert_eq!(decide("U u U! U", 2, 1, 0), "+0 -[2U!, 1u] ~[]");
+        assert_eq!(decide("U u U! U", 1, 1, 0), "+0 -[2U!, 1u, 0U] ~[]");
+    }
+
+    #[test]
+    fn an_annotation_alone_takes_nobody_away() {
+        assert_eq!(decide("U! U!", 2, 1, 1), "+0 -[] ~[]");
+        assert_eq!(decide("O O O! u", 3, 1, 0), "+0 -[] ~[]");
+    }
+
+    #[test]
+    fn rollout_with_surge_makes_one_first() {
+        assert_eq!(decide("O O O", 3, 1, 0), "+1 -[] ~[]");
+        assert_eq!(decide("O O O u", 3, 1, 0), "+0 -[] ~[]");
+        assert_eq!(decide("O O O! U", 3, 1, 0), "+1 -[] ~[2O!]");
+        assert_eq!(decide("O U U U", 3, 1, 0), "+0 -[] ~[0O]");
+    }
+
+    #[test]
+    fn rollout_without_surge_takes_one_away_first() {
+        assert_eq!(decide("O O O", 3, 0, 1), "+1 -[] ~[0O]");
+        assert_eq!(decide("O O u", 3, 0, 1), "+0 -[] ~[]");
+        assert_eq!(decide("O", 1, 0, 1), "+1 -[] ~[0O]");
+    }
+
+    #[test]
+    fn in_an_outage_no_rollout_goes_on() {
+        assert_eq!(decide("o o o", 3, 0, 1), "+1 -[] ~[0o]");
+        assert_eq!(decide("o o u", 3, 0, 1), "+0 -[] ~[]");
+        assert_eq!(decide("o o o", 3, 1, 0), "+1 -[] ~[]");
+        assert_eq!(decide("o o o u", 3, 1, 0), "+0 -[] ~[]");
+    }
+
+    #[test]
+    fn outdated_ones_that_never_ran_anything_go_at_once() {
+        assert_eq!(decide("f f f", 3, 1, 0), "+3 -[] ~[0f, 1f, 2f]");
+        assert_eq!(decide("O f f", 3, 1, 0), "+3 -[] ~[1f, 2f]");
+    }
+
+    #[test]
+    fn a_pool_that_shrinks_in_a_rollout_ends_with_new_ones() {
+        assert_eq!(decide("O O O O U U", 3, 1, 0), "+1 -[] ~[0O, 1O, 2O]");
+        assert_eq!(decide("O U U U U", 2, 1, 0), "+0 -[1U, 2U] ~[0O]");
+    }
+}
