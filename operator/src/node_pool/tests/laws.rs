@@ -79,9 +79,7 @@ fn happens(world: &mut World, what: Happening) {
             let annotation = names::ANNOTATION_DELETE_MACHINE.to_owned();
             if let Some(name) = pick(at) {
                 let machine = world.machine(&name);
-                machine
-                    .annotations_mut()
-                    .insert(annotation, String::new());
+                machine.annotations_mut().insert(annotation, String::new());
             }
         }
         Happening::Deleted(at) => {
