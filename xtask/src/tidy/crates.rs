@@ -55,6 +55,11 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "worker-init",
+        uses: &[],
+        pure: false,
+    },
+    Rule {
         name: "testkit",
         uses: &["api", "lab", "pki"],
         pure: false,
