@@ -91,6 +91,9 @@ struct Entry {
     nodes: Option<JoinHandle<()>>,
 }
 
+/// What happens to objects of one kind: name and fingerprint.
+type Events = BoxStream<'static, (Kind, Event<(String, String)>)>;
+
 /// Names of requests that wait for approval, by node.
 type Waiting = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
@@ -273,8 +276,7 @@ fn watch_objects(
         api::names::LABEL_MANAGED_BY,
         api::names::MANAGED_BY
     );
-    let mut events: SelectAll<BoxStream<'static, (Kind, Event<(String, String)>)>> =
-        SelectAll::new();
+    let mut events: SelectAll<Events> = SelectAll::new();
     for kind in OBJECTS {
         let resource = kind.resource();
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource);

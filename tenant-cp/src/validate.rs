@@ -27,6 +27,7 @@ pub(crate) use check::dns_domain;
 pub use check::{check, check_settings, warnings};
 pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use problem::Problem;
+pub use quantity::bytes;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
 /// `status.network`, else those of the spec.

@@ -296,6 +296,20 @@ async fn act(
 
 /// Best effort: what fails here only makes the deletion of the namespace slower.
 async fn empty(ctx: &Context, namespace: &str) {
+    // First who would start instances anew. Without KubeVirt there is no such path.
+    for kind in [
+        apply::kinds::VIRTUAL_MACHINE,
+        apply::kinds::VIRTUAL_MACHINE_INSTANCE,
+    ] {
+        let machines = kind.api(&ctx.client, Some(namespace));
+        let deleted = machines
+            .delete_collection(&DeleteParams::background(), &ListParams::default())
+            .await;
+        if let Err(error) = deleted {
+            let error = kit::errors::chain(&error);
+            tracing::debug!(error, "could not delete each {}", kind.kind);
+        }
+    }
     // Orphaned, so that nobody makes pods anew and nobody else ends them: the kubelet keeps to the
     // grace period of the first kill that it sees.
     let orphan = DeleteParams {

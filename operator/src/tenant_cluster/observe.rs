@@ -37,6 +37,9 @@ const PARTS: [Kind; 8] = [
     kinds::POD_DISRUPTION_BUDGET,
 ];
 
+/// Selects Secrets: what machines boot with is none of the control plane's business.
+pub(crate) const NOT_OF_MACHINES: &str = "!covey.dev/machine";
+
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);
 const BINDING_TRIES: u32 = 40;
@@ -253,9 +256,13 @@ async fn get(
 
 async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Value)>, Error> {
     let api = kind.api(&ctx.client, Some(namespace));
+    let params = match kind {
+        kinds::SECRET => ListParams::default().labels(NOT_OF_MACHINES),
+        _ => ListParams::default(),
+    };
     let mut tries = 0;
     loop {
-        match api.list(&ListParams::default()).await {
+        match api.list(&params).await {
             Ok(list) => {
                 let found = list.items.iter();
                 return Ok(found

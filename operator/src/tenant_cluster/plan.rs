@@ -27,6 +27,7 @@ mod deletion;
 pub mod inside;
 mod status;
 
+pub use crate::tell::{Notice, Waiting};
 pub use inside::Inside;
 pub use status::{INSIDE_SWEEP, SLOW_SWEEP};
 
@@ -133,26 +134,6 @@ pub enum Action {
         /// What differs.
         inside: Inside,
     },
-}
-
-/// An Event.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Notice {
-    /// Normal or Warning.
-    pub warning: bool,
-    /// PascalCase.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Waiting {
-    /// PascalCase, also the condition's reason and the metric's label.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
 }
 
 impl Plan {

@@ -43,7 +43,7 @@ impl<F: PartialEq> Known<F> {
                 Vec::new()
             }
             Event::InitApply((name, fingerprint)) => {
-                let change = self.apply(name.clone(), fingerprint, true);
+                let change = self.apply(name, fingerprint, true);
                 vec![change]
             }
             Event::InitDone => {

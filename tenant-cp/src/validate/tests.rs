@@ -562,6 +562,21 @@ fn what_was_never_stored_is_not_built() {
 }
 
 #[test]
+fn amounts_of_memory_are_whole_bytes() {
+    for (text, amount) in [
+        ("1Gi", Some(1 << 30)),
+        ("4G", Some(4_000_000_000)),
+        ("1.5Gi", Some(3 << 29)),
+        ("0", Some(0)),
+        ("512m", None),
+        ("lots", None),
+        ("99Ei", None),
+    ] {
+        assert_eq!(bytes(text), amount, "{text}");
+    }
+}
+
+#[test]
 fn quantities_are_compared_by_value() {
     for (one, other) in [
         ("1000m", "1"),
