@@ -24,6 +24,14 @@ pub enum ConditionType {
     CertificatesReady,
     /// The objects which a tenant cluster needs inside are in place.
     BootstrapReady,
+    /// CoreDNS answers, where it is wanted and there are nodes for it.
+    CoreDNSReady,
+    /// kube-proxy runs on the nodes, where it is wanted.
+    KubeProxyReady,
+    /// The network between pods is there, where Covey makes it.
+    NetworkReady,
+    /// The API server reaches nodes and pods.
+    KonnectivityReady,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -45,6 +53,10 @@ impl ConditionType {
             Self::EndpointReady => "EndpointReady",
             Self::CertificatesReady => "CertificatesReady",
             Self::BootstrapReady => "BootstrapReady",
+            Self::CoreDNSReady => "CoreDNSReady",
+            Self::KubeProxyReady => "KubeProxyReady",
+            Self::NetworkReady => "NetworkReady",
+            Self::KonnectivityReady => "KonnectivityReady",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

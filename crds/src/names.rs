@@ -17,6 +17,8 @@ pub const COMPONENT_WORKER: &str = "worker";
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].
 pub const MANAGED_BY: &str = "covey";
+/// Label on objects inside a tenant cluster: the addon that they belong to, and go with.
+pub const LABEL_ADDON: &str = "covey.dev/addon";
 /// Annotation: hash of the object as it was wanted; changes when a wanted field goes away.
 pub const ANNOTATION_HASH: &str = "covey.dev/hash";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.

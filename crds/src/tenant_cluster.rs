@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
+mod addons;
 mod status;
+pub use addons::{Addon, Addons, Cni, CniType, OptionalAddon};
 pub use status::{CertificateStatus, EndpointStatus, NetworkStatus, TenantClusterStatus};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
@@ -65,7 +67,8 @@ pub struct TenantClusterSpec {
     #[serde(default)]
     pub network: Network,
 
-    /// What Covey installs inside the tenant cluster. Default and only value so far: `{}`.
+    /// What Covey installs inside the tenant cluster; each part can be switched on and off later.
+    /// Default: CoreDNS, kube-proxy, flannel and konnectivity. Example: `{"cni": {"type": "none"}}`.
     #[serde(default)]
     pub addons: Addons,
 
@@ -343,17 +346,13 @@ pub struct Network {
     pub dns_domain: Option<String>,
 }
 
-/// What Covey installs inside the tenant cluster. Addons that need nodes come with node pools.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Addons {}
-
 /// Where the images come from.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Images {
-    /// Registry, and path below it, that the image names are appended to. Default: what the
-    /// operator is configured with, normally `registry.k8s.io`. Example: `mirror.example.com/k8s`.
+    /// Registry, and path below it, that the image names are appended to, also that of flannel
+    /// (`flannel-io/flannel`, from `ghcr.io` by default). Default: what the operator is configured
+    /// with, normally `registry.k8s.io`. Example: `mirror.example.com/k8s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub registry: Option<String>,

@@ -112,6 +112,15 @@ fn refused() -> Vec<Case> {
             CLASS,
         ),
         change(bare_load_balancer, load_balancer("a.example/x"), CLASS),
+        create(
+            tc(&json!({"addons": {"cloudController": {"enabled": true}}})),
+            "addons.cloudController is not available yet; remove it or set enabled to false",
+        ),
+        change(
+            none.clone(),
+            tc(&json!({"addons": {"csi": {"enabled": true}}})),
+            "addons.csi is not available yet; remove it or set enabled to false",
+        ),
         change(
             none.clone(),
             tc(&json!({"etcd": {"replicas": 3}})),
@@ -218,6 +227,14 @@ fn what_is_right_is_let_through() {
         ),
         (Some(none.clone()), storage(&json!({"size": "2048Mi"}))),
         (Some(storage(&json!({"size": "2G"}))), none.clone()),
+        (
+            Some(none.clone()),
+            tc(&json!({"addons": {"coreDNS": {"enabled": false}, "cni": {"type": "none"}}})),
+        ),
+        (
+            Some(tc(&json!({"addons": {"konnectivity": {"enabled": false}}}))),
+            tc(&json!({"addons": {"csi": {"enabled": false}}})),
+        ),
         // Saying what is the default, or in force, changes nothing.
         (Some(none.clone()), endpoint(&json!({"type": "ClusterIP"}))),
         (

@@ -7,22 +7,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
+use api::{Machine, NodePool, TenantCluster};
 use kit::backoff::{Attempts, Backoff};
 use kit::events::Publisher;
 use kit::lease::Leadership;
 use kit::metrics::Controller;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
+use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::network::Ledger;
 use tenant_cp::validate::Problem;
 use tokio::sync::{Notify, mpsc};
 
+use crate::desk::Desk;
+use crate::machine::watch::VmWatches;
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::tenant_watch::Tenants;
+use crate::workers::Wakers;
 
 /// Shared by all reconciles.
 pub struct Context {
@@ -34,6 +38,10 @@ pub struct Context {
     pub leadership: Leadership,
     /// All TenantClusters, as last seen.
     pub clusters: Store<TenantCluster>,
+    /// All NodePools, as last seen.
+    pub pools: Store<NodePool>,
+    /// All Machines, as last seen.
+    pub machines: Store<Machine>,
     /// Starts under way and waiting.
     pub starts: Starts,
     /// How tenants are reached.
@@ -58,6 +66,16 @@ pub struct Context {
     pub tenants: Tenants,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: crate::triggers::SecretWatches,
+    /// What is kept about node pools.
+    pub pool_desk: Desk,
+    /// What is kept about Machines.
+    pub machine_desk: Desk,
+    /// Wakes node pools and Machines.
+    pub wakers: Wakers,
+    /// Who makes virtual machines.
+    pub providers: Providers,
+    /// Tenant namespaces whose virtual machines are watched.
+    pub vms: VmWatches,
 }
 
 impl Context {
@@ -123,6 +141,7 @@ impl Context {
         self.breaker.close(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);
+        self.vms.forget(uid);
         if self.starts.done(uid) {
             self.wake_next();
         }
@@ -154,6 +173,19 @@ impl Breaker {
         let tripped = open.get(uid)?;
         let early = tripped.at.elapsed() < Self::PAUSE && tripped.pods == pods;
         early.then(|| tripped.message.clone())
+    }
+
+    /// The message of the last failure, while it is too early to ask again. Who is let through when
+    /// it no longer is has the one probe: others wait until it [`Self::close`]s this, or trips it
+    /// again.
+    pub fn claim(&self, uid: &str) -> Option<String> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let tripped = open.get_mut(uid)?;
+        if tripped.at.elapsed() < Self::PAUSE {
+            return Some(tripped.message.clone());
+        }
+        tripped.at = Instant::now();
+        None
     }
 
     /// Notes a failure.

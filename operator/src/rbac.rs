@@ -24,8 +24,28 @@ pub fn cluster() -> Vec<Rule> {
             &["tenantclusters"],
             &["get", "list", "patch", "watch"],
         ),
-        Rule::new(&["covey.dev"], &["tenantclusters/status"], &["patch"]),
-        Rule::new(&["covey.dev"], &["tenantclusters/finalizers"], &["update"]),
+        Rule::new(
+            &["covey.dev"],
+            &["nodepools"],
+            &["get", "list", "patch", "watch"],
+        ),
+        // Node pools make and delete their Machines; nobody else's are touched.
+        Rule::new(
+            &["covey.dev"],
+            &["machines"],
+            &["create", "delete", "get", "list", "patch", "watch"],
+        ),
+        Rule::new(
+            &["covey.dev"],
+            &["machines/status", "nodepools/status", "tenantclusters/status"],
+            &["patch"],
+        ),
+        // They own objects that block their deletion.
+        Rule::new(
+            &["covey.dev"],
+            &["nodepools/finalizers", "tenantclusters/finalizers"],
+            &["update"],
+        ),
         Rule::new(
             &[""],
             &["namespaces"],
@@ -58,12 +78,29 @@ pub fn cluster() -> Vec<Rule> {
     ]
 }
 
-/// In every tenant namespace: the parts of a control plane. Nothing of it is deleted one by one:
-/// it goes with the namespace.
+/// In every tenant namespace: the parts of a control plane, which go with the namespace (one by one
+/// only what konnectivity leaves when it is switched off); and the virtual machines of Machines with
+/// the Secrets that they boot with.
 #[must_use]
 pub fn tenant_namespace() -> Vec<Rule> {
+    let mut rules = control_plane();
+    rules.extend([
+        // What a Machine boots with; konnectivity's.
+        Rule::new(&[""], &["secrets"], &["delete", "get"]),
+        Rule::new(
+            &["kubevirt.io"],
+            &["virtualmachineinstances", "virtualmachines"],
+            &["watch"],
+        ),
+    ]);
+    rules.extend(providers::kubevirt::RULES);
+    rules
+}
+
+fn control_plane() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
+        Rule::new(&[""], &["services"], &["delete"]).named(&["konnectivity"]),
         Rule::new(
             &[""],
             &["persistentvolumeclaims", "serviceaccounts", "services"],
@@ -75,6 +112,11 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(
             &["apps"],
             &["deployments", "replicasets", "statefulsets"],
+            &["deletecollection"],
+        ),
+        Rule::new(
+            &["kubevirt.io"],
+            &["virtualmachineinstances", "virtualmachines"],
             &["deletecollection"],
         ),
         Rule::new(&[""], &["persistentvolumeclaims"], &["deletecollection"]),

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a replica that loses the Lease ends; it never goes on with what it had in hand.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::TenantCluster;
+use api::node_pool::ProviderKind;
 use futures::StreamExt;
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
@@ -17,21 +19,28 @@ use kit::lease::{Election, Leadership, LeaseConfig};
 use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
 use kube::core::DeserializeGuard;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{Controller, WatchStreamExt, controller};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use providers::Providers;
+use providers::kubevirt::KubeVirt;
+use serde::de::DeserializeOwned;
 use tenant_cp::Settings;
 use tokio::sync::mpsc;
 
 use crate::admission::{Judge, serve::Webhook};
 use crate::args::RunArgs;
 use crate::context::{Breaker, Context};
+use crate::desk::Desk;
+use crate::machine::watch::VmWatches;
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::tenant_cluster;
 use crate::tenant_watch::Tenants;
 use crate::triggers::{self, SecretWatches};
+use crate::workers::{self, Workers};
 
 /// Name of the Lease.
 pub const LEASE: &str = "covey-operator";
@@ -96,7 +105,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let flag = Arc::clone(&synced);
     port.ready("store", move || match flag.load(Ordering::Relaxed) {
         true => Ok(()),
-        false => Err("TenantClusters are not listed yet".to_owned()),
+        false => Err("TenantClusters, NodePools and Machines are not listed yet".to_owned()),
     });
     let (starts, watched) = (Arc::clone(&parts.context), leadership.clone());
     port.state("operator", move || {
@@ -107,6 +116,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "secretWatches": starts.secrets.len(),
             "tenantsWatched": starts.tenants.len(),
             "tenantClusters": starts.clusters.len(),
+            "nodePools": starts.pools.len(),
+            "machines": starts.machines.len(),
+            "virtualMachinesWatched": starts.vms.len(),
         })
     });
     let admin_address = port
@@ -115,10 +127,11 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         .context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");
 
-    let judged = clusters.clone();
+    let (judged, pools) = (clusters.clone(), parts.context.pools.clone());
     let webhook = Webhook::new(Judge {
         settings: Arc::new(settings),
         clusters: Arc::new(move || judged.state()),
+        pools: Arc::new(move || pools.state()),
     });
     port.ready("webhook", webhook.readiness());
     let serve = webhook.run(
@@ -133,9 +146,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         // It ends first at a shutdown; what the controller has in hand still has to end.
         std::future::pending::<anyhow::Result<()>>().await
     };
-    let listed = clusters.clone();
+    let listed = Arc::clone(&parts.context);
     let ready = async move {
-        if listed.wait_until_ready().await.is_ok() {
+        let all = futures::try_join!(
+            listed.clusters.wait_until_ready(),
+            listed.pools.wait_until_ready(),
+            listed.machines.wait_until_ready(),
+        );
+        if all.is_ok() {
             synced.store(true, Ordering::Relaxed);
         }
         std::future::pending::<()>().await;
@@ -144,7 +162,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let result = tokio::select! {
         result = lead => result,
         result = webhook => result,
-        () = store => Err(anyhow::anyhow!("the watch on TenantClusters ended")),
+        () = store => Err(anyhow::anyhow!("the watches on our kinds ended")),
         () = ready => Ok(()),
     };
     tracing::info!("stops");
@@ -156,8 +174,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 pub struct Parts {
     /// Shared by all reconciles.
     pub context: Arc<Context>,
-    writer: Option<reflector::store::Writer<TenantCluster>>,
+    writer: Option<Writer<TenantCluster>>,
     woken: mpsc::UnboundedReceiver<ObjectRef<TenantCluster>>,
+    workers: Workers,
 }
 
 impl Parts {
@@ -177,11 +196,27 @@ impl Parts {
         let progress = Progress::new(STUCK);
         let check = progress.clone();
         port.live("reconciles", move || check.check());
+        let metrics = port.metrics(ControllerMetrics::register);
+        let events = |name: &str| Publisher::new(client.clone(), name, instance);
+        let (workers, wakers, pools, machines) = Workers::new();
+        let kubevirt = KubeVirt::new(
+            client.clone(),
+            settings.providers.kubevirt.clone(),
+            crate::FIELD_MANAGER,
+        );
         let context = Arc::new(Context {
-            events: Publisher::new(client.clone(), "covey.dev/tenant-cluster", instance),
-            metrics: port
-                .metrics(ControllerMetrics::register)
-                .controller("tenant_cluster"),
+            events: events("covey.dev/tenant-cluster"),
+            metrics: metrics.controller("tenant_cluster"),
+            pool_desk: Desk::new(
+                events("covey.dev/node-pool"),
+                metrics.controller("node_pool"),
+            ),
+            machine_desk: Desk::new(events("covey.dev/machine"), metrics.controller("machine")),
+            providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
+            vms: VmWatches::new(client.clone(), wakers.machines.clone()),
+            wakers,
+            pools,
+            machines,
             starts: Starts::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), wake.clone()),
             attempts: Context::attempts(),
@@ -201,26 +236,18 @@ impl Parts {
             context,
             writer: Some(writer),
             woken,
+            workers,
         }
     }
 
-    /// Keeps the store of TenantClusters up to date, in every replica. Ends never.
+    /// Keeps the stores of our kinds up to date, in every replica. Ends never.
     pub fn store(&mut self) -> impl Future<Output = ()> + Send + 'static {
         let context = Arc::clone(&self.context);
         let writer = self.writer.take();
+        let workers = self.workers.stores(Arc::clone(&context));
         async move {
-            let Some(writer) = writer else { return };
-            let api = Api::<DeserializeGuard<TenantCluster>>::all(context.client.clone());
-            let events = watcher(api, watcher::Config::default()).default_backoff();
-            let valid = events.filter_map(|event| std::future::ready(decoded(event)));
-            reflector::reflector(writer, valid)
-                .for_each(|event| {
-                    if let Ok(event) = event {
-                        note(&context, &event);
-                    }
-                    std::future::ready(())
-                })
-                .await;
+            let clusters = keep(&context, writer, note);
+            futures::join!(clusters, workers);
         }
     }
 
@@ -230,14 +257,19 @@ impl Parts {
     /// When the Lease is lost.
     pub async fn lead(self, concurrency: u16, shutdown: Shutdown) -> anyhow::Result<()> {
         let Self {
-            context, mut woken, ..
+            context,
+            mut woken,
+            workers,
+            ..
         } = self;
         let synced = async {
             context.leadership.acquired().await;
-            context.clusters.wait_until_ready().await
+            context.clusters.wait_until_ready().await?;
+            context.pools.wait_until_ready().await?;
+            context.machines.wait_until_ready().await
         };
         tokio::select! {
-            result = synced => result.context("list TenantClusters")?,
+            result = synced => result.context("list TenantClusters, NodePools and Machines")?,
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
@@ -262,28 +294,57 @@ impl Parts {
                     Arc::clone(&context),
                 )
                 .for_each(|_| std::future::ready(()));
+        let workers = workers.run(Arc::clone(&context), shutdown);
+        let all = async {
+            futures::join!(controller, workers);
+        };
         let lost = context.leadership.lost();
         tokio::select! {
-            () = controller => Ok(()),
+            () = all => Ok(()),
             () = lost => Err(anyhow::anyhow!("the Lease {LEASE} is lost; another replica leads")),
         }
     }
 }
 
+/// Keeps a store up to date, and tells of each object that changed (true) or went.
+pub(crate) async fn keep<K>(
+    context: &Arc<Context>,
+    writer: Option<Writer<K>>,
+    note: fn(&Context, &K, bool),
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let Some(writer) = writer else { return };
+    let api = Api::<DeserializeGuard<K>>::all(context.client.clone());
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let valid = events.filter_map(|event| std::future::ready(decoded(event)));
+    reflector::reflector(writer, valid)
+        .for_each(|event| {
+            match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => note(context, &object, true),
+                Ok(Event::Delete(object)) => note(context, &object, false),
+                Ok(Event::Init | Event::InitDone) | Err(_) => {}
+            }
+            std::future::ready(())
+        })
+        .await;
+}
+
 /// What can be decoded; the rest is logged and left as it was in the store, so that one broken
 /// object stops nobody.
-fn decoded(
-    event: Result<Event<DeserializeGuard<TenantCluster>>, watcher::Error>,
-) -> Option<Result<Event<TenantCluster>, watcher::Error>> {
-    let decode = |guard: DeserializeGuard<TenantCluster>| match guard.0 {
-        Ok(mut cluster) => {
-            cluster.metadata.managed_fields = None;
-            Some(cluster)
+fn decoded<K: Resource<DynamicType = ()>>(
+    event: Result<Event<DeserializeGuard<K>>, watcher::Error>,
+) -> Option<Result<Event<K>, watcher::Error>> {
+    let kind = K::kind(&());
+    let decode = |guard: DeserializeGuard<K>| match guard.0 {
+        Ok(mut object) => {
+            object.meta_mut().managed_fields = None;
+            Some(object)
         }
         Err(error) => {
             tracing::error!(
                 error = error.error,
-                "cannot read TenantCluster {}/{}; correct it with kubectl edit",
+                "cannot read {kind} {}/{}; correct it with kubectl edit",
                 error.metadata.namespace.unwrap_or_default(),
                 error.metadata.name.unwrap_or_default(),
             );
@@ -297,28 +358,20 @@ fn decoded(
         Ok(Event::Init) => Some(Ok(Event::Init)),
         Ok(Event::InitDone) => Some(Ok(Event::InitDone)),
         Err(error) => {
-            tracing::warn!(
-                error = kit::errors::chain(&error),
-                "watch on TenantClusters"
-            );
+            tracing::warn!(error = kit::errors::chain(&error), "watch on {kind}s");
             Some(Err(error))
         }
     }
 }
 
-fn note(context: &Context, event: &Event<TenantCluster>) {
-    match event {
-        Event::Apply(cluster) | Event::InitApply(cluster) => {
-            if context.leadership.is_leader() {
-                // Fails only once the controller has ended.
-                let _ = context.wake.send(ObjectRef::from_obj(cluster));
-            }
-        }
-        Event::Delete(cluster) => {
-            context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
-        }
-        Event::Init | Event::InitDone => {}
+fn note(context: &Context, cluster: &TenantCluster, there: bool) {
+    if !there {
+        context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
+    } else if context.leadership.is_leader() {
+        // Fails only once the controller has ended.
+        let _ = context.wake.send(ObjectRef::from_obj(cluster));
     }
+    workers::note_cluster(context, cluster, there);
 }
 
 fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {

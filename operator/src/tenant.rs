@@ -4,17 +4,21 @@
 //! Invariant: every visit ends within its time-out, so a dead tenant cluster costs the operator a
 //! bounded wait; what the tenant answers is untrusted and read as typed, bounded data only.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use kit::apply;
 use kit::errors::{Class, Classify};
-use kube::{Client, Config};
+use kube::api::{DynamicObject, ListParams};
+use kube::{Client, Config, ResourceExt};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tenant_cp::Object;
+use serde_json::{Value, json};
+use tenant_cp::object::Key;
+use tenant_cp::{Object, desired};
 use tower::layer::util::Identity;
 
 /// One request may take so long.
@@ -49,14 +53,20 @@ pub enum Error {
     /// A bootstrap object was refused.
     #[error("apply an object inside the tenant cluster")]
     ApplyObject(#[source] apply::Error),
+    /// What an addon left could not be deleted.
+    #[error("delete an object inside the tenant cluster")]
+    DeleteObject(#[source] apply::Error),
+    /// The objects inside could not be read.
+    #[error("look at the objects inside the tenant cluster")]
+    LookInside(#[source] Box<kube::Error>),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::BuildClient(_) => Class::Bug,
-            Self::AskVersion(e) => e.class(),
-            Self::ApplyObject(e) => e.class(),
+            Self::AskVersion(e) | Self::LookInside(e) => e.class(),
+            Self::ApplyObject(e) | Self::DeleteObject(e) => e.class(),
         }
     }
 }
@@ -137,20 +147,111 @@ pub struct Left<'a> {
     pub error: Error,
 }
 
-/// Applies objects inside the tenant cluster side by side, bindings after everything else, because
-/// the API server looks at the role that a binding names. What one failure leaves is what is tried
-/// again.
+/// Everything inside the tenant cluster that is labelled as ours, with the names of its field
+/// managers; none when we have no right to look.
+///
+/// # Errors
+/// [`Error::LookInside`].
+pub async fn look(client: &Client) -> Result<Option<BTreeMap<Key, Value>>, Error> {
+    let label = format!(
+        "{}={}",
+        api::names::LABEL_MANAGED_BY,
+        api::names::MANAGED_BY
+    );
+    let params = ListParams::default().labels(&label);
+    let kinds = desired::KINDS
+        .iter()
+        .filter_map(|(version, kind)| apply::kinds::find(version, kind));
+    let lists: Vec<_> = kinds
+        .map(|kind| {
+            let (api, params) = (kind.api(client, None), params.clone());
+            async move { api.list(&params).await.map(|list| (kind, list.items)) }
+        })
+        .collect();
+    let lists: Result<Vec<_>, kube::Error> = stream::iter(lists)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await;
+    match lists {
+        Ok(lists) => {
+            let all = lists.into_iter();
+            Ok(Some(
+                all.flat_map(|(kind, items)| items.into_iter().map(move |o| seen(kind, o)))
+                    .collect(),
+            ))
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        Err(error) => Err(Error::LookInside(Box::new(error))),
+    }
+}
+
+fn seen(kind: apply::Kind, mut object: DynamicObject) -> (Key, Value) {
+    let managers = object.metadata.managed_fields.take().unwrap_or_default();
+    let names: Vec<_> = managers
+        .into_iter()
+        .map(|m| json!({ "manager": m.manager }))
+        .collect();
+    let key = Key::new(
+        kind.kind,
+        &object.namespace().unwrap_or_default(),
+        &object.name_any(),
+    );
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    value["apiVersion"] = json!(kind.api_version());
+    value["kind"] = json!(kind.kind);
+    value["metadata"]["managedFields"] = Value::Array(names);
+    (key, value)
+}
+
+/// These Deployments and DaemonSets, where they are there.
+///
+/// # Errors
+/// [`Error::LookInside`].
+pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Value>, Error> {
+    let gets: Vec<_> = keys
+        .iter()
+        .filter_map(|key| Some((key, apply::kinds::find("apps/v1", &key.kind)?)))
+        .map(|(key, kind)| async move {
+            let found = kind
+                .api(client, Some(&key.namespace))
+                .get_opt(&key.name)
+                .await;
+            found.map(|found| found.map(|object| seen(kind, object)))
+        })
+        .collect();
+    let found: Result<Vec<_>, kube::Error> = stream::iter(gets)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await;
+    let found = found.map_err(|error| Error::LookInside(Box::new(error)))?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Applies objects inside the tenant cluster side by side: namespaces before what is in them, and
+/// bindings after everything else, because the API server looks at the role that a binding names.
+/// What one failure leaves is what is tried again.
 ///
 /// # Errors
 /// [`Left`].
 pub async fn bootstrap<'a>(client: &Client, objects: &[&'a Object]) -> Result<(), Left<'a>> {
-    let (bindings, others): (Vec<_>, Vec<_>) =
-        objects.iter().partition(|o| o.kind.ends_with("Binding"));
-    if let Err(mut left) = apply_all(client, others).await {
-        left.objects.extend(bindings);
-        return Err(left);
+    let rank = |object: &Object| match object.kind.as_str() {
+        "Namespace" => 0,
+        kind if kind.ends_with("Binding") => 2,
+        _ => 1,
+    };
+    for turn in 0..3 {
+        let now = objects
+            .iter()
+            .copied()
+            .filter(|o| rank(o) == turn)
+            .collect();
+        if let Err(mut left) = apply_all(client, now).await {
+            left.objects
+                .extend(objects.iter().filter(|o| rank(o) > turn));
+            return Err(left);
+        }
     }
-    apply_all(client, bindings).await
+    Ok(())
 }
 
 async fn apply_all<'a>(client: &Client, objects: Vec<&'a Object>) -> Result<(), Left<'a>> {

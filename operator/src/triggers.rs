@@ -26,6 +26,8 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::tenant_cluster::observe::NOT_OF_MACHINES;
+
 /// All watches over the whole management cluster.
 pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCluster>>> {
     let mut all = SelectAll::new();
@@ -118,7 +120,8 @@ impl SecretWatches {
             "metadata.name={}",
             api::names::kubeconfig_secret(&cluster.name)
         );
-        let parts = watcher(parts, watcher::Config::default());
+        let selected = watcher::Config::default().labels(NOT_OF_MACHINES);
+        let parts = watcher(parts, selected);
         let users = watcher(users, watcher::Config::default().fields(&name));
         let (wake, cluster) = (self.wake.clone(), cluster.clone());
         let task = tokio::spawn(async move {

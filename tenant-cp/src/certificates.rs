@@ -5,7 +5,8 @@
 //! for people.
 //!
 //! Invariant: nobody is in `system:masters` but [`super_admin`], which is never stored. What was
-//! lost on a tenant cluster that runs is reported, never made anew: its identity would change.
+//! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
+//! [`KONNECTIVITY_AUTHORITY`] is made anew: nobody but the tunnel's two ends knows it.
 
 pub(crate) mod files;
 mod kubeconfig;
@@ -14,8 +15,8 @@ mod wants;
 
 pub use kubeconfig::kubeconfig;
 pub use secrets::{
-    AUTHORITIES, CONSUMERS, ENCRYPTION, SERVICE_ACCOUNT, SecretData, authority_secrets,
-    established, leaf_secrets, read_store,
+    AUTHORITIES, CONSUMERS, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT, SecretData,
+    authority_secrets, established, leaf_secrets, read_store,
 };
 pub use wants::{super_admin, wants};
 
@@ -80,7 +81,8 @@ pub struct Problem {
 /// identity, so authorities and keys that are missing are problems and are not made anew.
 #[must_use]
 pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timestamp) -> Plan {
-    let store = &material.store;
+    let sound = without_broken(wants, &material.store, now);
+    let store = &sound;
     let mut plan = Plan {
         due: pki::plan(wants, store, now),
         service_account: material.service_account.is_none(),
@@ -97,17 +99,28 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
         return plan;
     }
 
-    let lost: BTreeSet<&str> = wants
+    let mut lost: BTreeSet<&str> = wants
         .iter()
         .filter(|want| want.is_authority() && !store.contains_key(&want.name))
+        .filter(|want| want.name != KONNECTIVITY_AUTHORITY)
         .map(|want| want.name.as_str())
         .collect();
-    // Neither the authority nor what only it could sign.
+    if std::mem::take(&mut plan.service_account) {
+        lost.insert(SERVICE_ACCOUNT);
+    }
+    if std::mem::take(&mut plan.encryption) {
+        lost.insert(ENCRYPTION);
+    }
+    // Neither what is lost, nor what only it could sign, nor what could not be stored without it.
     let hopeless: BTreeSet<&str> = wants
         .iter()
-        .filter(|want| match &want.signer {
-            Signer::Own => lost.contains(want.name.as_str()),
-            Signer::By(signer) => lost.contains(signer.as_str()),
+        .filter(|want| {
+            let companions = secrets::companions(&want.name).iter();
+            let signed = match &want.signer {
+                Signer::Own => lost.contains(want.name.as_str()),
+                Signer::By(signer) => lost.contains(signer.as_str()),
+            };
+            signed || companions.into_iter().any(|name| lost.contains(name))
         })
         .map(|want| want.name.as_str())
         .collect();
@@ -117,13 +130,20 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
         reason: Reason::Missing,
     };
     plan.problems.extend(lost.into_iter().map(missing));
-    if std::mem::take(&mut plan.service_account) {
-        plan.problems.push(missing(SERVICE_ACCOUNT));
-    }
-    if std::mem::take(&mut plan.encryption) {
-        plan.problems.push(missing(ENCRYPTION));
-    }
     plan
+}
+
+/// The store without an authority that is no good and may be made anew.
+fn without_broken(wants: &[Want], store: &Store, now: Timestamp) -> Store {
+    let mut sound = store.clone();
+    let problems = pki::authority_problems(wants, store, now);
+    if problems
+        .iter()
+        .any(|problem| problem.name == KONNECTIVITY_AUTHORITY)
+    {
+        sound.remove(KONNECTIVITY_AUTHORITY);
+    }
+    sound
 }
 
 /// The file `encryption.yaml` for one random key: Secrets are written with it, and what was written

@@ -6,6 +6,7 @@
 //! Invariant: everything but [`user_binding`] is in the tenant namespace (or is it), or inside the
 //! tenant cluster.
 
+mod addons;
 mod apiserver;
 mod bootstrap;
 mod control_plane;
@@ -13,6 +14,7 @@ mod controller_manager;
 mod disruption;
 mod etcd;
 mod flags;
+mod konnectivity;
 pub mod names;
 mod namespace;
 mod network_policy;
@@ -22,8 +24,9 @@ mod service;
 mod service_account;
 mod storage;
 
+pub use addons::Addon;
 pub(crate) use bootstrap::{BOOTSTRAPPERS, authority};
-pub use bootstrap::{bootstrap, is_privileged};
+pub use bootstrap::{KINDS, Trust, WATCHED, bootstrap, is_privileged};
 pub use flags::{Program, managed_flags};
 pub use namespace::{foundation, user_binding};
 pub use service::port as service_port;
@@ -51,12 +54,18 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects
 }
 
-/// StatefulSet `etcd` and Deployment `control-plane`.
+/// StatefulSet `etcd` and Deployment `control-plane`. `store` is what the Secrets hold: what a
+/// program reads only when it starts shows in its pod.
 #[must_use]
-pub fn workloads(v: &Validated, settings: &Settings, addresses: &Addresses) -> Vec<Object> {
+pub fn workloads(
+    v: &Validated,
+    settings: &Settings,
+    addresses: &Addresses,
+    store: &pki::Store,
+) -> Vec<Object> {
     vec![
         etcd::stateful_set(v, settings, addresses),
-        control_plane::deployment(v, addresses),
+        control_plane::deployment(v, settings, addresses, store),
     ]
 }
 

@@ -85,6 +85,8 @@ pub fn user_data(
             // Last: its appearance is what a unit of the image may wait for.
             file(SCRIPT, "0700", JOIN),
         ],
+        // The machine's own name is looked up by kubeadm and the kubelet; no DNS knows it.
+        "manage_etc_hosts": "localhost",
         "runcmd": [["sh", SCRIPT], ["sh", "-c", FORGET]],
     });
     if !machine.ssh_authorized_keys.is_empty() {

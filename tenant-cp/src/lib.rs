@@ -28,6 +28,8 @@ use std::net::IpAddr;
 pub struct Addresses {
     /// ClusterIP of the Service `control-plane`; the tenant's `kubernetes` Service leads there.
     pub cluster_ip: IpAddr,
+    /// ClusterIP of the Service `konnectivity`; none while there is none.
+    pub konnectivity_ip: Option<IpAddr>,
     /// Host and port for clients; none while a load balancer has no address yet.
     pub endpoint: Option<api::tenant_cluster::EndpointStatus>,
 }

@@ -18,6 +18,8 @@ pub struct Settings {
     pub registry: String,
     /// Image repository path and tag of etcd below the registry. Default: `etcd:3.6.16-0`.
     pub etcd_image: String,
+    /// Images of addons.
+    pub images: AddonImages,
     /// Where address ranges come from for tenants that name none.
     pub network: NetworkSettings,
     /// Requests per container for tenants that name none.
@@ -39,6 +41,24 @@ pub struct Settings {
     pub max_concurrent_starts: usize,
     /// Who makes machines.
     pub providers: ProviderSettings,
+}
+
+/// Images of addons: repository path and tag below the registry.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AddonImages {
+    /// Konnectivity's server, in the control plane's pod.
+    /// Default: `kas-network-proxy/proxy-server:v0.34.0`.
+    pub konnectivity_server: String,
+    /// Konnectivity's agent, on the nodes. Default: `kas-network-proxy/proxy-agent:v0.34.0`.
+    pub konnectivity_agent: String,
+    /// CoreDNS. Default: `coredns/coredns:v1.13.1`.
+    pub core_dns: String,
+    /// flannel. Default: `flannel-io/flannel:v0.28.4`.
+    pub flannel: String,
+    /// Registry of flannel for tenants whose registry is `registry.k8s.io`, which has no flannel.
+    /// Default: `ghcr.io`.
+    pub flannel_registry: String,
 }
 
 /// Pools of address ranges.
@@ -73,6 +93,8 @@ pub struct DefaultResources {
     pub controller_manager: BTreeMap<String, String>,
     /// kube-scheduler. Default: 5m, 48Mi.
     pub scheduler: BTreeMap<String, String>,
+    /// Konnectivity's server. Default: 5m, 24Mi.
+    pub konnectivity: BTreeMap<String, String>,
     /// etcd. Default: 20m, 80Mi.
     pub etcd: BTreeMap<String, String>,
 }
@@ -102,6 +124,7 @@ impl Default for Settings {
         Self {
             registry: "registry.k8s.io".to_owned(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
+            images: AddonImages::default(),
             network: NetworkSettings::default(),
             resources: DefaultResources::default(),
             certificates: CertificateSettings::default(),
@@ -112,6 +135,18 @@ impl Default for Settings {
             user_namespace_role: "covey-user-namespace".to_owned(),
             max_concurrent_starts: 2,
             providers: ProviderSettings::default(),
+        }
+    }
+}
+
+impl Default for AddonImages {
+    fn default() -> Self {
+        Self {
+            konnectivity_server: "kas-network-proxy/proxy-server:v0.34.0".to_owned(),
+            konnectivity_agent: "kas-network-proxy/proxy-agent:v0.34.0".to_owned(),
+            core_dns: "coredns/coredns:v1.13.1".to_owned(),
+            flannel: "flannel-io/flannel:v0.28.4".to_owned(),
+            flannel_registry: "ghcr.io".to_owned(),
         }
     }
 }
@@ -142,6 +177,7 @@ impl Default for DefaultResources {
             api_server: requests("50m", "300Mi"),
             controller_manager: requests("10m", "64Mi"),
             scheduler: requests("5m", "48Mi"),
+            konnectivity: requests("5m", "24Mi"),
             etcd: requests("20m", "80Mi"),
         }
     }

@@ -27,6 +27,7 @@ pub(crate) use check::dns_domain;
 pub use check::{check, check_settings, warnings};
 pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use problem::Problem;
+pub use quantity::bytes;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
 /// `status.network`, else those of the spec.
@@ -72,8 +73,23 @@ pub struct Validated {
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
     pub network: Network,
+    /// What is installed inside the tenant cluster.
+    pub addons: Addons,
     /// Registry without a trailing slash.
     pub registry: String,
+}
+
+/// What is installed inside the tenant cluster.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Addons {
+    /// CoreDNS.
+    pub core_dns: bool,
+    /// kube-proxy.
+    pub kube_proxy: bool,
+    /// flannel.
+    pub flannel: bool,
+    /// konnectivity, on both sides.
+    pub konnectivity: bool,
 }
 
 /// How the API is published.

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{
-        self, AUTHORITIES, CONSUMERS, Material, Plan, Problem, SecretData, ServiceAccountKeys,
+        self, AUTHORITIES, CONSUMERS, KONNECTIVITY_AUTHORITY, Material, Plan, Problem, SecretData,
+        ServiceAccountKeys,
     },
 };
 
@@ -89,14 +90,14 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..12, 0..12),
+        lost in proptest::collection::btree_set(0usize..14, 0..14),
     ) {
         let v = minimal();
         let wants = wants(&v);
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 12);
+        prop_assert_eq!(names.len(), 14);
         for index in lost {
             secrets.remove(&names[index]);
         }
@@ -117,10 +118,18 @@ proptest! {
             Some(file) => prop_assert_eq!(Some(file), material.encryption.as_ref()),
             None => prop_assert!(plan.problems.contains(&missing("encryption"))),
         }
+        // What was made can be kept, so that it is not made again and again.
+        for object in certificates::leaf_secrets(&v, &read) {
+            secrets.insert(object.name.clone(), data(&object));
+        }
+        let kept = certificates::read_store(&secrets);
+        let mut again = certificates::plan(&wants, &kept, true, now()).due;
+        again.retain(|due| due.name != "admin");
+        prop_assert_eq!(again, []);
         // And where nothing is lost for good, everything is whole again.
         if plan.problems.is_empty() {
             prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
-            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len());
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len() + 1);
         }
     }
 
@@ -164,7 +173,60 @@ fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
         .into_iter()
         .map(|secret| secret.name)
         .collect();
-    assert_eq!(names, ["controller-manager", "operator-client"]);
+    assert_eq!(
+        names,
+        [
+            "controller-manager",
+            "konnectivity-server",
+            "operator-client",
+            "konnectivity-ca"
+        ]
+    );
+}
+
+#[test]
+fn lost_or_spoilt_authority_of_konnectivity_is_made_anew() {
+    let v = minimal();
+    let wants = wants(&v);
+    let whole = complete(&wants);
+    let key = whole.store["etcd-ca"].key.clone();
+    for spoil in [
+        None,
+        Some(pki::KeyPair {
+            key,
+            ..whole.store[KONNECTIVITY_AUTHORITY].clone()
+        }),
+    ] {
+        let mut material = whole.clone();
+        match spoil {
+            None => material.store.remove(KONNECTIVITY_AUTHORITY),
+            Some(pair) => material.store.insert(KONNECTIVITY_AUTHORITY.into(), pair),
+        };
+        let plan = certificates::plan(&wants, &material, true, now());
+        let due: Vec<_> = plan.due.iter().map(|due| due.name.as_str()).collect();
+        assert_eq!(due, [KONNECTIVITY_AUTHORITY, "konnectivity-server"]);
+        make(&wants, &plan, &mut material);
+        assert_eq!(certificates::plan(&wants, &material, true, now()).due, []);
+        assert_ne!(
+            material.store[KONNECTIVITY_AUTHORITY],
+            whole.store[KONNECTIVITY_AUTHORITY]
+        );
+    }
+}
+
+#[test]
+fn without_konnectivity_nothing_of_it_is_kept() {
+    let mut v = minimal();
+    let material = complete(&wants(&v));
+    v.addons.konnectivity = false;
+    let secrets = secrets(&v, &material);
+    assert!(secrets.keys().all(|name| !name.starts_with("konnectivity")));
+    assert!(!secrets["apiserver"].contains_key("egress-selector.yaml"));
+    assert!(
+        wants(&v)
+            .iter()
+            .all(|want| !want.name.starts_with("konnectivity"))
+    );
 }
 
 #[test]

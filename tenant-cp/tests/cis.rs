@@ -170,6 +170,32 @@ fn checks_of_the_benchmark_hold_by_default() {
     assert_eq!(failed, Vec::<&(&str, &str, &str, &str)>::new());
 }
 
+/// The server lets in whoever connects unless all of this is set (CVE-2026-16242 was just that).
+#[test]
+fn nobody_without_a_token_becomes_an_agent_of_konnectivity() {
+    let flags = flags(&objects(&minimal(), &addresses("x")));
+    let flag = |name: &str| {
+        flags
+            .get(&("konnectivity-server".to_owned(), name.to_owned()))
+            .map(String::as_str)
+    };
+    assert_eq!(flag("agent-namespace"), Some("kube-system"));
+    assert_eq!(flag("agent-service-account"), Some("konnectivity-agent"));
+    assert_eq!(
+        flag("authentication-audience"),
+        Some("system:konnectivity-server")
+    );
+    assert!(flag("kubeconfig").is_some() && flag("cluster-cert").is_some());
+    // The API server comes through a socket that only this pod has; nobody else may.
+    assert_eq!(
+        (flag("mode"), flag("server-port")),
+        (Some("grpc"), Some("0"))
+    );
+    assert!(flag("uds-name").is_some_and(|path| path.starts_with("/run/konnectivity/")));
+    assert_eq!(flag("admin-bind-address"), Some("127.0.0.1"));
+    assert_eq!(flag("enable-profiling"), None);
+}
+
 #[test]
 fn anonymous_requests_reach_health_and_cluster_info_only() {
     let v = minimal();

@@ -8,7 +8,7 @@ mod fixtures;
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::EndpointType;
-use fixtures::{addresses, minimal, objects};
+use fixtures::{TRUST, addresses, minimal, objects};
 use serde_json::{Value, json};
 use tenant_cp::{
     Addresses, Object, Settings, Validated, certificates,
@@ -42,6 +42,8 @@ fn node_port() -> Validated {
     v.version = semver::Version::new(1, 34, 4);
     v.registry = "mirror.example.com/k8s".to_owned();
     v.network.dns_domain = "tenant.example".to_owned();
+    v.addons.konnectivity = false;
+    v.addons.flannel = false;
     let args = |list: &[(&str, &str)]| -> BTreeMap<String, String> {
         list.iter()
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
@@ -87,7 +89,7 @@ fn objects_of_the_management_cluster_are_the_known_ones() {
 fn objects_inside_the_tenant_cluster_are_the_known_ones() {
     let settings = Settings::default();
     for (name, v, addresses) in cases() {
-        let objects = desired::bootstrap(&v, &settings, &addresses, "CA");
+        let objects = desired::bootstrap(&v, &settings, &addresses, TRUST);
         check(&format!("bootstrap-{name}"), &values(&objects));
     }
 }
@@ -125,7 +127,9 @@ fn flags_that_a_user_may_not_set_are_the_known_ones() {
 #[test]
 fn every_certificate_stands_in_the_documentation() {
     let text = include_str!("../../docs/certificates.md");
-    let wants = certificates::wants(&node_port(), &Settings::default(), Some(&addresses("x")));
+    let mut v = node_port();
+    v.addons.konnectivity = true;
+    let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
     assert!(wants.len() > 15);
     for want in wants {
         let name = want

@@ -4,12 +4,14 @@ mod fixtures;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fixtures::{addresses, any_addresses, minimal, objects, validated};
+use fixtures::{TRUST, addresses, any_addresses, minimal, objects, validated};
+use pki::{Key, KeyPair, Store};
 use proptest::prelude::*;
 use serde_json::Value;
 use tenant_cp::{
-    Object, Settings, certificates,
+    Addresses, Object, Settings, Validated, certificates,
     desired::{self, Program, managed_flags},
+    validate::Addons,
 };
 
 fn content(object: &Object) -> Value {
@@ -60,7 +62,7 @@ proptest! {
         let settings = Settings::default();
         let mut all = objects(&v, &a);
         prop_assert_eq!(&all, &objects(&v, &a));
-        all.extend(desired::bootstrap(&v, &settings, &a, "CA"));
+        all.extend(desired::bootstrap(&v, &settings, &a, TRUST));
         let keys: BTreeSet<_> = all.iter().map(Object::key).collect();
         prop_assert_eq!(keys.len(), all.len());
         prop_assert!(all.iter().all(|object| !object.name.is_empty()));
@@ -166,7 +168,7 @@ proptest! {
     fn nobody_is_in_system_masters(v in validated(), a in any_addresses()) {
         let settings = Settings::default();
         let mut all = objects(&v, &a);
-        all.extend(desired::bootstrap(&v, &settings, &a, "CA"));
+        all.extend(desired::bootstrap(&v, &settings, &a, TRUST));
         prop_assert!(all.iter().all(|object| !object.value.to_string().contains("system:masters")));
         for want in certificates::wants(&v, &settings, Some(&a)) {
             prop_assert!(want.organizations.iter().all(|group| group != "system:masters"));
@@ -175,9 +177,10 @@ proptest! {
 
     #[test]
     fn bootstrap_objects_never_name_the_management_cluster(v in validated(), a in any_addresses()) {
-        for object in desired::bootstrap(&v, &Settings::default(), &a, "CA") {
+        for object in desired::bootstrap(&v, &Settings::default(), &a, TRUST) {
             let place = object.namespace.as_deref();
-            prop_assert!([None, Some("default"), Some("kube-public"), Some("kube-system")].contains(&place));
+            let places = ["default", "konnectivity", "kube-flannel", "kube-public", "kube-system"];
+            prop_assert!(place.is_none_or(|place| places.contains(&place)));
             prop_assert!(!object.value.to_string().contains(&v.tenant_namespace));
         }
     }
@@ -252,25 +255,35 @@ fn every_flag_that_covey_sets_is_managed_or_a_suggestion() {
     );
 }
 
+fn texts(value: &Value) -> Vec<String> {
+    let list = value.as_array().into_iter().flatten();
+    list.map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn operator_may_write_exactly_what_is_not_privileged() {
-    let objects = desired::bootstrap(&minimal(), &Settings::default(), &addresses("x"), "CA");
+fn operator_may_write_exactly_what_gives_nobody_rights() {
+    let v = minimal();
+    let objects = desired::bootstrap(&v, &Settings::default(), &addresses("x"), TRUST);
     let role = find(&objects, "ClusterRole", "covey:operator");
     let mut granted = BTreeSet::new();
     for rule in role["rules"].as_array().unwrap() {
-        let texts = |field: &str| -> Vec<String> {
-            let list = rule[field].as_array().into_iter().flatten();
-            list.map(|text| text.as_str().unwrap().to_owned()).collect()
-        };
+        let (verbs, resource) = (texts(&rule["verbs"]), &texts(&rule["resources"])[0]);
         assert!(
-            !texts("verbs")
+            !verbs
                 .iter()
-                .any(|verb| ["*", "escalate", "delete"].contains(&verb.as_str()))
+                .any(|verb| ["*", "escalate", "bind", "impersonate"].contains(&verb.as_str()))
         );
-        if texts("verbs").contains(&"patch".to_owned()) {
-            for name in texts("resourceNames") {
-                granted.insert((texts("resources")[0].clone(), name));
-            }
+        assert_ne!(resource, "secrets", "in all namespaces");
+        let writes = verbs.iter().any(|verb| verb == "patch" || verb == "create");
+        let machines = [
+            "certificatesigningrequests/approval",
+            "nodes",
+            "pods/eviction",
+        ];
+        if writes && !machines.contains(&resource.as_str()) {
+            let names = texts(&rule["resourceNames"]);
+            assert!(!names.is_empty(), "any of the {resource}");
+            granted.extend(names.into_iter().map(|name| (resource.clone(), name)));
         }
     }
     let (privileged, ordinary): (Vec<_>, Vec<_>) = objects
@@ -289,26 +302,115 @@ fn operator_may_write_exactly_what_is_not_privileged() {
         .map(|object| (resource(object), object.name.clone()))
         .collect();
     assert_eq!(granted, needed);
-    // The privileged come first, so that the rest can be written by the operator's own identity.
-    assert_eq!(privileged.len(), 3);
-    assert!(objects[..3].iter().all(desired::is_privileged));
+    assert!(
+        privileged
+            .iter()
+            .all(|object| object.api_version == "rbac.authorization.k8s.io/v1")
+    );
+    // They come first, so that the rest can be written by the operator's own identity.
+    assert!(
+        objects[..privileged.len()]
+            .iter()
+            .all(desired::is_privileged)
+    );
+}
+
+#[test]
+fn operators_rights_do_not_depend_on_what_is_switched_on() {
+    let mut v = minimal();
+    let rules = |v: &Validated, a: &Addresses| {
+        let objects = desired::bootstrap(v, &Settings::default(), a, TRUST);
+        find(&objects, "ClusterRole", "covey:operator")["rules"].clone()
+    };
+    let all = rules(&v, &addresses("x"));
+    v.addons = Addons {
+        core_dns: false,
+        kube_proxy: false,
+        flannel: false,
+        konnectivity: false,
+    };
+    let mut nowhere = addresses("x");
+    nowhere.endpoint = None;
+    assert_eq!(all, rules(&v, &nowhere));
+}
+
+#[test]
+fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
+    let objects = desired::bootstrap(&minimal(), &Settings::default(), &addresses("x"), TRUST);
+    let role = find(&objects, "ClusterRole", "covey:operator");
+    for object in &objects {
+        let kind = (object.api_version.as_str(), object.kind.as_str());
+        assert!(desired::KINDS.contains(&kind), "{kind:?}");
+        let labels = &object.value["metadata"]["labels"];
+        assert_eq!(
+            labels[api::names::LABEL_MANAGED_BY],
+            api::names::MANAGED_BY,
+            "{}",
+            object.key()
+        );
+    }
+    for (_, kind) in desired::KINDS {
+        let plural = kind.to_lowercase();
+        let plural = if plural.ends_with('s') {
+            plural
+        } else {
+            format!("{plural}s")
+        };
+        let may = |verb: &str| {
+            role["rules"].as_array().unwrap().iter().any(|rule| {
+                texts(&rule["resources"]).contains(&plural)
+                    && texts(&rule["verbs"]).contains(&verb.to_owned())
+                    && rule["resourceNames"].is_null()
+            })
+        };
+        assert!(may("list"), "{kind}");
+        assert_eq!(may("watch"), desired::WATCHED.contains(&kind), "{kind}");
+    }
 }
 
 #[test]
 fn without_an_endpoint_nothing_that_names_it_is_wanted() {
-    let mut a = addresses("x");
-    a.endpoint = None;
-    let names = |objects: Vec<Object>| -> BTreeSet<String> {
-        objects.into_iter().map(|object| object.name).collect()
-    };
+    let mut a = addresses("somewhere.example.com");
     let settings = Settings::default();
-    let without = names(desired::bootstrap(&minimal(), &settings, &a, "CA"));
-    let with = names(desired::bootstrap(
-        &minimal(),
-        &settings,
-        &addresses("x"),
-        "CA",
-    ));
-    let missing: Vec<_> = with.difference(&without).map(String::as_str).collect();
-    assert_eq!(missing, ["cluster-info", "kubeadm-config"]);
+    let with = desired::bootstrap(&minimal(), &settings, &a, TRUST);
+    a.endpoint = None;
+    let without = desired::bootstrap(&minimal(), &settings, &a, TRUST);
+    assert!(
+        without
+            .iter()
+            .all(|object| !object.value.to_string().contains("somewhere"))
+    );
+    let left: BTreeSet<_> = without.iter().map(Object::key).collect();
+    for object in with.iter().filter(|object| !left.contains(&object.key())) {
+        let addon = &object.value["metadata"]["labels"][api::names::LABEL_ADDON];
+        let named = ["cluster-info", "kubeadm-config"].contains(&object.name.as_str());
+        assert!(named || addon.is_string(), "{}", object.key());
+    }
+}
+
+#[test]
+fn only_konnectivitys_certificate_makes_pods_roll_out_when_it_is_renewed() {
+    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    let wants = certificates::wants(&v, &settings, Some(&a));
+    let pair = |text: &str| KeyPair {
+        certificate: text.to_owned(),
+        key: Key::new(text.to_owned()),
+    };
+    let store: Store = wants
+        .iter()
+        .map(|want| (want.name.clone(), pair("old")))
+        .collect();
+    let template = |store: &Store| {
+        let objects = desired::workloads(&v, &settings, &a, store);
+        ["control-plane", "etcd"].map(|name| {
+            let object = objects.iter().find(|object| object.name == name).unwrap();
+            object.value["spec"]["template"].clone()
+        })
+    };
+    for want in wants {
+        let mut renewed = store.clone();
+        renewed.insert(want.name.clone(), pair("new"));
+        let same = template(&renewed) == template(&store);
+        assert_eq!(same, want.name != "konnectivity-server", "{}", want.name);
+    }
 }

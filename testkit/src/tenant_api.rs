@@ -2,11 +2,13 @@
 //! each tenant namespace, from the moment its Secret `apiserver` appears.
 //!
 //! It has the serving certificate of that Secret, verifies clients with its `ca.crt`, answers the
-//! health paths and `/version`, keeps what is applied in memory, and writes down who called.
+//! health paths and `/version`, keeps what is applied in memory (lists, selectors and watches work
+//! on it), and writes down who called.
 //! Invariant: only the health paths and `/version` answer a caller without a certificate, as the
 //! real one does; a changed Secret counts from the next connection on.
 
 mod answer;
+mod select;
 mod server;
 mod store;
 
@@ -165,6 +167,41 @@ impl TenantApis {
     #[must_use]
     pub fn object(&self, namespace: &str, path: &str) -> Option<Value> {
         self.servers.borrow().get(namespace)?.object(path)
+    }
+
+    /// Waits until the stored object at a path is as wanted.
+    pub async fn wait(
+        &self,
+        namespace: &str,
+        path: &str,
+        mut wanted: impl FnMut(Option<&Value>) -> bool,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.wait_address(namespace, timeout).await?;
+        let server = self.servers.borrow().get(namespace).cloned();
+        let server = server.context("the tenant namespace is gone")?;
+        let mut changes = server.changes();
+        let seen = async {
+            while !wanted(server.object(path).as_ref()) {
+                changes.changed().await?;
+            }
+            anyhow::Ok(())
+        };
+        let seen = tokio::time::timeout(timeout, seen).await;
+        seen.with_context(|| format!("{path} is not as wanted after {timeout:?}"))?
+    }
+
+    /// Changes the stored object at a path as somebody in the tenant would, by a merge patch; `false`:
+    /// there is none.
+    pub fn change(&self, namespace: &str, path: &str, patch: &Value) -> bool {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.is_some_and(|server| server.change(path, Some(patch)))
+    }
+
+    /// Deletes the stored object at a path as somebody in the tenant would; `false`: there is none.
+    pub fn delete(&self, namespace: &str, path: &str) -> bool {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.is_some_and(|server| server.change(path, None))
     }
 
     /// The paths of all stored objects.

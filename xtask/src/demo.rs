@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from nothing to a tenant cluster that answers kubectl.
+//! `cargo xtask demo`: from nothing to a tenant cluster that answers kubectl and runs a pod.
 
 use std::{
     fs,
@@ -23,6 +23,10 @@ use crate::lab::say;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const EXAMPLE: &str = "deploy/examples/demo.yaml";
 const NAME: &str = "demo";
+/// The example's NodePool.
+const POOL: &str = "demo-workers";
+/// What the pod runs; workers of the lab have it already.
+const IMAGE: &str = "ghcr.io/covey-dev/testserver:1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -55,21 +59,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let step = progress.step("using the tenant cluster");
     let created = step.finish(use_tenant(&tenant))?;
-    let ready = [
-        "wait",
-        "--for=condition=Ready",
-        "tenantcluster/demo",
-        "--timeout=120s",
-    ];
-    kubectl.run(&[&ready[..], &["-n", &namespace]].concat())?;
-    let clusters = kubectl.run(&["get", "tc", "-A"])?;
+    lab::kubevirt::wait(&layout, &progress)?;
+    let step = progress.step("waiting for the tenant cluster's first node");
+    let joined = kubectl.wait_for_node(&namespace, begun);
+    let joined = step.finish(joined)?;
+    let step = progress.step("running a pod");
+    let ran = step.finish(run_a_pod(&tenant))?;
+    // With a node pool, Ready says besides that what nodes need inside is up.
+    let ready = ["wait", "--for=condition=Ready", "tenantcluster/demo"];
+    kubectl.run(&[&ready[..], &["--timeout=120s", "-n", &namespace]].concat())?;
+    let clusters = kubectl.run(&["get", "tc,np,machines", "-A"])?;
 
     progress.show_summary();
     say(&format!(
-        "\nThe tenant cluster's API answered {} after it was created.\n\n{created}\n{clusters}\n\
-         Use it:      {kubectl} --kubeconfig {tenant} get namespaces\n\
-         Management:  {kubectl} --kubeconfig {management} get tc -A\n",
+        "\nThe tenant cluster's API answered {} after it was created, and its first node was ready \
+         after {}.\n\n{created}\n{ran}\n{clusters}\n\
+         Use it:      {kubectl} --kubeconfig {tenant} get pods -A -o wide\n\
+         Management:  {kubectl} --kubeconfig {management} get tc,np,machines -A\n",
         seconds(answered),
+        seconds(joined),
         kubectl = layout.tool("kubectl").display(),
         tenant = tenant.kubeconfig.display(),
         management = layout.kubeconfig().display(),
@@ -103,7 +111,7 @@ impl Kubectl<'_> {
             "delete",
             "--ignore-not-found",
             "--wait",
-            "--timeout=120s",
+            "--timeout=300s",
             "-f",
             EXAMPLE,
         ];
@@ -155,6 +163,37 @@ impl Kubectl<'_> {
             .unwrap_or_default();
         bail!("the tenant cluster did not answer within 5 minutes:\n{about}")
     }
+
+    /// Waits until the node pool is Ready; answers with the time since `begun`.
+    fn wait_for_node(&self, namespace: &str, begun: Instant) -> Result<Duration> {
+        let target = format!("nodepool/{POOL}");
+        let wait = ["wait", "--for=condition=Ready", &target, "--timeout=600s"];
+        let inside = ["-n", namespace];
+        if let Err(error) = self.run(&[&wait[..], &inside].concat()) {
+            let about = ["describe", "nodepools,machines"];
+            let about = self.run(&[&about[..], &inside].concat());
+            return Err(error.context(about.unwrap_or_default()));
+        }
+        Ok(begun.elapsed())
+    }
+}
+
+/// A pod on the tenant's node, asked by `kubectl exec` and read by `kubectl logs`.
+fn run_a_pod(tenant: &Kubectl<'_>) -> Result<String> {
+    let image = format!("--image={IMAGE}");
+    tenant.run(&["create", "deployment", "greeter", &image, "-n", "hello"])?;
+    let wait = ["rollout", "status", "deployment/greeter", "-n", "hello"];
+    tenant.run(&[&wait[..], &["--timeout=300s"]].concat())?;
+    let pod = "deployment/greeter";
+    let wget = ["wget", "-q", "-O", "-", "http://127.0.0.1:8080/greeting"];
+    let exec = ["exec", pod, "-n", "hello", "--"];
+    let said = tenant.run(&[&exec[..], &wget].concat())?;
+    let logs = tenant.run(&["logs", pod, "-n", "hello", "--tail=1"])?;
+    let pods = tenant.run(&["get", "nodes,pods", "-A"])?;
+    Ok(format!(
+        "{pods}\n$ kubectl exec deployment/greeter -- wget -q -O - http://127.0.0.1:8080/greeting\n\
+         {said}$ kubectl logs deployment/greeter --tail=1\n{logs}"
+    ))
 }
 
 /// Writes through the generated kubeconfig and reads back what was written.

@@ -8,6 +8,8 @@ use tower::ServiceExt;
 
 use super::*;
 
+mod pools;
+
 fn object(spec: &Value) -> Value {
     json!({
         "apiVersion": "covey.dev/v1alpha1",
@@ -45,11 +47,16 @@ fn judge(others: Vec<TenantCluster>) -> Judge {
     Judge {
         settings: Arc::default(),
         clusters: Arc::new(move || others.clone()),
+        pools: Arc::new(Vec::new),
     }
 }
 
 async fn post_text(judge: Judge, body: String) -> (StatusCode, String) {
-    let request = Request::post(TENANT_CLUSTERS)
+    post_to(TENANT_CLUSTERS, judge, body).await
+}
+
+async fn post_to(path: &str, judge: Judge, body: String) -> (StatusCode, String) {
+    let request = Request::post(path)
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap();

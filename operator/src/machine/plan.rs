@@ -24,7 +24,6 @@ mod deletion;
 mod join;
 
 pub use deletion::PATIENCE;
-#[cfg(test)]
 pub(crate) use join::TOKEN;
 
 /// The next step.

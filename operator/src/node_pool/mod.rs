@@ -1,13 +1,138 @@
-//! Node pools: what follows from one observation. Nothing carries it out yet.
+//! Reconciles NodePools: observe → plan → apply → report.
 //!
-//! Invariant: it does not matter why a plan was asked for, nor where the last one was cut off; the
-//! tenant's API is never asked: how nodes do is read from the Machines.
+//! Invariant: it does not matter why a reconcile was called, nor where the last one was cut off;
+//! the tenant's API is never asked: how nodes do is read from the Machines.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::NodePool;
+use jiff::Timestamp;
+use kit::errors::{Class, Classify};
+use kube::ResourceExt;
+use kube::runtime::controller::Action as Requeue;
+
+pub mod apply;
+pub mod observe;
 pub mod observed;
 pub mod plan;
+pub mod report;
 #[cfg(test)]
 mod tests;
 
-/// More steps than any change needs; reaching it is a bug in a plan.
-#[cfg(test)]
+use crate::context::Context;
+use crate::desk;
+use plan::{Action, Plan};
+
+/// More steps than any change needs; reaching it is a bug in a plan, and is reported as one.
 const MAX_STEPS: usize = 8;
+/// Failures in a row after which users are told of one that may go away by itself.
+const TOLD_AFTER: u32 = 3;
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading failed.
+    #[error("observe")]
+    Observe(#[source] observe::Error),
+    /// Writing failed.
+    #[error("apply")]
+    Apply(#[source] apply::Error),
+    /// A plan did not come to an end.
+    #[error("a plan does not come to an end; it goes on to write {0}")]
+    Endless(String),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Observe(error) => error.class(),
+            Self::Apply(error) => error.class(),
+            Self::Endless(_) => Class::Bug,
+        }
+    }
+}
+
+/// One reconcile, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(pool: Arc<NodePool>, ctx: Arc<Context>) -> Result<Requeue, Error> {
+    let key = desk::key_of(&*pool);
+    let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
+    let in_hand = ctx.progress.begin();
+    let run = ctx.pool_desk.metrics.begin(ctx.pool_desk.queue_age(&key));
+    let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
+    run.finish(result.as_ref().err().map(Classify::class));
+    drop(in_hand);
+    if let Err(error) = &result {
+        let class = error.class();
+        let failures = ctx.pool_desk.attempts.count(&key);
+        if matches!(class, Class::Invalid | Class::Bug) || failures >= TOLD_AFTER {
+            let message = kit::errors::chain(error);
+            report::failure(&ctx, &namespace, &name, class, &message).await;
+        }
+    }
+    let plan = result?;
+    ctx.pool_desk.attempts.reset(&key);
+    Ok(plan
+        .and_then(|p| p.requeue_after)
+        .map_or_else(Requeue::await_change, Requeue::requeue))
+}
+
+async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
+    let observed = observe::observe(ctx, namespace, name).await;
+    let Some(mut observed) = observed.map_err(Error::Observe)? else {
+        return Ok(None);
+    };
+    let uid = observed.pool.uid().unwrap_or_default();
+    for _ in 0..MAX_STEPS {
+        let plan = plan::plan(&observed, Timestamp::now());
+        if plan.is_settled() {
+            let reported = report::report(ctx, &plan, &mut observed).await;
+            reported.map_err(Error::Apply)?;
+            report::events(ctx, &plan, &observed.pool).await;
+            let waiting = plan.waiting_on.as_ref().map(|w| w.reason);
+            ctx.pool_desk.metrics.waiting(&uid, waiting);
+            return Ok(Some(plan));
+        }
+        let applied = apply::apply(ctx, &plan, &mut observed).await;
+        applied.map_err(Error::Apply)?;
+        report::events(ctx, &plan, &observed.pool).await;
+        tracing::debug!(
+            pool.name = name,
+            pool.namespace = namespace,
+            creations = plan.creations.len(),
+            deletions = plan.deletions.len(),
+            "step of NodePool {namespace}/{name}"
+        );
+        if plan.actions.contains(&Action::RemoveFinalizer) {
+            ctx.pool_desk.forget(&format!("{namespace}/{name}"), &uid);
+            return Ok(None);
+        }
+    }
+    let left = plan::plan(&observed, Timestamp::now());
+    let made = left.creations.iter().map(|o| o.name.clone());
+    let rest = left.changes.iter().map(|c| c.name.clone());
+    let gone = left.deletions.iter().map(|d| d.name.clone());
+    let all: Vec<_> = made.chain(rest).chain(gone).collect();
+    Err(Error::Endless(all.join(", ")))
+}
+
+/// When to try again after a failure: the class decides.
+pub fn error_policy(pool: Arc<NodePool>, error: &Error, ctx: Arc<Context>) -> Requeue {
+    let class = error.class();
+    let key = desk::key_of(&*pool);
+    tracing::warn!(
+        pool.name = pool.name_any(),
+        pool.namespace = pool.namespace().unwrap_or_default(),
+        error.class = class.label(),
+        error = kit::errors::chain(error),
+        "reconcile of NodePool {key} failed"
+    );
+    ctx.pool_desk.retry(&key, class)
+}
+
+/// How long changes of Machines are gathered before their pool is looked at again: a hundred
+/// machines that boot together are a few looks, not a hundred.
+pub const GATHER: Duration = Duration::from_millis(500);

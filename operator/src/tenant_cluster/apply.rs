@@ -20,7 +20,7 @@ use tenant_cp::object::{Key, Object};
 
 use super::observe::body;
 use super::observed::Observed;
-use super::plan::{Action, Mode, Plan, Stage};
+use super::plan::{Action, Mode, Plan, Stage, Target};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 
@@ -50,6 +50,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// Something inside the tenant cluster could not be written.
+    #[error("mend what is inside the tenant cluster")]
+    Inside(#[source] crate::tenant::Error),
     /// The TenantCluster itself could not be written.
     #[error("write the {part} of the TenantCluster")]
     Own {
@@ -71,6 +74,7 @@ impl Classify for Error {
             Self::Write { source, .. } => source.class(),
             Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
             Self::Issue(_) => Class::Bug,
+            Self::Inside(source) => source.class(),
         }
     }
 }
@@ -103,6 +107,7 @@ pub async fn apply(
         events: _,
         waiting_on: _,
         lost: _,
+        in_place: _,
         requeue_after: _,
     } = plan;
     let mut applied = Applied::default();
@@ -117,15 +122,7 @@ pub async fn apply(
     }
     for target in deletions {
         ctx.leadership.ensure().map_err(Error::Fence)?;
-        let deletion = Deletion {
-            kind: apply::kinds::NAMESPACE,
-            namespace: None,
-            name: &target.key.name,
-            uid: &target.uid,
-            resource_version: None,
-            propagation: PropagationPolicy::Background,
-        };
-        apply::delete(&ctx.client, &deletion)
+        delete(&ctx.client, target)
             .await
             .map_err(|source| Error::Write {
                 stage: "deletion",
@@ -138,6 +135,26 @@ pub async fn apply(
         act(ctx, action, observed, &mut applied, now).await?;
     }
     Ok(applied)
+}
+
+/// Deletes one object, in the management cluster or inside a tenant cluster.
+pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(), apply::Error> {
+    let kind = apply::kinds::ALL
+        .iter()
+        .find(|kind| kind.kind == target.key.kind);
+    let kind = *kind.ok_or_else(|| apply::Error::UnknownKind {
+        api_version: String::new(),
+        kind: target.key.kind.clone(),
+    })?;
+    let deletion = Deletion {
+        kind,
+        namespace: kind.namespaced.then_some(target.key.namespace.as_str()),
+        name: &target.key.name,
+        uid: &target.uid,
+        resource_version: target.resource_version.as_deref(),
+        propagation: PropagationPolicy::Background,
+    };
+    apply::delete(client, &deletion).await.map(drop)
 }
 
 /// After a failure nothing more is begun, but what is on its way may arrive. Whatever was written
@@ -270,12 +287,29 @@ async fn act(
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
         Action::Visit { .. } => super::visit::visit(ctx, action, observed, now).await?,
+        Action::Mend { address, inside } => {
+            super::visit::mend(ctx, *address, inside, observed, now).await?;
+        }
     }
     Ok(())
 }
 
 /// Best effort: what fails here only makes the deletion of the namespace slower.
 async fn empty(ctx: &Context, namespace: &str) {
+    // First who would start instances anew. Without KubeVirt there is no such path.
+    for kind in [
+        apply::kinds::VIRTUAL_MACHINE,
+        apply::kinds::VIRTUAL_MACHINE_INSTANCE,
+    ] {
+        let machines = kind.api(&ctx.client, Some(namespace));
+        let deleted = machines
+            .delete_collection(&DeleteParams::background(), &ListParams::default())
+            .await;
+        if let Err(error) = deleted {
+            let error = kit::errors::chain(&error);
+            tracing::debug!(error, "could not delete each {}", kind.kind);
+        }
+    }
     // Orphaned, so that nobody makes pods anew and nobody else ends them: the kubelet keeps to the
     // grace period of the first kill that it sees.
     let orphan = DeleteParams {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kit::apply::Kind;
 use kit::apply::kinds;
 use kit::errors::{Class, Classify};
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
@@ -21,6 +21,7 @@ use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::object::Key;
 
 use super::observed::{Observed, Tenant};
+use super::plan::INSIDE_SWEEP;
 use crate::context::Context;
 use crate::starts::Answer;
 
@@ -35,6 +36,9 @@ const PARTS: [Kind; 8] = [
     kinds::NETWORK_POLICY,
     kinds::POD_DISRUPTION_BUDGET,
 ];
+
+/// Selects Secrets: what machines boot with is none of the control plane's business.
+pub(crate) const NOT_OF_MACHINES: &str = "!covey.dev/machine";
 
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);
@@ -115,6 +119,7 @@ pub async fn observe(
         let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
         objects.extend(kubeconfig);
     }
+    let workers = !deleting && has_workers(ctx, namespace, name).await?;
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.others(&uid);
     let network = ctx.decide_network(&cluster);
@@ -127,12 +132,29 @@ pub async fn observe(
         material,
         // Asked for below, where something may start at all.
         start: Answer::Wait { ahead: 0 },
+        workers,
+        look: ctx.tenants.is_due(&uid, INSIDE_SWEEP),
         tenant,
     };
     if !deleting && !observed.cluster.spec.paused {
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }
     Ok(Some(observed))
+}
+
+/// Whether a node pool or a machine belongs to the TenantCluster. Machines stay for a while when
+/// their pool goes.
+async fn has_workers(ctx: &Context, namespace: &str, name: &str) -> Result<bool, Error> {
+    for kind in [kinds::NODE_POOL, kinds::MACHINE] {
+        let api = kind.api(&ctx.client, Some(namespace));
+        let list = api.list(&ListParams::default()).await;
+        let list = list.map_err(|e| read(kind.kind, namespace, e))?;
+        let ours = |object: &DynamicObject| object.data["spec"]["clusterName"] == name;
+        if list.items.iter().any(ours) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.
@@ -198,9 +220,7 @@ async fn remains(ctx: &Context, kind: Kind, namespace: &str) -> Vec<(Key, Value)
         .list(&ListParams::default())
         .await;
     let found = list.map(|list| list.items).unwrap_or_default();
-    let one = |o: &kube::api::DynamicObject| {
-        (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o))
-    };
+    let one = |o: &DynamicObject| (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o));
     found.iter().map(one).collect()
 }
 
@@ -233,9 +253,13 @@ async fn get(
 
 async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Value)>, Error> {
     let api = kind.api(&ctx.client, Some(namespace));
+    let params = match kind {
+        kinds::SECRET => ListParams::default().labels(NOT_OF_MACHINES),
+        _ => ListParams::default(),
+    };
     let mut tries = 0;
     loop {
-        match api.list(&ListParams::default()).await {
+        match api.list(&params).await {
             Ok(list) => {
                 let found = list.items.iter();
                 return Ok(found
@@ -252,7 +276,7 @@ async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Va
 }
 
 /// The object as JSON, with kind (lists leave it out) and without managed fields.
-pub(super) fn body(kind: Kind, object: &kube::api::DynamicObject) -> Value {
+pub(super) fn body(kind: Kind, object: &DynamicObject) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     value["apiVersion"] = json!(kind.api_version());
     value["kind"] = json!(kind.kind);

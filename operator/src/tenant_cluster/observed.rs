@@ -12,6 +12,7 @@ use tenant_cp::certificates::Material;
 use tenant_cp::object::Key;
 use tenant_cp::validate::Problem;
 
+use super::plan::inside::Pods;
 use crate::starts::Answer;
 
 /// Everything that a plan may depend on.
@@ -30,12 +31,16 @@ pub struct Observed {
     pub material: Material,
     /// Whether this tenant cluster may start its pods.
     pub start: Answer,
+    /// Whether there are node pools or machines, so that there are (or will be) nodes.
+    pub workers: bool,
+    /// Whether the objects inside the tenant cluster have to be looked at again.
+    pub look: bool,
     /// What the tenant's API said when it was last asked in this reconcile.
     pub tenant: Tenant,
 }
 
 /// What the tenant's API said.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Tenant {
     /// Not asked in this reconcile.
     #[default]
@@ -45,13 +50,29 @@ pub enum Tenant {
         /// Why, for people.
         message: String,
     },
-    /// It answered, and holds the bootstrap objects with this hash.
+    /// It answered an authenticated request.
     Answers {
         /// Version it serves, e.g. `1.35.4`.
         version: String,
-        /// Hash of the objects that are in place.
-        bootstrap_hash: String,
+        /// What is known of the objects inside.
+        seen: Seen,
+        /// Pods of those workloads that were asked about.
+        pods: BTreeMap<Key, Pods>,
     },
+}
+
+/// What is known of the objects inside the tenant cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Seen {
+    /// They were not looked at.
+    #[default]
+    Nothing,
+    /// We have no right to look.
+    Hidden,
+    /// All of them were laid just now.
+    Laid,
+    /// Everything that is labelled as ours.
+    Objects(BTreeMap<Key, Value>),
 }
 
 impl Observed {

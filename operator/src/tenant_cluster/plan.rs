@@ -2,7 +2,8 @@
 //!
 //! The order of stages: what lets the operator in (tenant namespace, bindings) → what gives
 //! addresses and takes time (Services, claims) with what must exist once (authorities) → leaf
-//! certificates → pods → the kubeconfig → objects inside the tenant cluster.
+//! certificates → pods → the kubeconfig → what is no longer wanted → objects inside the tenant cluster
+//! ([`inside`]).
 //!
 //! Invariant: planning again after applying yields an empty plan; a plan never says to write what
 //! is already so.
@@ -14,20 +15,26 @@ use api::tenant_cluster::{EndpointStatus, EndpointType, NetworkStatus, TenantClu
 use jiff::Timestamp;
 use kit::apply::difference;
 use serde_json::{Value, json};
+use tenant_cp::desired::{self, Addon};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::validate::Problem;
-use tenant_cp::{Addresses, Settings, Validated, certificates, desired, validate};
+use tenant_cp::{Addresses, Settings, Validated, certificates, validate};
 
-use super::observed::{Observed, Tenant};
+use super::observed::{Observed, Seen, Tenant};
 use crate::starts::Answer;
 
 mod deletion;
+pub mod inside;
 mod status;
 
-pub use status::SLOW_SWEEP;
+pub use crate::tell::{Notice, Waiting};
+pub use inside::Inside;
+pub use status::{INSIDE_SWEEP, SLOW_SWEEP};
 
 /// How long a visit goes on trying while a control plane starts for the first time.
 pub const START_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a visit goes on trying afterwards.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +53,8 @@ pub struct Plan {
     pub waiting_on: Option<Waiting>,
     /// Secrets that are lost and must not be made anew.
     pub lost: Vec<certificates::Problem>,
+    /// Hash of the objects inside the tenant cluster, once all of them are in place.
+    pub in_place: Option<String>,
     /// When to look again although nothing happened.
     pub requeue_after: Option<Duration>,
 }
@@ -77,6 +86,8 @@ pub struct Target {
     pub key: Key,
     /// Only this one, not a namesake.
     pub uid: String,
+    /// Only as it was seen, where that matters.
+    pub resource_version: Option<String>,
 }
 
 /// What is not a write of a Kubernetes object.
@@ -101,39 +112,28 @@ pub enum Action {
         /// Which of them, and which keys.
         due: certificates::Plan,
     },
-    /// Ask the tenant's API, and lay the objects inside it where they are missing.
+    /// Ask the tenant's API.
     Visit {
         /// Address of the Service.
         address: (IpAddr, u16),
-        /// All objects for the inside of the tenant cluster.
-        objects: Vec<Object>,
-        /// Their hash.
-        hash: String,
-        /// Whether they have to be applied.
-        apply: bool,
+        /// Where nodes and users reach the API, once that is known.
+        endpoint: Option<EndpointStatus>,
+        /// Objects to lay first, whatever is there: all, where nothing can be seen yet.
+        lay: Vec<Object>,
+        /// Whether to look at the objects inside.
+        look: bool,
+        /// Workloads whose pods are to be counted.
+        workloads: Vec<Key>,
         /// How long to keep trying: longer while a start is under way.
         patience: Duration,
     },
-}
-
-/// An Event.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Notice {
-    /// Normal or Warning.
-    pub warning: bool,
-    /// PascalCase.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Waiting {
-    /// PascalCase, also the condition's reason and the metric's label.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
+    /// Mend what differs inside the tenant cluster.
+    Mend {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// What differs.
+        inside: Inside,
+    },
 }
 
 impl Plan {
@@ -191,7 +191,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         // Somebody deleted the tenant namespace; it must be gone before it can be made again.
         return status::namespace_lost(valid, observed, now);
     }
-    let mut foundation = desired::foundation(valid, settings);
+    let mut foundation = desired::foundation(valid, settings, observed.workers);
     foundation.push(user_binding(valid, observed, settings));
     stage(&mut plan, "foundation", observed, foundation);
     if !plan.stages.is_empty() {
@@ -199,8 +199,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         return status::report(plan, valid, observed, now);
     }
 
-    let service = observed.object("Service", ns, "control-plane");
-    let addresses = service.and_then(|service| addresses(valid, service));
+    let addresses = all_addresses(valid, observed);
     let endpoint = addresses.as_ref().and_then(|a| a.endpoint.as_ref());
     let mut wants = certificates::wants(valid, settings, addresses.as_ref());
     // The administrator's certificate lives in the kubeconfig, which needs an address.
@@ -240,7 +239,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         });
         return status::report(plan, valid, observed, now);
     }
-    let workloads = desired::workloads(valid, settings, &addresses);
+    let workloads = desired::workloads(valid, settings, &addresses, &material.store);
     if is_started(observed, ns) || observed.start == Answer::Go {
         stage(&mut plan, "workloads", observed, workloads);
     } else if let Answer::Wait { ahead } = observed.start {
@@ -261,49 +260,116 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         );
     }
     if plan.is_settled() {
-        plan_visit(&mut plan, valid, observed, settings, &addresses);
+        plan.deletions = left_over(valid, observed);
+    }
+    if plan.is_settled() {
+        plan_inside(&mut plan, valid, observed, settings, &addresses);
     }
     status::report(plan, valid, observed, now)
 }
 
-/// Asks the tenant's API once per reconcile, after everything else is in place.
-fn plan_visit(
+/// What konnectivity left when it was switched off, once no pod needs it any more.
+fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
+    if valid.addons.konnectivity || !status::rolled_out(valid, observed) {
+        return Vec::new();
+    }
+    let ns = valid.tenant_namespace.as_str();
+    let parts = [
+        ("Service", desired::names::KONNECTIVITY),
+        ("Secret", desired::names::KONNECTIVITY_SERVER),
+        ("Secret", certificates::KONNECTIVITY_AUTHORITY),
+    ];
+    let target = |(kind, name): (&str, &str)| {
+        let uid = observed.text(kind, ns, name, "/metadata/uid")?;
+        Some(Target {
+            key: Key::new(kind, ns, name),
+            uid: uid.to_owned(),
+            resource_version: None,
+        })
+    };
+    parts.into_iter().filter_map(target).collect()
+}
+
+/// Asks the tenant's API once per reconcile, after everything else is in place, and mends what
+/// differs inside.
+fn plan_inside(
     plan: &mut Plan,
     valid: &Validated,
     observed: &Observed,
     settings: &Settings,
     addresses: &Addresses,
 ) {
-    if observed.tenant != Tenant::NotAsked {
-        return;
-    }
-    let Some(authority) = observed
-        .material
-        .store
-        .get("ca")
-        .map(|ca| ca.certificate.as_str())
-    else {
+    let certificate = |name: &str| {
+        let pair = observed.material.store.get(name);
+        pair.map(|pair| pair.certificate.as_str())
+    };
+    let Some(authority) = certificate("ca") else {
         return;
     };
-    let objects = desired::bootstrap(valid, settings, addresses, authority);
+    let trust = desired::Trust {
+        authority,
+        konnectivity: certificate(certificates::KONNECTIVITY_AUTHORITY),
+    };
+    let objects = desired::bootstrap(valid, settings, addresses, trust);
     let hash =
         tenant_cp::object::hash(&json!(objects.iter().map(Object::hash).collect::<Vec<_>>()));
-    let applied = observed
+    let before = observed
         .cluster
         .status
         .as_ref()
         .and_then(|s| s.bootstrap_hash.as_deref());
-    let patience = match has_been_ready(observed) {
-        true => Duration::from_secs(1),
-        false => START_PATIENCE,
-    };
-    plan.actions.push(Action::Visit {
-        address: (addresses.cluster_ip, service_port(valid)),
-        apply: applied != Some(hash.as_str()),
-        objects,
-        hash,
+    let address = (addresses.cluster_ip, service_port(valid));
+    let visit = |lay: Vec<Object>, look: bool, patience| Action::Visit {
+        address,
+        endpoint: addresses.endpoint.clone(),
+        lay,
+        look,
+        workloads: match observed.workers {
+            true => wanted_addons(valid).map(Addon::workload).collect(),
+            false => Vec::new(),
+        },
         patience,
-    });
+    };
+    match &observed.tenant {
+        Tenant::NotAsked if before.is_none() => {
+            plan.actions.push(visit(objects, false, START_PATIENCE));
+        }
+        Tenant::NotAsked => {
+            let look = observed.look || before != Some(hash.as_str());
+            plan.actions.push(visit(Vec::new(), look, PATIENCE));
+        }
+        // Somebody took our rights away; the administrator's way gives them back.
+        Tenant::Answers {
+            seen: Seen::Hidden, ..
+        } => {
+            plan.actions.push(visit(objects, false, PATIENCE));
+        }
+        Tenant::Answers {
+            seen: Seen::Objects(live),
+            ..
+        } => {
+            let inside = inside::plan(&objects, live);
+            if inside.is_empty() {
+                plan.in_place = Some(hash);
+            } else {
+                plan.actions.push(Action::Mend { address, inside });
+            }
+        }
+        Tenant::Answers {
+            seen: Seen::Laid, ..
+        } => plan.in_place = Some(hash),
+        Tenant::Answers {
+            seen: Seen::Nothing,
+            ..
+        }
+        | Tenant::Silent { .. } => {}
+    }
+}
+
+fn wanted_addons(valid: &Validated) -> impl Iterator<Item = Addon> {
+    Addon::ALL
+        .into_iter()
+        .filter(|addon| addon.is_wanted(valid))
 }
 
 /// Adds a stage with those objects that are not yet as wanted.
@@ -394,9 +460,24 @@ fn owner_reference(name: &str, uid: &str) -> Value {
     json!({ "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "name": name, "uid": uid })
 }
 
+/// All addresses that have to be known before certificates and pods are made.
+fn all_addresses(valid: &Validated, observed: &Observed) -> Option<Addresses> {
+    let ns = valid.tenant_namespace.as_str();
+    let service = |name: &str| observed.object("Service", ns, name);
+    let mut addresses = addresses(valid, service(desired::names::CONTROL_PLANE)?)?;
+    if valid.addons.konnectivity {
+        addresses.konnectivity_ip = Some(cluster_ip(service(desired::names::KONNECTIVITY)?)?);
+    }
+    Some(addresses)
+}
+
+fn cluster_ip(service: &Value) -> Option<IpAddr> {
+    service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()
+}
+
 /// ClusterIP and, where there is one yet, the address for clients.
 fn addresses(valid: &Validated, service: &Value) -> Option<Addresses> {
-    let cluster_ip: IpAddr = service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()?;
+    let cluster_ip = cluster_ip(service)?;
     let port = match valid.endpoint.type_ {
         EndpointType::NodePort => service.pointer("/spec/ports/0/nodePort")?.as_i64()?,
         _ => i64::from(service_port(valid)),
@@ -411,6 +492,7 @@ fn addresses(valid: &Validated, service: &Value) -> Option<Addresses> {
     let port = i32::try_from(port).ok()?;
     Some(Addresses {
         cluster_ip,
+        konnectivity_ip: None,
         endpoint: host.map(|host| EndpointStatus { host, port }),
     })
 }

@@ -6,7 +6,6 @@ use api::{ConditionStatus, ConditionType, TenantCluster, TenantClusterStatus, se
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::errors::Class;
-use kit::events::{Event, Severity};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
@@ -15,6 +14,7 @@ use super::observed::Observed;
 use super::plan::{Notice, Plan};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::tell;
 
 /// Writes the status if it changed, and publishes the plan's Events.
 ///
@@ -71,17 +71,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
 }
 
 async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
-    let event = Event {
-        severity: if notice.warning {
-            Severity::Warning
-        } else {
-            Severity::Normal
-        },
-        reason: notice.reason.to_owned(),
-        message: notice.message.clone(),
-        action: "Reconcile".to_owned(),
-    };
-    ctx.events.publish(&cluster.object_ref(&()), &event).await;
+    tell::publish(&ctx.events, &cluster.object_ref(&()), notice).await;
 }
 
 /// Writes the status if it changed.

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::{Settings, certificates, network};
 
-use super::observed::{Observed, Tenant};
+use super::observed::{Observed, Seen, Tenant};
+use super::plan::inside::pods;
 use super::plan::{Action, Plan, SLOW_SWEEP, plan};
 use crate::starts::Answer;
 
@@ -29,6 +30,12 @@ struct World {
     objects: BTreeMap<Key, Value>,
     start: Answer,
     tenant_up: bool,
+    /// Whether there are node pools.
+    workers: bool,
+    /// Whether somebody may have changed something inside.
+    look: bool,
+    /// The objects inside the tenant cluster.
+    inside: BTreeMap<Key, Value>,
     writes: usize,
 }
 
@@ -40,6 +47,9 @@ impl World {
             objects: BTreeMap::new(),
             start: Answer::Go,
             tenant_up: true,
+            workers: false,
+            look: false,
+            inside: BTreeMap::new(),
             writes: 0,
         }
     }
@@ -70,6 +80,8 @@ impl World {
             objects: self.objects.clone(),
             material: certificates::read_store(&secrets),
             start: self.start,
+            workers: self.workers,
+            look: self.look,
             tenant: Tenant::NotAsked,
         }
     }
@@ -112,20 +124,91 @@ impl World {
                 Action::Issue { wants, due } => {
                     super::apply::issue(observed, wants, due, now()).unwrap();
                 }
-                Action::Visit { hash, .. } => {
-                    observed.tenant = match self.tenant_up {
-                        true => Tenant::Answers {
-                            version: self.cluster.spec.version.clone(),
-                            bootstrap_hash: hash.clone(),
-                        },
-                        false => Tenant::Silent {
-                            message: "connection refused".into(),
-                        },
-                    };
+                Action::Visit {
+                    lay,
+                    look,
+                    workloads,
+                    ..
+                } => {
+                    if !self.lay(lay, budget) {
+                        return false;
+                    }
+                    observed.tenant = self.answer(!lay.is_empty(), *look, workloads);
+                }
+                Action::Mend { inside, .. } => {
+                    for target in &inside.delete {
+                        if !self.spend(budget) {
+                            return false;
+                        }
+                        self.inside.remove(&target.key);
+                    }
+                    if !self.lay(&inside.apply, budget) {
+                        return false;
+                    }
+                    observed.tenant = self.answer(false, true, &[]);
                 }
             }
         }
         true
+    }
+
+    /// Lays objects inside the tenant cluster; those that are there already cost no write.
+    fn lay(&mut self, objects: &[Object], budget: &mut usize) -> bool {
+        for object in objects.iter().filter(|_| self.tenant_up) {
+            let key = object.key();
+            let same = self
+                .inside
+                .get(&key)
+                .is_some_and(|live| live["hash"] == object.hash());
+            if same {
+                continue;
+            }
+            if *budget == 0 {
+                return false;
+            }
+            *budget -= 1;
+            self.writes += 1;
+            let mut live = object.value.clone();
+            live["hash"] = json!(object.hash());
+            live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
+            live["metadata"]["resourceVersion"] = json!(self.writes.to_string());
+            live["metadata"]["managedFields"] = json!([{ "manager": crate::FIELD_MANAGER }]);
+            self.inside.insert(key, live);
+        }
+        true
+    }
+
+    fn answer(&self, laid: bool, look: bool, workloads: &[Key]) -> Tenant {
+        if !self.tenant_up {
+            return Tenant::Silent {
+                message: "connection refused".into(),
+            };
+        }
+        let seen = match (laid, look) {
+            (true, _) => Seen::Laid,
+            (false, true) => Seen::Objects(self.inside.clone()),
+            (false, false) => Seen::Nothing,
+        };
+        let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
+        Tenant::Answers {
+            version: self.cluster.spec.version.clone(),
+            seen,
+            pods: workloads.iter().filter_map(of).collect(),
+        }
+    }
+
+    /// Every node (so many) runs what it should.
+    fn play_nodes(&mut self, nodes: i64, ready: i64) {
+        for (key, live) in &mut self.inside {
+            match key.kind.as_str() {
+                "DaemonSet" => {
+                    live["status"] =
+                        json!({ "numberReady": ready, "desiredNumberScheduled": nodes });
+                }
+                "Deployment" => live["status"] = json!({ "readyReplicas": ready.min(2) }),
+                _ => {}
+            }
+        }
     }
 
     fn own(&mut self, action: &Action) {
@@ -268,7 +351,9 @@ fn creation_settles_and_then_writes_nothing() {
 #[test]
 fn crash_after_any_write_of_a_creation_ends_in_the_same_objects() {
     let whole = ready(minimal());
-    for cut in 0..whole.writes {
+    // What is laid inside the tenant is one stage, at the end: a few cuts of it will do.
+    let outside = whole.writes - whole.inside.len();
+    for cut in (0..outside).chain((outside..whole.writes).step_by(13)) {
         let mut world = World::new(minimal());
         let finished = world.reconcile(&mut cut.clone());
         let ca = world.secret("ca").cloned();
@@ -412,7 +497,7 @@ fn removed_and_changed_objects_come_back() {
     for key in whole.objects.keys().filter(|k| k.kind != "Namespace") {
         let mut world = whole.clone();
         world.objects.remove(key);
-        if key.name == "etcd-ca" || key.name == "front-proxy-ca" {
+        if ["etcd-ca", "front-proxy-ca"].contains(&key.name.as_str()) {
             continue;
         }
         world.settle();
@@ -480,14 +565,162 @@ fn namesake_of_an_older_tenant_does_not_touch_its_namespace() {
 fn idle_tenant_is_looked_at_before_its_certificates_end() {
     let world = ready(minimal());
     let mut observed = world.observe();
-    observed.tenant = Tenant::Answers {
-        version: "1.35.4".into(),
-        bootstrap_hash: "x".into(),
-    };
+    observed.tenant = world.answer(false, false, &[]);
     let again = plan(&observed, &Settings::default(), now())
         .requeue_after
         .unwrap();
     assert_eq!(again, SLOW_SWEEP);
+}
+
+#[test]
+fn what_is_lost_or_changed_inside_comes_back_once_somebody_looks() {
+    let whole = ready(minimal());
+    let lost = Key::new("Deployment", "kube-system", "coredns");
+    let changed = Key::new("ConfigMap", "kube-system", "kubeadm-config");
+    let mut world = whole.clone();
+    world.inside.remove(&lost);
+    world.inside.get_mut(&changed).unwrap()["data"] = json!({});
+    world.inside.get_mut(&changed).unwrap()["hash"] = Value::Null;
+    let before = world.writes;
+    world.settle();
+    assert_eq!(world.writes, before, "nobody looked");
+    world.look = true;
+    world.settle();
+    assert_eq!(
+        world.inside.keys().collect::<Vec<_>>(),
+        whole.inside.keys().collect::<Vec<_>>()
+    );
+    assert_eq!(
+        world.inside[&changed]["data"],
+        whole.inside[&changed]["data"]
+    );
+    assert_eq!(world.writes, before + 2);
+}
+
+#[test]
+fn addon_that_is_switched_off_goes_and_comes_back() {
+    let whole = ready(minimal());
+    let mut world = whole.clone();
+    let foreign = Key::new("ConfigMap", "kube-system", "mine");
+    let mine = json!({ "metadata": { "uid": "x", "labels": { "covey.dev/addon": "coredns" } } });
+    world.inside.insert(foreign.clone(), mine);
+    world.cluster.spec.addons = serde_json::from_value(json!({
+        "coreDNS": { "enabled": false }, "kubeProxy": { "enabled": false },
+        "cni": { "type": "none" }, "konnectivity": { "enabled": false },
+    }))
+    .unwrap();
+    world.settle();
+    let addons: Vec<_> = world
+        .inside
+        .iter()
+        .filter(|(_, live)| live["metadata"]["labels"]["covey.dev/addon"].is_string())
+        .map(|(key, _)| format!("{} {}", key.kind, key.name))
+        .collect();
+    assert_eq!(
+        addons,
+        [
+            "ConfigMap mine",
+            "Namespace konnectivity",
+            "Namespace kube-flannel"
+        ]
+    );
+    assert!(
+        world
+            .objects
+            .keys()
+            .all(|key| !key.name.starts_with("konnectivity"))
+    );
+    assert_eq!(world.condition("CoreDNSReady").0, "");
+    assert_eq!(world.condition("Ready").0, "True");
+    world.cluster.spec.addons = whole.cluster.spec.addons.clone();
+    world.inside.remove(&foreign);
+    world.settle();
+    assert_eq!(
+        world.inside.keys().collect::<Vec<_>>(),
+        whole.inside.keys().collect::<Vec<_>>()
+    );
+    assert_eq!(
+        world.objects.keys().collect::<Vec<_>>(),
+        whole.objects.keys().collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn crash_after_any_write_of_a_switch_ends_with_the_same_objects() {
+    let whole = ready(minimal());
+    let off = json!({ "cni": { "type": "none" }, "konnectivity": { "enabled": false } });
+    let off: api::tenant_cluster::Addons = serde_json::from_value(off).unwrap();
+    let mut wanted = whole.clone();
+    wanted.cluster.spec.addons = off.clone();
+    wanted.settle();
+    for cut in 0..wanted.writes - whole.writes {
+        let mut world = whole.clone();
+        world.cluster.spec.addons = off.clone();
+        let _ = world.reconcile(&mut cut.clone());
+        world.settle();
+        let keys = |world: &World| {
+            let inside = world.inside.keys().cloned();
+            inside
+                .chain(world.objects.keys().cloned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&world), keys(&wanted), "cut after write {cut}");
+    }
+}
+
+#[test]
+fn ready_waits_for_addons_as_soon_as_there_are_nodes() {
+    let mut world = ready(minimal());
+    assert_eq!(
+        world.condition("CoreDNSReady"),
+        ("False".into(), "NoNodes".into())
+    );
+    let namespace = Key::new("Namespace", "", NS);
+    let level = |world: &World| {
+        let labels = &world.objects[&namespace]["metadata"]["labels"];
+        labels["pod-security.kubernetes.io/enforce"].clone()
+    };
+    assert_eq!(level(&world), "restricted");
+    world.workers = true;
+    world.settle();
+    assert_eq!(level(&world), "baseline");
+    assert_eq!(world.condition("Ready").0, "True", "a pool without nodes");
+    world.play_nodes(1, 0);
+    world.settle();
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".into(), "AddonsNotReady".into())
+    );
+    assert_eq!(world.condition("NetworkReady").0, "False");
+    world.play_nodes(3, 1);
+    world.settle();
+    assert_eq!(world.condition("Ready").0, "True");
+    assert_eq!(
+        world.condition("KonnectivityReady"),
+        ("True".into(), "PodsReady".into())
+    );
+    world.play_nodes(0, 0);
+    world.settle();
+    assert_eq!(world.condition("Ready").0, "True", "scaled to zero");
+    world.workers = false;
+    world.settle();
+    assert_eq!(level(&world), "restricted");
+}
+
+#[test]
+fn rights_that_somebody_took_from_us_are_laid_again() {
+    let mut world = ready(minimal());
+    let role = Key::new("ClusterRole", "", "covey:operator");
+    world.inside.remove(&role);
+    let mut observed = world.observe();
+    observed.tenant = Tenant::Answers {
+        version: "1.35.4".into(),
+        seen: Seen::Hidden,
+        pods: BTreeMap::new(),
+    };
+    let plan = plan(&observed, &Settings::default(), now());
+    assert!(world.carry_out(&plan, &mut observed, &mut 1_000));
+    assert!(world.inside.contains_key(&role));
 }
 
 proptest! {

@@ -1,21 +1,27 @@
-//! Visits the tenant's API: lays what is missing inside the tenant cluster, and asks whether it
-//! answers.
+//! Visits the tenant's API: asks whether it answers, looks at what is inside, and mends what differs.
 //!
-//! Invariant: `system:masters` is held in memory only, for the rights alone, and only while they are
-//! missing; whether the API answers is asked with the operator's ordinary identity.
+//! Invariant: `system:masters` is held in memory only, for rights and for what an addon left behind,
+//! and only while such are to be written; whether the API answers is asked with the operator's
+//! ordinary identity.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
+use serde_json::Value;
+use tenant_cp::object::Key;
 use tenant_cp::{Object, certificates, desired};
 
-use super::apply::Error;
-use super::observed::{Observed, Tenant};
+use super::apply::{self, Error};
+use super::observed::{Observed, Seen, Tenant};
+use super::plan::inside::{Inside, Pods, pods};
 use super::plan::{Action, START_PATIENCE};
 use crate::context::Context;
 use crate::tenant;
+use crate::tenant_watch;
 
 /// Pause between two visits of an API that is starting.
 const VISIT_PAUSE: Duration = Duration::from_millis(100);
@@ -29,9 +35,10 @@ pub(super) async fn visit(
 ) -> Result<(), Error> {
     let Action::Visit {
         address,
-        objects,
-        hash,
-        apply,
+        endpoint,
+        lay,
+        look,
+        workloads,
         patience,
     } = action
     else {
@@ -49,32 +56,23 @@ pub(super) async fn visit(
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
-    let store = &observed.material.store;
-    let (Some(ca), Some(operator)) = (store.get("ca"), store.get("operator")) else {
+    let Some(operator) = place(ctx, observed, *address, None) else {
         return Ok(());
     };
-    let dial = (ctx.dial)(&ns, SocketAddr::new(address.0, address.1));
-    let place = |identity: &pki::KeyPair| tenant::Visit {
-        address: dial,
-        authority: ca.certificate.clone(),
-        identity: identity.clone(),
-    };
-    // One hour in system:masters, in memory only, because the rights of everybody else are among
-    // the objects that are laid here.
-    let mut administrator = None;
-    if *apply {
-        let want = certificates::super_admin();
-        administrator = Some(place(
-            &pki::issue(&want, Some(ca), now).map_err(Error::Issue)?,
-        ));
-    }
-    let (rights, others) = objects.iter().partition(|o| desired::is_privileged(o));
+    let (rights, others) = lay.iter().partition(|o| desired::is_privileged(o));
     let mut visit = Visitor {
-        administrator,
-        operator: place(operator),
+        administrator: administrator(ctx, observed, *address, !lay.is_empty(), now)?,
+        operator,
         rights,
         others,
+        laid: !lay.is_empty(),
+        look: *look,
+        workloads,
     };
+    if *look {
+        // Before it is read, so that what changes meanwhile is looked at again.
+        ctx.tenants.looked(&uid);
+    }
     let deadline = tokio::time::Instant::now() + *patience;
     let mut result = visit.once().await;
     while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
@@ -82,17 +80,27 @@ pub(super) async fn visit(
         result = visit.once().await;
     }
     observed.tenant = match result {
-        Ok(version) => {
+        Ok(answer) => {
             ctx.breaker.close(&uid);
             if ctx.starts.done(&uid) {
                 ctx.wake_next();
             }
-            Tenant::Answers {
-                version,
-                bootstrap_hash: hash.clone(),
+            if let Some(endpoint) = endpoint {
+                let tenant = tenant_watch::Tenant {
+                    uid,
+                    cluster: ObjectRef::from_obj(cluster),
+                    visit: visit.operator,
+                    endpoint: endpoint.clone(),
+                    has_nodes: observed.workers,
+                };
+                ctx.tenants.ensure(tenant).map_err(Error::Inside)?;
             }
+            answer
         }
         Err(error) => {
+            if *look {
+                ctx.tenants.suspect(&uid);
+            }
             let message = kit::errors::chain(&error);
             if *patience < START_PATIENCE {
                 ctx.breaker.trip(&uid, pods, &message);
@@ -103,20 +111,114 @@ pub(super) async fn visit(
     Ok(())
 }
 
+/// Writes what differs inside the tenant cluster, and deletes what is left over there.
+pub(super) async fn mend(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    inside: &Inside,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let result = Box::pin(mend_all(ctx, address, inside, observed, now)).await;
+    if result.is_err() {
+        ctx.tenants
+            .suspect(&observed.cluster.uid().unwrap_or_default());
+    }
+    result
+}
+
+async fn mend_all(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    inside: &Inside,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Some(operator) = place(ctx, observed, address, None) else {
+        return Ok(());
+    };
+    let (mut rights, mut others): (Vec<_>, Vec<_>) =
+        inside.apply.iter().partition(|o| desired::is_privileged(o));
+    let powers = !rights.is_empty() || !inside.delete.is_empty();
+    if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
+        let client = administrator.client().map_err(Error::Inside)?;
+        lay(&client, &mut rights).await.map_err(Error::Inside)?;
+        for target in &inside.delete {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let deleted = apply::delete(&client, target).await;
+            deleted.map_err(|source| Error::Inside(tenant::Error::DeleteObject(source)))?;
+        }
+    }
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let client = operator.client().map_err(Error::Inside)?;
+    lay(&client, &mut others).await.map_err(Error::Inside)?;
+    if let Tenant::Answers {
+        seen: Seen::Objects(live),
+        ..
+    } = &mut observed.tenant
+    {
+        live.retain(|key, _| !inside.delete.iter().any(|target| target.key == *key));
+        live.extend(
+            inside
+                .apply
+                .iter()
+                .map(|object| (object.key(), object.value.clone())),
+        );
+    }
+    Ok(())
+}
+
+/// Where the tenant's API is reached, as the operator or as somebody else; none while keys are
+/// missing.
+fn place(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    identity: Option<pki::KeyPair>,
+) -> Option<tenant::Visit> {
+    let cluster = &observed.cluster;
+    let ns = api::names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default());
+    let store = &observed.material.store;
+    Some(tenant::Visit {
+        address: (ctx.dial)(&ns, SocketAddr::new(address.0, address.1)),
+        authority: store.get("ca")?.certificate.clone(),
+        identity: identity.or_else(|| store.get("operator").cloned())?,
+    })
+}
+
+/// One hour in system:masters, in memory only, because the rights of everybody else are among the
+/// objects that are laid. None where it is not needed.
+fn administrator(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    needed: bool,
+    now: Timestamp,
+) -> Result<Option<tenant::Visit>, Error> {
+    let Some(ca) = observed.material.store.get("ca").filter(|_| needed) else {
+        return Ok(None);
+    };
+    let pair = pki::issue(&certificates::super_admin(), Some(ca), now).map_err(Error::Issue)?;
+    Ok(place(ctx, observed, address, Some(pair)))
+}
+
 /// Lays the objects where that is due, then asks with our ordinary identity, so that an answer
 /// means that this identity is let in too.
 struct Visitor<'a> {
-    /// Lays only the rights of administrators and of the operator.
+    /// Lays only rights.
     administrator: Option<tenant::Visit>,
     operator: tenant::Visit,
     /// Rights that are still to be laid.
     rights: Vec<&'a Object>,
     /// Everything else that is still to be laid.
     others: Vec<&'a Object>,
+    laid: bool,
+    look: bool,
+    workloads: &'a [Key],
 }
 
 impl Visitor<'_> {
-    async fn once(&mut self) -> Result<String, tenant::Error> {
+    async fn once(&mut self) -> Result<Tenant, tenant::Error> {
         if let Some(administrator) = &self.administrator
             && !self.rights.is_empty()
         {
@@ -124,8 +226,33 @@ impl Visitor<'_> {
         }
         let client = self.operator.client()?;
         lay(&client, &mut self.others).await?;
-        tenant::version(&client).await
+        let version = tenant::version(&client).await?;
+        let seen = match (self.laid, self.look) {
+            (true, _) => Seen::Laid,
+            (false, true) => match tenant::look(&client).await? {
+                Some(objects) => Seen::Objects(objects),
+                None => Seen::Hidden,
+            },
+            (false, false) => Seen::Nothing,
+        };
+        let pods = match &seen {
+            Seen::Objects(live) => count(live, self.workloads),
+            _ => count(
+                &tenant::workloads(&client, self.workloads).await?,
+                self.workloads,
+            ),
+        };
+        Ok(Tenant::Answers {
+            version,
+            seen,
+            pods,
+        })
     }
+}
+
+fn count(live: &BTreeMap<Key, Value>, workloads: &[Key]) -> BTreeMap<Key, Pods> {
+    let of = |key: &Key| Some((key.clone(), pods(live.get(key)?)));
+    workloads.iter().filter_map(of).collect()
 }
 
 /// Lays objects; what is left afterwards is what failed.

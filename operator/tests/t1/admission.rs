@@ -21,6 +21,7 @@ use self::table::{args, endpoint, refused, spec};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site, webhook};
 
+mod pools;
 mod table;
 
 /// A running operator with its webhook in force.

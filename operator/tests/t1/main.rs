@@ -13,6 +13,7 @@ mod creation;
 mod deletion;
 mod faults;
 mod identity;
+mod inside;
 mod leadership;
 mod quiescence;
 mod rights;

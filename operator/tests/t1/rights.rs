@@ -157,6 +157,12 @@ async fn live(site: &Site) -> Result<()> {
     .await?;
     site.wait_ready("demo").await?;
     let ns = tenant_namespace(&cluster);
+    for enabled in [false, true] {
+        let konnectivity = json!({ "konnectivity": { "enabled": enabled } });
+        site.change("demo", &json!({ "spec": { "addons": konnectivity } }))
+            .await?;
+        site.wait_ready("demo").await?;
+    }
     for kind in state::PARTS {
         let objects = site.objects(kind, &ns);
         let Some(object) = objects

@@ -60,6 +60,28 @@ anonymous:
   - path: /api/v1/namespaces/kube-public/configmaps/cluster-info
 ";
 
+/// What leaves the kube-apiserver for nodes, pods and webhooks goes through konnectivity; what is
+/// not named here (etcd) goes straight. `controlplane` is what the server calls webhooks that are
+/// named by URL: such a URL is the tenant's word, so it is dialled from the tenant's network, never
+/// from the management cluster's (apiserver `pkg/server/egressselector`, KEP-1281).
+pub(crate) const EGRESS: &str = "\
+apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: GRPC
+    transport:
+      uds:
+        udsName: /run/konnectivity/konnectivity.sock
+- name: controlplane
+  connection:
+    proxyProtocol: GRPC
+    transport:
+      uds:
+        udsName: /run/konnectivity/konnectivity.sock
+";
+
 /// Admission plugins' settings: a flood of Events in one namespace cannot fill etcd.
 pub(crate) const ADMISSION: &str = "\
 apiVersion: apiserver.config.k8s.io/v1

@@ -52,17 +52,21 @@ pub fn kubeconfig(
     }))
 }
 
-/// The kubeconfig of a component in the control plane's pod. Certificate and key are files, which
-/// client-go reads again when they change.
+/// The kubeconfig of a component in the control plane's pod, for the kube-apiserver beside it.
 pub(super) fn of_component(name: &str) -> String {
-    let (dir, port) = (names::SECRET_DIR, names::API_PORT);
+    of_client(name, &format!("https://127.0.0.1:{}", names::API_PORT))
+}
+
+/// A kubeconfig whose certificate and key are files, which client-go reads again when they change.
+pub(super) fn of_client(name: &str, server: &str) -> String {
+    let dir = names::SECRET_DIR;
     format!(
         "apiVersion: v1
 kind: Config
 clusters:
 - name: local
   cluster:
-    server: https://127.0.0.1:{port}
+    server: {server}
     certificate-authority: {dir}/ca.crt
 users:
 - name: {name}

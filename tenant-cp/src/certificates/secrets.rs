@@ -12,23 +12,26 @@ use pki::{Key, KeyPair, Store};
 use super::{Material, ServiceAccountKeys, files, kubeconfig};
 use crate::{
     Object, Validated,
-    desired::{meta, names},
+    desired::{meta, names, service_port},
 };
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// Authorities, which are also the names of their Secrets.
+/// Authorities that are the tenant cluster's identity; also the names of their Secrets.
 pub const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd-ca"];
+/// Authority of konnectivity's servers, and its Secret. It is written as any leaf is.
+pub const KONNECTIVITY_AUTHORITY: &str = "konnectivity-ca";
 /// Secret with the keys of service account tokens.
 pub const SERVICE_ACCOUNT: &str = "service-account";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
 /// The Secrets that [`leaf_secrets`] makes.
-pub const CONSUMERS: [&str; 6] = [
+pub const CONSUMERS: [&str; 7] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
+    names::KONNECTIVITY_SERVER,
     names::ETCD,
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
@@ -59,15 +62,43 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     secrets
 }
 
-/// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `etcd`,
-/// `etcd-healthcheck-client` and `operator-client`. One whose material is not complete is left
-/// out; that never means that it should be deleted.
+/// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
+/// `etcd`, `etcd-healthcheck-client` and `operator-client`; and `konnectivity-ca`. One whose material
+/// is not complete is left out; that never means that it should be deleted.
 #[must_use]
 pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
-    CONSUMERS
+    let mut secrets: Vec<Object> = CONSUMERS
         .into_iter()
         .filter_map(|name| Some(consumer(v, material, name)?.into_secret(v, name)))
-        .collect()
+        .collect();
+    let authority = material.store.get(KONNECTIVITY_AUTHORITY);
+    if let Some(pair) = authority.filter(|_| v.addons.konnectivity) {
+        let mut files = Files::default();
+        files.pair("ca", pair);
+        secrets.push(files.into_secret(v, KONNECTIVITY_AUTHORITY));
+    }
+    secrets
+}
+
+/// What the Secret of a certificate needs besides its signer: names of authorities, and
+/// [`SERVICE_ACCOUNT`] and [`ENCRYPTION`]. Without all of it the Secret cannot be written, so the
+/// certificate is not worth making.
+pub(super) fn companions(certificate: &str) -> &'static [&'static str] {
+    match certificate {
+        "apiserver"
+        | "apiserver-kubelet-client"
+        | "front-proxy-client"
+        | "apiserver-etcd-client" => &[
+            "ca",
+            "front-proxy-ca",
+            "etcd-ca",
+            SERVICE_ACCOUNT,
+            ENCRYPTION,
+        ],
+        "controller-manager" => &["front-proxy-ca", SERVICE_ACCOUNT],
+        "konnectivity-server" => &["ca"],
+        _ => &[],
+    }
 }
 
 fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
@@ -91,6 +122,9 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.put("audit-policy.yaml", files::AUDIT_POLICY);
             files.put("authentication.yaml", files::AUTHENTICATION);
             files.put("admission.yaml", files::ADMISSION);
+            if v.addons.konnectivity {
+                files.put("egress-selector.yaml", files::EGRESS);
+            }
         }
         names::CONTROLLER_MANAGER => {
             files.pair("controller-manager", store.get("controller-manager")?);
@@ -109,6 +143,18 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.pair("scheduler", store.get("scheduler")?);
             files.certificate("ca", store)?;
             files.put("kubeconfig", &kubeconfig::of_component("scheduler"));
+        }
+        names::KONNECTIVITY_SERVER if v.addons.konnectivity => {
+            files.pair("konnectivity-server", store.get("konnectivity-server")?);
+            files.pair("konnectivity-client", store.get("konnectivity-client")?);
+            files.certificate("ca", store)?;
+            // Through the Service: it can be told of agents, and take its Lease down, also while
+            // the kube-apiserver beside it starts or has ended already.
+            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
+            files.put(
+                "kubeconfig",
+                &kubeconfig::of_client("konnectivity-client", &server),
+            );
         }
         names::ETCD => {
             for member in 0..v.etcd.replicas {
@@ -155,7 +201,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
             material.encryption = text(data, "encryption.yaml").map(Key::new);
         }
     }
-    for name in AUTHORITIES {
+    for name in AUTHORITIES.into_iter().chain([KONNECTIVITY_AUTHORITY]) {
         if let Some(data) = secrets.get(name) {
             match read_pair(data, "ca") {
                 Some(pair) => material.store.insert(name.to_owned(), pair),

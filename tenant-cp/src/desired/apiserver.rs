@@ -90,6 +90,7 @@ pub(super) const FLAGS: Table = Table {
     computed: &[
         "advertise-address",
         "api-audiences",
+        "egress-selector-config-file",
         "etcd-servers",
         "service-account-issuer",
         "service-account-jwks-uri",
@@ -117,7 +118,6 @@ pub(super) const FLAGS: Table = Table {
         "cloud-config",
         "cloud-provider",
         "disable-admission-plugins",
-        "egress-selector-config-file",
         "emulation-forward-compatible",
         "etcd-prefix",
         "etcd-servers-overrides",
@@ -156,7 +156,7 @@ pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             )
         })
         .collect();
-    let computed = [
+    let mut computed = vec![
         ("advertise-address", addresses.cluster_ip.to_string()),
         ("api-audiences", issuer.clone()),
         ("etcd-servers", servers.join(",")),
@@ -170,10 +170,26 @@ pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             v.network.service_cidr.to_string(),
         ),
     ];
+    if v.addons.konnectivity {
+        let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);
+        computed.push(("egress-selector-config-file", file));
+    }
     args(Program::ApiServer, &computed, &v.api_server.extra_args)
 }
 
 pub(super) fn container(v: &Validated, addresses: &Addresses) -> Container {
+    let mut mounts = vec![
+        pod::mount(names::API_SERVER, names::SECRET_DIR, true),
+        pod::mount("audit", names::AUDIT_DIR, false),
+        pod::mount("tmp", "/tmp", false),
+    ];
+    if v.addons.konnectivity {
+        mounts.push(pod::mount(
+            names::KONNECTIVITY,
+            names::KONNECTIVITY_DIR,
+            true,
+        ));
+    }
     Container {
         name: names::API_SERVER.to_owned(),
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
@@ -201,11 +217,7 @@ pub(super) fn container(v: &Validated, addresses: &Addresses) -> Container {
             }),
             ..pod::container_security()
         }),
-        volume_mounts: Some(vec![
-            pod::mount(names::API_SERVER, names::SECRET_DIR, true),
-            pod::mount("audit", names::AUDIT_DIR, false),
-            pod::mount("tmp", "/tmp", false),
-        ]),
+        volume_mounts: Some(mounts),
         ..Container::default()
     }
 }

@@ -1,9 +1,10 @@
-//! Objects inside the tenant cluster that do not need nodes.
+//! Objects inside the tenant cluster: what nodes need to join, who may do what, and addons.
 //!
-//! Two kinds: those that say who may do what in the tenant cluster as a whole ([`is_privileged`]),
-//! written with [`crate::certificates::super_admin`]; and all others, written by the operator's own
-//! identity, whose rights are derived from the list of those others.
-//! Invariant: the operator can neither raise its own rights nor hand out any it does not need.
+//! Two kinds: rights ([`is_privileged`]), written with [`crate::certificates::super_admin`]; and all
+//! others, written by the operator's own identity, whose rights are derived from the list of those
+//! others. All have the label `app.kubernetes.io/managed-by: covey`, so that one list per kind shows
+//! what is there.
+//! Invariant: the operator can neither raise its own rights nor hand out any.
 
 mod endpoints;
 mod kubeadm;
@@ -12,28 +13,63 @@ mod rbac;
 pub(crate) use kubeadm::authority;
 pub(crate) use rbac::BOOTSTRAPPERS;
 
+use super::addons;
 use crate::{Addresses, Object, Settings, Validated};
 
-/// Objects inside the tenant cluster, those that [`is_privileged`] names first. `cluster-info` and
-/// `kubeadm-config` are left out while there is no endpoint.
+/// Kinds of what is laid inside a tenant cluster: apiVersion and kind.
+pub const KINDS: [(&str, &str); 12] = [
+    ("v1", "ConfigMap"),
+    ("v1", "Endpoints"),
+    ("v1", "Namespace"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("discovery.k8s.io/v1", "EndpointSlice"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+];
+
+/// Those of [`KINDS`] that the operator watches.
+pub const WATCHED: [&str; 4] = ["ConfigMap", "DaemonSet", "Deployment", "Service"];
+
+/// Whom nodes and agents believe, as PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust<'a> {
+    /// The tenant's authority.
+    pub authority: &'a str,
+    /// Konnectivity's authority; none while there is none.
+    pub konnectivity: Option<&'a str>,
+}
+
+/// Objects inside the tenant cluster, those that [`is_privileged`] names first. What names the
+/// endpoint is left out while there is none.
 #[must_use]
 pub fn bootstrap(
     v: &Validated,
-    _settings: &Settings,
+    settings: &Settings,
     addresses: &Addresses,
-    ca_pem: &str,
+    trust: Trust<'_>,
 ) -> Vec<Object> {
     let mut objects = endpoints::endpoints(v, addresses);
-    objects.extend(kubeadm::configuration(v, addresses, ca_pem));
+    objects.extend(kubeadm::configuration(v, addresses, trust.authority));
     objects.extend(rbac::for_nodes());
-    let mut all = rbac::privileged();
-    all.extend(objects);
+    objects.extend(addons::objects(v, settings, addresses, trust.konnectivity));
+    let mut kept = endpoints::endpoints(v, addresses);
+    kept.extend(kubeadm::everything(v));
+    kept.extend(addons::every(v, settings));
+    let mut all = rbac::for_administration(&kept);
+    let (rights, others): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_privileged);
+    all.extend(rights);
+    all.extend(others);
     all
 }
 
 /// Whether an object of [`bootstrap`] may be written only by
-/// [`crate::certificates::super_admin`]: the operator's own rights and the administrators'.
+/// [`crate::certificates::super_admin`]: it gives somebody rights.
 #[must_use]
 pub fn is_privileged(object: &Object) -> bool {
-    rbac::is_privileged(&object.kind, &object.name)
+    rbac::is_privileged(object)
 }

@@ -1,8 +1,13 @@
-//! Deployment `control-plane`: kube-apiserver, kube-controller-manager and kube-scheduler in one pod.
+//! Deployment `control-plane`: konnectivity's server, kube-apiserver, kube-controller-manager and
+//! kube-scheduler in one pod.
 //!
-//! A renewed certificate changes a Secret and not the pod: every program here reads its files again
-//! by itself. What is read only at the start is hashed into an annotation of the pod.
+//! A renewed certificate changes a Secret and not the pod: these programs read their files again by
+//! themselves, but for konnectivity's server, which reads its serving certificate only when it
+//! starts. That one, and other files that are read only at the start, are hashed into annotations of
+//! the pod, so that their change makes one rollout.
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::{
@@ -14,18 +19,53 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
+use pki::Store;
 use serde_json::json;
 
-use super::{apiserver, controller_manager, labels, meta, names, pod, scheduler, selector};
-use crate::{Addresses, Object, Validated, certificates::files, object};
+use super::{
+    apiserver, controller_manager, konnectivity, labels, meta, names, pod, scheduler, selector,
+};
+use crate::{Addresses, Object, Settings, Validated, certificates::files, object};
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";
 /// Seconds to end: the delay before connections are refused (5), the longest request (60), spare.
 const GRACE_SECONDS: i64 = 75;
 
-pub(super) fn deployment(v: &Validated, addresses: &Addresses) -> Object {
-    let files_hash = object::hash(&json!([files::AUDIT_POLICY, files::ADMISSION]));
+/// Annotation of the pod: hash of the certificate that konnectivity's server starts with.
+const ANNOTATION_KONNECTIVITY: &str = "covey.dev/konnectivity-certificate-hash";
+
+pub(super) fn deployment(
+    v: &Validated,
+    settings: &Settings,
+    addresses: &Addresses,
+    store: &Store,
+) -> Object {
+    let mut init_containers = vec![apiserver::container(v, addresses)];
+    let mut volumes = vec![
+        pod::secret_volume(names::API_SERVER),
+        pod::secret_volume(names::CONTROLLER_MANAGER),
+        pod::secret_volume(names::SCHEDULER),
+        // Eleven files of 100 MB (the flags audit-log-*), and spare.
+        pod::empty_dir("audit", "1500Mi"),
+        pod::empty_dir("tmp", "64Mi"),
+    ];
+    let mut at_start = vec![files::AUDIT_POLICY, files::ADMISSION];
+    let mut annotations = BTreeMap::new();
+    if v.addons.konnectivity {
+        init_containers.insert(0, konnectivity::container(v, settings));
+        volumes.push(pod::secret_volume(names::KONNECTIVITY_SERVER));
+        volumes.push(pod::empty_dir(names::KONNECTIVITY, "1Mi"));
+        at_start.push(files::EGRESS);
+        let certificate = store
+            .get(names::KONNECTIVITY_SERVER)
+            .map(|pair| &pair.certificate);
+        annotations.insert(
+            ANNOTATION_KONNECTIVITY.to_owned(),
+            object::hash(&json!(certificate)),
+        );
+    }
+    annotations.insert(ANNOTATION_FILES.to_owned(), object::hash(&json!(at_start)));
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),
         spec: Some(DeploymentSpec {
@@ -45,21 +85,14 @@ pub(super) fn deployment(v: &Validated, addresses: &Addresses) -> Object {
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(labels(v, names::CONTROL_PLANE)),
-                    annotations: Some([(ANNOTATION_FILES.to_owned(), files_hash)].into()),
+                    annotations: Some(annotations),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(PodSpec {
-                    init_containers: Some(vec![apiserver::container(v, addresses)]),
+                    init_containers: Some(init_containers),
                     containers: vec![controller_manager::container(v), scheduler::container(v)],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
-                    volumes: Some(vec![
-                        pod::secret_volume(names::API_SERVER),
-                        pod::secret_volume(names::CONTROLLER_MANAGER),
-                        pod::secret_volume(names::SCHEDULER),
-                        // Eleven files of 100 MB (the flags audit-log-*), and spare.
-                        pod::empty_dir("audit", "1500Mi"),
-                        pod::empty_dir("tmp", "64Mi"),
-                    ]),
+                    volumes: Some(volumes),
                     ..pod::spec(names::CONTROL_PLANE)
                 }),
             },

@@ -14,6 +14,10 @@ pub const API_SERVER: &str = "apiserver";
 pub const CONTROLLER_MANAGER: &str = "controller-manager";
 /// Container and Secret of the kube-scheduler.
 pub const SCHEDULER: &str = "scheduler";
+/// Container and Secret of konnectivity's server.
+pub const KONNECTIVITY_SERVER: &str = "konnectivity-server";
+/// Service through which konnectivity's agents reach its servers.
+pub const KONNECTIVITY: &str = "konnectivity";
 /// Secret with a client certificate for health checks of etcd (`etcdctl endpoint health`).
 pub const ETCD_HEALTHCHECK_CLIENT: &str = "etcd-healthcheck-client";
 /// Secret with the operator's client certificate.
@@ -24,8 +28,19 @@ pub const OPERATOR_USER: &str = "covey-operator";
 /// Group of the operator inside a tenant cluster.
 pub const OPERATOR_GROUP: &str = "covey:operators";
 
+/// User of konnectivity's servers inside a tenant cluster, and the audience of their agents' tokens.
+pub const KONNECTIVITY_USER: &str = "system:konnectivity-server";
+
 /// Port of the kube-apiserver in its pod, and of the Service unless the user names another.
 pub const API_PORT: i32 = 6443;
+/// Port of konnectivity's server for agents, in its pod and of its Service.
+pub const KONNECTIVITY_PORT: i32 = 8132;
+/// Port of konnectivity's programs for administration, on loopback.
+pub const KONNECTIVITY_ADMIN_PORT: i32 = 8133;
+/// Port of konnectivity's programs for probes.
+pub const KONNECTIVITY_HEALTH_PORT: i32 = 8134;
+/// Port of a kubelet.
+pub const KUBELET_PORT: i32 = 10250;
 /// Port of etcd for clients.
 pub const ETCD_CLIENT_PORT: i32 = 2379;
 /// Port of etcd for its peers.
@@ -35,6 +50,8 @@ pub const ETCD_METRICS_PORT: i32 = 2381;
 
 /// Where each container mounts its Secret.
 pub const SECRET_DIR: &str = "/etc/kubernetes";
+/// Where the kube-apiserver finds the socket of konnectivity's server.
+pub const KONNECTIVITY_DIR: &str = "/run/konnectivity";
 /// Where the kube-apiserver writes its audit log.
 pub const AUDIT_DIR: &str = "/var/log/kubernetes";
 /// Where etcd keeps its data.

@@ -1,7 +1,11 @@
 //! The tenant namespace, and the bindings that let the operator work there and in the user's.
 //!
-//! Invariant: Pod Security "restricted" is enforced, so nothing that Covey or a provider puts there
-//! can ask for more unnoticed.
+//! Pod Security "restricted" is enforced while there are only the control plane's pods, which satisfy
+//! it. The pods of KubeVirt's virtual machines lack a seccomp profile unless KubeVirt is configured
+//! to give them one (`seccompConfiguration`, virt-controller `services/template.go` of 1.6), so with
+//! workers it is "baseline"; "restricted" goes on to be audited and warned of.
+//! Invariant: never less than "baseline", so nothing that Covey or a provider puts there can ask for
+//! the node's network, files or privileges unnoticed.
 
 use k8s_openapi::{
     api::{
@@ -14,14 +18,20 @@ use k8s_openapi::{
 use super::{labels, meta};
 use crate::{Object, Settings, Validated};
 
-/// The tenant namespace and what lets the operator work in it.
+/// The tenant namespace and what lets the operator work in it. `workers`: there are (or will be)
+/// virtual machines in it.
 #[must_use]
-pub fn foundation(v: &Validated, settings: &Settings) -> Vec<Object> {
+pub fn foundation(v: &Validated, settings: &Settings, workers: bool) -> Vec<Object> {
     let mut namespace = labels(v, "tenant-namespace");
-    for mode in ["enforce", "audit", "warn"] {
+    let enforced = if workers { "baseline" } else { "restricted" };
+    for (mode, level) in [
+        ("enforce", enforced),
+        ("audit", "restricted"),
+        ("warn", "restricted"),
+    ] {
         namespace.insert(
             format!("pod-security.kubernetes.io/{mode}"),
-            "restricted".to_owned(),
+            level.to_owned(),
         );
     }
     vec![

@@ -3,19 +3,30 @@
 //! | from | to | port |
 //! |---|---|---|
 //! | anywhere | control-plane | 6443 |
+//! | workers | control-plane | 8132 (konnectivity) |
+//! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
 //! | control-plane | etcd | 2379 |
 //! | etcd | etcd | 2379, 2380 |
 //! | all pods | DNS of the management cluster | 53 |
+//! | all pods here | workers | all |
+//! | workers | workers | all |
+//! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
 //!
-//! Invariant: no way to the management cluster's API or nodes: a tenant's administrator can make its
-//! API server call any address (webhooks, aggregated APIs, node proxies).
+//! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
+//! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers
+//! of one tenant cluster do not reach the pods of another is said twice: here, where the management
+//! cluster's ranges are configured as reserved, and always by the other's own policies.
+//! Invariant: no way from the control plane to the management cluster's API or nodes: a tenant's
+//! administrator can make its API server call any address (webhooks, aggregated APIs, node proxies).
 
 use std::collections::BTreeMap;
 
+use ipnet::IpNet;
+
 use k8s_openapi::{
     api::networking::v1::{
-        NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
-        NetworkPolicyPort, NetworkPolicySpec,
+        IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
+        NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
@@ -59,11 +70,23 @@ pub(super) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             NetworkPolicySpec {
                 pod_selector: Some(pods(selector(names::CONTROL_PLANE))),
                 policy_types: types(&["Ingress", "Egress"]),
+                ingress: Some(control_plane_ingress(v)),
+                egress: Some(control_plane_egress(v)),
+            },
+        ),
+        policy(
+            "workers",
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(api::names::COMPONENT_WORKER))),
+                policy_types: types(&["Ingress", "Egress"]),
                 ingress: Some(vec![NetworkPolicyIngressRule {
-                    ports: Some(vec![port("TCP", names::API_PORT)]),
-                    from: None,
+                    from: Some(vec![NetworkPolicyPeer {
+                        pod_selector: Some(LabelSelector::default()),
+                        ..NetworkPolicyPeer::default()
+                    }]),
+                    ports: None,
                 }]),
-                egress: Some(vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT])]),
+                egress: Some(workers_egress(settings)),
             },
         ),
         policy(
@@ -84,6 +107,65 @@ pub(super) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
                 )]),
             },
         ),
+    ]
+}
+
+fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
+    let mut rules = vec![NetworkPolicyIngressRule {
+        ports: Some(vec![port("TCP", names::API_PORT)]),
+        from: None,
+    }];
+    if v.addons.konnectivity {
+        rules.push(from_pods(
+            api::names::COMPONENT_WORKER,
+            &[names::KONNECTIVITY_PORT],
+        ));
+    }
+    rules
+}
+
+/// Without konnectivity the kube-apiserver reaches kubelets straight, and nothing else of a node.
+fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
+    let beyond = if v.addons.konnectivity {
+        to_pods(names::CONTROL_PLANE, &[names::API_PORT])
+    } else {
+        to_pods(api::names::COMPONENT_WORKER, &[names::KUBELET_PORT])
+    };
+    vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT]), beyond]
+}
+
+/// Credentials of the management cluster's nodes are had there by whoever asks
+/// (the same address with every large cloud, and its IPv6 form).
+const METADATA: [&str; 2] = ["169.254.169.254/32", "fd00:ec2::254/128"];
+
+fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
+    let reserved = || settings.network.reserved.iter().map(IpNet::to_string);
+    let outside = |everything: &str, v6: bool| {
+        let except = reserved().chain(METADATA.map(str::to_owned));
+        let mut except: Vec<String> = except.filter(|range| range.contains(':') == v6).collect();
+        except.sort();
+        except.dedup();
+        NetworkPolicyPeer {
+            ip_block: Some(IPBlock {
+                cidr: everything.to_owned(),
+                except: Some(except),
+            }),
+            ..NetworkPolicyPeer::default()
+        }
+    };
+    vec![
+        NetworkPolicyEgressRule {
+            to: Some(vec![peer(api::names::COMPONENT_WORKER)]),
+            ports: None,
+        },
+        to_pods(
+            names::CONTROL_PLANE,
+            &[names::API_PORT, names::KONNECTIVITY_PORT],
+        ),
+        NetworkPolicyEgressRule {
+            to: Some(vec![outside("0.0.0.0/0", false), outside("::/0", true)]),
+            ports: None,
+        },
     ]
 }
 

@@ -132,6 +132,14 @@ pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: 
     }
 }
 
+/// A probe that is first asked so many seconds after the container started.
+pub(super) fn delayed(probe: Probe, seconds: i32) -> Probe {
+    Probe {
+        initial_delay_seconds: Some(seconds),
+        ..probe
+    }
+}
+
 pub(super) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),

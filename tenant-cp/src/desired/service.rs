@@ -4,7 +4,7 @@
 //! resolves from the first look-up on; through a headless Service the first look-up would come
 //! before the pod's address is known, and DNS would remember "no such name" for seconds.
 //! Invariant: only `control-plane` waits for readiness; etcd's Services must not, because members
-//! become ready through them.
+//! become ready through them, nor must konnectivity's, which makes pods ready to serve.
 
 use api::tenant_cluster::EndpointType;
 use k8s_openapi::{
@@ -30,6 +30,9 @@ pub fn port(v: &Validated) -> i32 {
 
 pub(super) fn services(v: &Validated) -> Vec<Object> {
     let mut services = vec![control_plane(v)];
+    if v.addons.konnectivity {
+        services.push(konnectivity(v));
+    }
     for member in 0..v.etcd.replicas {
         services.push(etcd_member(v, member));
     }
@@ -57,6 +60,24 @@ fn control_plane(v: &Validated) -> Object {
             load_balancer_class: endpoint.load_balancer_class.clone().filter(|_| balancer),
             load_balancer_source_ranges: Some(endpoint.source_ranges.clone())
                 .filter(|ranges| balancer && !ranges.is_empty()),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    })
+}
+
+/// Where konnectivity's agents dial. It leads to pods that are not ready too, so that a new pod has
+/// its tunnels before it gets requests; and it has an address inside the management cluster only,
+/// because that is where the agents are: machines of KubeVirt are in its pod network.
+fn konnectivity(v: &Validated) -> Object {
+    let port = names::KONNECTIVITY_PORT;
+    Object::new(&Service {
+        metadata: meta(v, names::KONNECTIVITY, names::CONTROL_PLANE),
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
+            selector: Some(selector(names::CONTROL_PLANE)),
+            ports: Some(vec![service_port("agents", port, port)]),
+            publish_not_ready_addresses: Some(true),
             ..ServiceSpec::default()
         }),
         ..Service::default()

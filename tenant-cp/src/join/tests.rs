@@ -67,6 +67,7 @@ fn user_data_is_a_cloud_config_that_joins_and_forgets() {
         (last["path"].as_str(), last["content"].as_str()),
         (Some(SCRIPT), Some(JOIN))
     );
+    assert_eq!(data["manage_etc_hosts"], "localhost");
     assert_eq!(data["runcmd"][0], json!(["sh", SCRIPT]));
     assert_eq!(data["ssh_authorized_keys"], json!(["ssh-ed25519 AAAA me"]));
 

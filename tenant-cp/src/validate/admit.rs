@@ -113,5 +113,12 @@ pub fn transition_warnings(old: &TenantCluster, new: &TenantCluster) -> Vec<Stri
                 .to_owned(),
         );
     }
+    if old.spec.addons.cni != new.spec.addons.cni {
+        warnings.push(
+            "spec.addons.cni: nodes keep the network that they have; replace them once the new one \
+             is in place"
+                .to_owned(),
+        );
+    }
     warnings
 }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use api::TenantCluster;
 use api::names::tenant_namespace;
-use api::tenant_cluster::Component as Spec;
+use api::tenant_cluster::{CniType, Component as Spec};
 use kube::ResourceExt;
 
-use super::{Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
+use super::{Addons, Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
 use crate::network::{DEFAULT_DNS_DOMAIN, Use};
 use crate::settings::Settings;
 use crate::version;
@@ -53,6 +53,12 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             limits,
         },
         network: network(tc)?,
+        addons: Addons {
+            core_dns: spec.addons.core_dns.enabled,
+            kube_proxy: spec.addons.kube_proxy.enabled,
+            flannel: spec.addons.cni.type_ == CniType::Flannel,
+            konnectivity: spec.addons.konnectivity.enabled,
+        },
         registry: spec
             .images
             .registry

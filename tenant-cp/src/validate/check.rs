@@ -49,6 +49,7 @@ pub(super) fn check_with(
     component::check(control_plane, managed, &mut problems);
     etcd(tc, &mut problems);
     network(tc, settings, &mut problems);
+    addons(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {
@@ -182,6 +183,22 @@ fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>)
     }
 }
 
+fn addons(tc: &TenantCluster, problems: &mut Vec<Problem>) {
+    let addons = &tc.spec.addons;
+    for (field, addon) in [
+        ("cloudController", addons.cloud_controller),
+        ("csi", addons.csi),
+    ] {
+        if addon.enabled {
+            problems.push(Problem::new(
+                format!("spec.addons.{field}"),
+                "AddonUnavailable",
+                "it is not available yet: remove it or set enabled to false",
+            ));
+        }
+    }
+}
+
 /// What is wrong with a DNS domain.
 pub(crate) fn dns_domain(domain: &str) -> Option<Problem> {
     let message = text::dns_name(domain).err()?;
@@ -226,6 +243,13 @@ pub fn warnings(tc: &TenantCluster, settings: &Settings) -> Vec<String> {
             ));
         }
     }
+    if !tc.spec.addons.konnectivity.enabled {
+        warnings.push(
+            "spec.addons.konnectivity: without it the API server reaches no webhook and no \
+             aggregated API that is served by pods"
+                .to_owned(),
+        );
+    }
     warnings
 }
 
@@ -245,6 +269,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         ("apiServer", &defaults.api_server),
         ("controllerManager", &defaults.controller_manager),
         ("scheduler", &defaults.scheduler),
+        ("konnectivity", &defaults.konnectivity),
         ("etcd", &defaults.etcd),
     ] {
         let malformed: BTreeSet<&String> = amounts

@@ -55,6 +55,13 @@ pub(crate) fn nanos(text: &str) -> Option<i128> {
     }
 }
 
+/// The amount in whole bytes; none if it is not one, or no whole number of them.
+#[must_use]
+pub fn bytes(text: &str) -> Option<u64> {
+    let nanos = nanos(text)?;
+    (nanos % NANOS == 0).then(|| u64::try_from(nanos / NANOS).ok())?
+}
+
 /// What is wrong with the resources under `field` (`spec.etcd.resources`).
 pub(super) fn check_resources(field: &str, resources: &Resources, problems: &mut Vec<Problem>) {
     for (kind, amounts) in [

@@ -112,6 +112,16 @@ fn every_bad_input_is_answered_with_a_sentence() {
             "metadata.name: \"1a\" cannot become part of a namespace's name: use lower-case \
              letters, digits and -, beginning with a letter",
         ),
+        // Addons
+        (
+            json!({"spec": {"addons": {"cloudController": {"enabled": true}}}}),
+            "spec.addons.cloudController: it is not available yet: remove it or set enabled to \
+             false",
+        ),
+        (
+            json!({"spec": {"addons": {"csi": {"enabled": true}}}}),
+            "spec.addons.csi: it is not available yet: remove it or set enabled to false",
+        ),
         // Version
         (
             json!({"spec": {"version": "1.35"}}),
@@ -450,6 +460,7 @@ fn good_input_is_let_through() {
         json!({"spec": {"version": "v1.34.0"}}),
         json!({"status": {"version": "1.34.4"}}),
         named(&"n".repeat(51)),
+        json!({"spec": {"addons": {"cni": {"type": "none"}, "csi": {"enabled": false}}}}),
         network(&json!({"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
         network(&json!({"podCIDR": "172.16.0.0/24", "serviceCIDR": "192.168.1.0/28"})),
         network(&json!({"podCIDR": null, "serviceCIDR": null, "dnsDomain": "demo.internal"})),
@@ -548,6 +559,21 @@ fn what_was_never_stored_is_not_built() {
         &Settings::default(),
     );
     assert_eq!(problems.unwrap_err()[0].reason, "NotStored");
+}
+
+#[test]
+fn amounts_of_memory_are_whole_bytes() {
+    for (text, amount) in [
+        ("1Gi", Some(1 << 30)),
+        ("4G", Some(4_000_000_000)),
+        ("1.5Gi", Some(3 << 29)),
+        ("0", Some(0)),
+        ("512m", None),
+        ("lots", None),
+        ("99Ei", None),
+    ] {
+        assert_eq!(bytes(text), amount, "{text}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 
+use super::select::Selection;
 use super::server::State;
 use super::store::{Outcome, Store};
 use crate::faults::status_response;
@@ -26,7 +27,9 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
     let mut store = state.store();
     let outcome = match (head.method.clone(), info.name.is_some()) {
         (Method::GET, true) => store.get(path).map_or(Outcome::NotFound, Outcome::Found),
-        (Method::GET, false) if info.verb == "list" => Outcome::Found(store.list(path)),
+        (Method::GET, false) if info.verb == "list" => {
+            Outcome::Found(store.list(&Selection::new(&head.uri)))
+        }
         (Method::DELETE, true) => store.delete(path, info.dry_run),
         (Method::PATCH | Method::PUT | Method::POST, _) => match serde_json::from_slice(body) {
             Ok(object) => write(&mut store, head, &info, object),

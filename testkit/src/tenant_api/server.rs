@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Secret;
@@ -19,7 +20,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use super::store::Store;
+use super::select::Selection;
+use super::store::{Outcome, Store};
 use super::{Call, Mode, answer};
 
 /// A running server.
@@ -36,6 +38,8 @@ pub(super) struct State {
     secret: watch::Sender<String>,
     tls: Mutex<Arc<ServerConfig>>,
     store: Mutex<Store>,
+    /// Grows with every request that may have changed something.
+    changes: watch::Sender<u64>,
     calls: Mutex<Vec<Call>>,
 }
 
@@ -84,6 +88,7 @@ impl Server {
             secret: watch::Sender::new(secret),
             tls: Mutex::new(tls),
             store: Mutex::default(),
+            changes: watch::Sender::new(0),
             calls: Mutex::default(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&state)));
@@ -115,6 +120,21 @@ impl Server {
 
     pub(super) fn calls(&self) -> Vec<Call> {
         self.state.calls().clone()
+    }
+
+    /// Told after every request that may have changed something.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.state.changes.subscribe()
+    }
+
+    /// Patches or deletes an object behind everybody's back.
+    pub(super) fn change(&self, path: &str, patch: Option<&Value>) -> bool {
+        let outcome = match patch {
+            Some(patch) => self.state.store().merge(path, patch, false),
+            None => self.state.store().delete(path, false),
+        };
+        self.state.changes.send_modify(|count| *count += 1);
+        matches!(outcome, Outcome::Found(_))
     }
 
     pub(super) fn object(&self, path: &str) -> Option<Value> {
@@ -171,20 +191,23 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
 
 async fn handle(
     request: Request<Incoming>,
-    state: &State,
+    state: &Arc<State>,
     who: Option<(String, Vec<String>)>,
-) -> Result<Response<Full<bytes::Bytes>>, hyper::Error> {
+) -> Result<Response<Body>, hyper::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let mode = *state.mode.borrow();
     if let Mode::Slow(delay) = mode {
         tokio::time::sleep(delay).await;
     }
+    let info = crate::request::RequestInfo::new(&head.method, &head.uri);
+    let watches = info.verb == "watch" && mode != Mode::Failing && who.is_some();
     let response = match mode {
+        _ if watches => Response::new(Vec::new()),
         Mode::Failing => crate::faults::status_response(500, None),
         _ => answer::answer(&head, &body, state, who.is_some()),
     };
-    let info = crate::request::RequestInfo::new(&head.method, &head.uri);
+    state.changes.send_modify(|count| *count += 1);
     let (user, groups) = who.unwrap_or_default();
     let path = head.uri.path().to_owned();
     let code = response.status().as_u16();
@@ -195,5 +218,40 @@ async fn handle(
         path,
         code,
     });
-    Ok(response.map(Full::from))
+    if watches {
+        return Ok(response.map(|_| events(Arc::clone(state), &head.uri)));
+    }
+    Ok(response.map(|bytes| Full::from(bytes).boxed_unsync()))
+}
+
+type Body = UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>;
+
+/// The body of a watch: what happened since the revision that the caller knows, and then whatever
+/// happens, until he goes.
+fn events(state: Arc<State>, uri: &http::Uri) -> Body {
+    let query = uri.query().unwrap_or_default();
+    let known = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("resourceVersion="));
+    let known: u64 = known.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let selection = Selection::new(uri);
+    let changes = state.changes.subscribe();
+    let lines = futures::stream::unfold(
+        (state, changes, known),
+        move |(state, mut changes, known)| {
+            let selection = selection.clone();
+            async move {
+                loop {
+                    changes.borrow_and_update();
+                    let (revision, lines) = state.store().after(known, &selection);
+                    if !lines.is_empty() {
+                        let frame = Ok(Frame::data(bytes::Bytes::from(lines)));
+                        return Some((frame, (state, changes, revision)));
+                    }
+                    changes.changed().await.ok()?;
+                }
+            }
+        },
+    );
+    StreamBody::new(lines).boxed_unsync()
 }

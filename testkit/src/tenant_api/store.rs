@@ -1,4 +1,5 @@
-//! Objects by path, with the part of server-side apply that an operator notices.
+//! Objects by path, with the part of server-side apply that an operator notices, and what happened
+//! to them.
 //!
 //! Invariant: what a manager no longer applies goes away, what another applied stays, and an
 //! apply that changes nothing keeps the resourceVersion.
@@ -7,11 +8,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::select::Selection;
+
 /// All objects of one stand-in.
 #[derive(Default)]
 pub(super) struct Store {
     objects: BTreeMap<String, Stored>,
     revision: u64,
+    events: Vec<Event>,
+}
+
+/// One change, for watches.
+struct Event {
+    revision: u64,
+    type_: &'static str,
+    path: String,
+    object: Value,
 }
 
 #[derive(Clone)]
@@ -39,15 +51,26 @@ impl Store {
     }
 
     /// The objects of one collection, as a list.
-    pub(super) fn list(&self, path: &str) -> Value {
-        let prefix = format!("{path}/");
-        let below = self.objects.iter().filter(|(key, _)| {
-            key.strip_prefix(&prefix)
-                .is_some_and(|name| !name.contains('/'))
-        });
+    pub(super) fn list(&self, selection: &Selection) -> Value {
+        let below = self
+            .objects
+            .iter()
+            .filter(|(key, stored)| selection.holds(key, &stored.object));
         let items: Vec<Value> = below.map(|(_, stored)| stored.object.clone()).collect();
         let metadata = json!({ "resourceVersion": self.revision.to_string() });
         json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items})
+    }
+
+    /// The changes after a revision, as lines of a watch, and the revision they lead to.
+    pub(super) fn after(&self, revision: u64, selection: &Selection) -> (u64, String) {
+        let new = self.events.iter().filter(|event| event.revision > revision);
+        let lines = new
+            .filter(|event| selection.holds(&event.path, &event.object))
+            .map(|event| {
+                let line = json!({ "type": event.type_, "object": event.object });
+                format!("{line}\n")
+            });
+        (self.revision, lines.collect())
     }
 
     pub(super) fn apply(&mut self, path: &str, manager: &str, object: Value, dry: bool) -> Outcome {
@@ -92,7 +115,22 @@ impl Store {
         } else {
             self.objects.remove(path)
         };
+        if let Some(stored) = found.as_ref().filter(|_| !dry) {
+            self.revision += 1;
+            let mut object = stored.object.clone();
+            object["metadata"]["resourceVersion"] = Value::from(self.revision.to_string());
+            self.note("DELETED", path, object);
+        }
         found.map_or(Outcome::NotFound, |stored| Outcome::Found(stored.object))
+    }
+
+    fn note(&mut self, type_: &'static str, path: &str, object: Value) {
+        self.events.push(Event {
+            revision: self.revision,
+            type_,
+            path: path.to_owned(),
+            object,
+        });
     }
 
     fn store(
@@ -117,14 +155,27 @@ impl Store {
             ),
             ("resourceVersion", keep("resourceVersion", String::new())),
         ];
+        let server = server
+            .into_iter()
+            .chain(generation(&object, before.as_ref()));
         merge(
             &mut object,
             &json!({ "metadata": Map::from_iter(server.map(own)) }),
         );
+        let managers = applied
+            .keys()
+            .map(|name| json!({ "manager": name, "operation": "Apply" }));
+        object["metadata"]["managedFields"] = managers.collect();
         if before.as_ref() != Some(&object) {
             object["metadata"]["resourceVersion"] = Value::from(next.to_string());
             if !dry {
                 self.revision = next;
+                let type_ = if before.is_some() {
+                    "MODIFIED"
+                } else {
+                    "ADDED"
+                };
+                self.note(type_, path, object.clone());
                 self.objects.insert(
                     path.to_owned(),
                     Stored {
@@ -142,6 +193,20 @@ impl Store {
             Outcome::Created(object)
         }
     }
+}
+
+/// The generation of kinds that have one: it grows with every change of the spec.
+fn generation(object: &Value, before: Option<&Value>) -> Option<(&'static str, Value)> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if !["DaemonSet", "Deployment"].contains(&kind) {
+        return None;
+    }
+    let was = before.and_then(|before| before["metadata"]["generation"].as_i64());
+    let changed = before.is_none_or(|before| before["spec"] != object["spec"]);
+    Some((
+        "generation",
+        Value::from(was.unwrap_or(0) + i64::from(changed)),
+    ))
 }
 
 fn own((key, value): (&str, Value)) -> (String, Value) {
@@ -210,12 +275,51 @@ mod tests {
         store.create(path, json!({"kind": "Namespace"}), false);
         store.delete(path, true);
         assert_eq!(store.paths(), [path]);
-        assert_eq!(
-            store.list("/api/v1/namespaces")["items"]
-                .as_array()
-                .unwrap()
-                .len(),
-            1
+        let all = Selection::new(&"/api/v1/namespaces".parse().unwrap());
+        assert_eq!(store.list(&all)["items"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_watch_tells_of_every_change_once_and_in_order() {
+        let mut store = Store::default();
+        let path = "/apis/apps/v1/namespaces/a/deployments/b";
+        let all = Selection::new(&"/apis/apps/v1/deployments".parse().unwrap());
+        store.apply(
+            path,
+            "x",
+            json!({"kind": "Deployment", "spec": {"a": 1}}),
+            false,
         );
+        let (first, _) = store.after(0, &all);
+        store.apply(
+            path,
+            "x",
+            json!({"kind": "Deployment", "spec": {"a": 1}}),
+            false,
+        );
+        store.apply(
+            path,
+            "x",
+            json!({"kind": "Deployment", "spec": {"a": 2}}),
+            false,
+        );
+        store.delete(path, false);
+        let (last, lines) = store.after(first, &all);
+        let events: Vec<Value> = lines
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        let told: Vec<_> = events
+            .iter()
+            .map(|e| (&e["type"], &e["object"]["metadata"]["generation"]))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (&json!("MODIFIED"), &json!(2)),
+                (&json!("DELETED"), &json!(2))
+            ]
+        );
+        assert_eq!(store.after(last, &all).1, "");
     }
 }

@@ -22,6 +22,9 @@ use crate::Error;
 pub const INTERFACE: &str = "default";
 const ROOT_DISK: &str = "root";
 const USER_DATA: &str = "user-data";
+/// KubeVirt refuses a largest memory that is no multiple of this, and then does without one
+/// (`pkg/liveupdate/memory`, `HotplugBlockAlignmentBytes`).
+const MEMORY_BLOCK: u64 = 2 << 20;
 
 /// The VirtualMachine of a Machine.
 ///
@@ -147,9 +150,17 @@ fn domain(
         bridge: Some(kv::VirtualMachineTemplateSpecDomainDevicesInterfacesBridge {}),
         model: Some("virtio".to_owned()),
     };
+    // A machine is replaced, never resized: neither processors nor memory can be plugged in later
+    // (KubeVirt's live update otherwise prepares four times of each, which costs memory, and which
+    // older ones of libvirt refuse).
+    let most_memory = tenant_cp::validate::bytes(&wanted.memory.0)
+        .filter(|bytes| bytes % MEMORY_BLOCK == 0)
+        .map(|_| memory());
     kv::VirtualMachineTemplateSpecDomain {
         cpu: Some(kv::VirtualMachineTemplateSpecDomainCpu {
             cores: Some(wanted.cpu),
+            max_sockets: Some(1),
+            sockets: Some(1),
         }),
         devices: kv::VirtualMachineTemplateSpecDomainDevices {
             autoattach_graphics_device: Some(false),
@@ -164,6 +175,7 @@ fn domain(
         firmware: kernel_boot.map(|kernel| kernel_from(kernel, settings.image_pull_policy)),
         memory: Some(kv::VirtualMachineTemplateSpecDomainMemory {
             guest: Some(memory()),
+            max_guest: most_memory,
         }),
         // All of it is reserved, whatever KubeVirt's memoryOvercommit says: the kubelet inside
         // promises it to pods. KubeVirt adds what it needs itself to the pod's request.

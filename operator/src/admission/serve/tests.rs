@@ -123,6 +123,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     let judge = Judge {
         settings: Arc::default(),
         clusters: Arc::new(Vec::new),
+        pools: Arc::new(Vec::new),
     };
     let webhook = Webhook::new(judge);
     let ready = webhook.readiness();

@@ -69,6 +69,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.deletions.push(Target {
             key: Key::new("Namespace", "", &ns),
             uid: namespace_uid.to_owned(),
+            resource_version: None,
         });
         plan.events.push(Notice {
             warning: false,

@@ -17,7 +17,12 @@ use crate::tenant_cluster::observed::{Observed, Tenant};
 
 /// Longest time between two looks at a tenant cluster where nothing happens.
 pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
+/// Longest time between two looks at the objects inside a tenant cluster: a little less, so that the
+/// slow sweep looks at them too.
+pub const INSIDE_SWEEP: Duration = Duration::from_secs(9 * 3600);
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
+
+mod addons;
 
 /// Sets one condition of the status.
 struct Conditions<'a> {
@@ -31,6 +36,10 @@ impl Conditions<'_> {
         let now = Time(self.now);
         let list = &mut self.status.conditions;
         set_condition(list, type_, value, reason, message, self.generation, now);
+    }
+
+    fn remove(&mut self, type_: ConditionType) {
+        self.status.conditions.retain(|c| c.type_ != type_.as_str());
     }
 }
 
@@ -53,11 +62,13 @@ pub(super) fn report(
 ) -> Plan {
     let was_ready = is_true(&plan.status.conditions, ConditionType::Ready);
     facts(&mut plan, valid, observed);
+    let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
     let lost = !plan.lost.is_empty();
     let waiting = waiting(&plan, valid, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts(&mut set, valid, observed);
+    addons::report(&mut set, &addons);
     // With lost keys both are set by `authority_lost`; set here too they would change twice.
     if !lost {
         let reason = if settled { "Issued" } else { "Issuing" };
@@ -82,15 +93,20 @@ pub(super) fn report(
         message,
     );
     match &observed.tenant {
-        Tenant::Answers { .. } => {
-            let message = "the API answered an authenticated request";
-            set.set(
+        Tenant::Answers { .. } => match addons::missing(&addons) {
+            Some(message) => set.set(
+                ConditionType::Ready,
+                ConditionStatus::False,
+                "AddonsNotReady",
+                &message,
+            ),
+            None => set.set(
                 ConditionType::Ready,
                 ConditionStatus::True,
                 "Answering",
-                message,
-            );
-        }
+                "the API answered an authenticated request",
+            ),
+        },
         Tenant::Silent { message } => {
             let reason = if was_ready || has_been_ready(observed) {
                 "ApiUnreachable"
@@ -137,12 +153,10 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
     status.endpoint = service
         .and_then(|s| addresses(valid, s))
         .and_then(|a| a.endpoint);
-    if let Tenant::Answers {
-        version,
-        bootstrap_hash,
-    } = &observed.tenant
-    {
-        status.bootstrap_hash = Some(bootstrap_hash.clone());
+    if let Some(hash) = &plan.in_place {
+        status.bootstrap_hash = Some(hash.clone());
+    }
+    if let Tenant::Answers { version, .. } = &observed.tenant {
         // While old pods still serve, the old version stays: it is never reported early. The first
         // answer of all comes from the only version there is.
         if status.version.is_none() || rolled_out(valid, observed) {
@@ -152,7 +166,7 @@ fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
 }
 
 /// Every pod of the Deployment is of the newest template and ready, and none is left over.
-fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
+pub(super) fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
     let number = |pointer: &str| {
         observed.number(
             "Deployment",
@@ -247,8 +261,9 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
 }
 
 fn transitions(plan: &mut Plan, observed: &Observed, was_ready: bool) {
+    let is_ready = is_true(&plan.status.conditions, ConditionType::Ready);
     match &observed.tenant {
-        Tenant::Answers { version, .. } if !was_ready => plan.events.push(Notice {
+        Tenant::Answers { version, .. } if is_ready && !was_ready => plan.events.push(Notice {
             warning: false,
             reason: "Ready",
             message: format!("the API answers and serves Kubernetes {version}"),

@@ -170,7 +170,8 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
 }
 
 fn mask_times(value: &mut Value) {
-    const BY_NATURE: [&str; 6] = [
+    const BY_NATURE: [&str; 7] = [
+        "covey.dev/konnectivity-certificate-hash",
         "lastTransitionTime",
         "notAfter",
         "observedGeneration",

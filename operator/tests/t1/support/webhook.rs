@@ -1,11 +1,11 @@
 //! The operator's webhook behind the management API of the tests.
 //!
-//! Invariant: it asks for TenantClusters of one site only, so other tests are not touched.
+//! Invariant: it asks for objects of one site only, so other tests are not touched.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use operator::admission::{Judge, TENANT_CLUSTERS, certificate::NAME};
+use operator::admission::{Judge, NODE_POOLS, TENANT_CLUSTERS, certificate::NAME};
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -24,9 +24,11 @@ pub(crate) fn free_port() -> Result<u16> {
 /// What the running operator judges with.
 pub(crate) fn judge(operator: &Operator) -> Judge {
     let clusters = operator.context.clusters.clone();
+    let pools = operator.context.pools.clone();
     Judge {
         settings: Arc::new(operator.context.settings.clone()),
         clusters: Arc::new(move || clusters.state()),
+        pools: Arc::new(move || pools.state()),
     }
 }
 
@@ -46,19 +48,17 @@ pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Res
     });
     apply(&site.admin, &service).await?;
     let not_the_operator = format!("request.userInfo.username != '{}'", site.user());
-    let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": { "name": CONFIGURATION },
-        "webhooks": [{
-            "name": "tenantclusters.covey.dev",
+    let webhook = |plural: &str, path: &str| {
+        json!({
+            "name": format!("{plural}.covey.dev"),
             "admissionReviewVersions": ["v1"],
             "clientConfig": { "service": {
-                "name": NAME, "namespace": site.system, "path": TENANT_CLUSTERS, "port": port,
+                "name": NAME, "namespace": site.system, "path": path, "port": port,
             }},
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": site.users } },
             "rules": [{
                 "apiGroups": ["covey.dev"], "apiVersions": ["v1alpha1"],
-                "operations": ["CREATE", "UPDATE"], "resources": ["tenantclusters"],
+                "operations": ["CREATE", "UPDATE"], "resources": [plural],
                 "scope": "Namespaced",
             }],
             "matchConditions": [
@@ -70,7 +70,15 @@ pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Res
             "matchPolicy": "Equivalent",
             "sideEffects": "None",
             "timeoutSeconds": 5,
-        }],
+        })
+    };
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": CONFIGURATION },
+        "webhooks": [
+            webhook("tenantclusters", TENANT_CLUSTERS),
+            webhook("nodepools", NODE_POOLS),
+        ],
     });
     apply(&site.admin, &configuration).await?;
     Ok(Installed { _turn: turn })

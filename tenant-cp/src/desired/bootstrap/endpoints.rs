@@ -26,6 +26,7 @@ pub(super) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
             labels
                 .iter()
                 .map(|&(k, v)| (k.to_owned(), v.to_owned()))
+                .chain(super::rbac::labels())
                 .collect::<BTreeMap<_, _>>(),
         ),
         ..ObjectMeta::default()

@@ -42,6 +42,17 @@ pub(super) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) 
     objects
 }
 
+/// The same objects whatever is known, for the operator's rights.
+pub(super) fn everything(v: &Validated) -> Vec<Object> {
+    let endpoint = Some(api::tenant_cluster::EndpointStatus::default());
+    let addresses = Addresses {
+        cluster_ip: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        konnectivity_ip: None,
+        endpoint,
+    };
+    configuration(v, &addresses, "")
+}
+
 fn config_map(namespace: &str, name: &str, key: &str, content: String) -> Object {
     Object::new(&ConfigMap {
         metadata: ObjectMeta {

@@ -1,9 +1,9 @@
 //! Roles and bindings inside the tenant cluster, under the names that kubeadm gives them.
 //!
-//! Invariant: what the operator may write is named object by object, and the roles it may bind are
-//! named too; it may bind neither `cluster-admin` nor change its own role.
+//! Invariant: what the operator may write is named object by object; rights are not among it, so it
+//! can neither raise its own nor give any to others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::rbac::v1::{
@@ -16,6 +16,7 @@ use super::kubeadm::{CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG};
 use crate::{Object, desired::names};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
 const ADMINS: &str = "kubeadm:cluster-admins";
 const OPERATOR: &str = "covey:operator";
 /// Group of every bootstrap token that Covey makes.
@@ -52,11 +53,9 @@ const BINDINGS: [(&str, &str, (&str, &str)); 5] = [
     (GET_NODES, GET_NODES, ("Group", BOOTSTRAPPERS)),
 ];
 
-pub(super) fn is_privileged(kind: &str, name: &str) -> bool {
-    matches!(
-        (kind, name),
-        ("ClusterRoleBinding", ADMINS | OPERATOR) | ("ClusterRole", OPERATOR)
-    )
+/// Rights, whoever gets them: who may write them can give himself any.
+pub(super) fn is_privileged(object: &Object) -> bool {
+    group(&object.api_version) == RBAC
 }
 
 /// Labels of everything that Covey puts into a tenant cluster.
@@ -67,11 +66,26 @@ pub(super) fn labels() -> BTreeMap<String, String> {
     )])
 }
 
-pub(super) fn privileged() -> Vec<Object> {
+/// What lets administrators and the operator in. `kept`: everything that may ever have to be written
+/// inside the tenant cluster.
+pub(super) fn for_administration(kept: &[Object]) -> Vec<Object> {
+    let tokens = ObjectMeta {
+        namespace: Some("kube-system".to_owned()),
+        ..meta(OPERATOR)
+    };
     vec![
         cluster_binding(ADMINS, "cluster-admin", ("Group", ADMINS)),
-        cluster_role(OPERATOR, operator_rules()),
+        cluster_role(OPERATOR, operator_rules(kept)),
         cluster_binding(OPERATOR, OPERATOR, ("Group", names::OPERATOR_GROUP)),
+        Object::new(&Role {
+            metadata: tokens.clone(),
+            rules: Some(token_rules()),
+        }),
+        Object::new(&RoleBinding {
+            metadata: tokens,
+            role_ref: role_ref("Role", OPERATOR),
+            subjects: Some(vec![subject(("Group", names::OPERATOR_GROUP))]),
+        }),
     ]
 }
 
@@ -110,37 +124,74 @@ pub(super) fn for_nodes() -> Vec<Object> {
     objects
 }
 
-/// Exactly what the operator needs to keep the objects that are not privileged. Server-side apply
-/// asks for `patch`, and for `create` under the object's name where there is none yet
-/// (apiserver `endpoints/handlers/patch.go`), so names can be named for both.
-fn operator_rules() -> Vec<PolicyRule> {
-    let keep = &["create", "get", "patch"];
-    let bindings: Vec<&str> = BINDINGS.iter().map(|(name, ..)| *name).collect();
-    let bound: Vec<&str> = BINDINGS.iter().map(|(_, role, _)| *role).collect();
-    let roles = [
-        SIGNER_CLUSTER_INFO,
-        NODES_KUBEADM_CONFIG,
-        NODES_KUBELET_CONFIG,
-    ];
-    vec![
+/// Exactly what the operator needs to keep the objects that are not privileged, to see whether all
+/// are as they should be, and to work with machines. Server-side apply asks for `patch`, and for
+/// `create` under the object's name where there is none yet (apiserver `endpoints/handlers/patch.go`),
+/// so names can be named for both.
+fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
+    let mut names = BTreeMap::<(&str, String), BTreeSet<&str>>::new();
+    for object in kept.iter().filter(|object| !is_privileged(object)) {
+        let resource = (group(&object.api_version), plural(&object.kind));
+        names.entry(resource).or_default().insert(&object.name);
+    }
+    let mut rules: Vec<_> = names
+        .iter()
+        .map(|((group, resource), names)| {
+            let names: Vec<_> = names.iter().copied().collect();
+            rule(group, resource, &names, &["create", "patch"])
+        })
+        .collect();
+    for (api_version, kind) in super::KINDS {
+        let verbs: &[&str] = match super::WATCHED.contains(&kind) {
+            true => &["list", "watch"],
+            false => &["list"],
+        };
+        rules.push(rule(group(api_version), &plural(kind), &[], verbs));
+    }
+    let nodes = &["delete", "get", "list", "patch", "watch"];
+    rules.extend([
+        rule("", "nodes", &[], nodes),
+        // A drain: what runs on a node is asked to go.
+        rule("", "pods", &[], &["list"]),
+        rule("", "pods/eviction", &[], &["create"]),
         rule(
-            "",
-            "configmaps",
-            &[CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG],
-            keep,
+            CERTIFICATES,
+            "certificatesigningrequests",
+            &[],
+            &["get", "list", "watch"],
         ),
-        rule("", "endpoints", &["kubernetes"], keep),
-        rule("discovery.k8s.io", "endpointslices", &["kubernetes"], keep),
-        rule(RBAC, "clusterroles", &[GET_NODES], keep),
-        rule(RBAC, "clusterrolebindings", &bindings, keep),
-        rule(RBAC, "roles", &roles, keep),
-        rule(RBAC, "rolebindings", &roles, keep),
-        rule(RBAC, "clusterroles", &bound, &["bind"]),
-        // Nobody can hand out what he does not have: the role kubeadm:get-nodes.
-        rule("", "nodes", &[], &["get"]),
-        // The probe: one authenticated read of something that is always there.
-        rule("", "namespaces", &["kube-system"], &["get"]),
-    ]
+        rule(
+            CERTIFICATES,
+            "certificatesigningrequests/approval",
+            &[],
+            &["patch", "update"],
+        ),
+        rule(CERTIFICATES, "signers", &[crate::csr::SIGNER], &["approve"]),
+    ]);
+    rules
+}
+
+/// Bootstrap tokens: their names are not known beforehand.
+fn token_rules() -> Vec<PolicyRule> {
+    vec![rule(
+        "",
+        "secrets",
+        &[],
+        &["create", "delete", "get", "patch"],
+    )]
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    if kind.ends_with('s') {
+        kind
+    } else {
+        format!("{kind}s")
+    }
 }
 
 fn readers(

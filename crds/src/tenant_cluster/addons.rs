@@ -1,0 +1,91 @@
+//! `spec.addons`: what Covey installs inside the tenant cluster.
+//!
+//! Invariant: every addon can be switched on and off at any time; what has no default of its own is
+//! on. Whoever brings something of his own switches ours off.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What Covey installs inside the tenant cluster. It keeps every object as it should be, and
+/// removes those of an addon that is switched off.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!self.cloudController.enabled").field_path(".cloudController").message("addons.cloudController is not available yet; remove it or set enabled to false"),
+    validation = Rule::new("!self.csi.enabled").field_path(".csi").message("addons.csi is not available yet; remove it or set enabled to false")
+)]
+pub struct Addons {
+    /// DNS for pods: CoreDNS, two pods behind the tenth address of the Service range.
+    /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
+    #[serde(default, rename = "coreDNS")]
+    pub core_dns: Addon,
+
+    /// Services for pods: kube-proxy on every node, in its nftables mode.
+    /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
+    #[serde(default)]
+    pub kube_proxy: Addon,
+
+    /// Network between pods. Default: `{"type": "flannel"}`. Example: `{"type": "none"}`.
+    #[serde(default)]
+    pub cni: Cni,
+
+    /// The way from the API server to nodes and pods: exec, logs, port-forward, webhooks and
+    /// aggregated APIs. Without it none of them works but exec and logs.
+    /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
+    #[serde(default)]
+    pub konnectivity: Addon,
+
+    /// Load balancers and node lifecycle. Not available yet. Default: `{"enabled": false}`.
+    /// Example: `{"enabled": false}`.
+    #[serde(default)]
+    pub cloud_controller: OptionalAddon,
+
+    /// Volumes. Not available yet. Default: `{"enabled": false}`. Example: `{"enabled": false}`.
+    #[serde(default)]
+    pub csi: OptionalAddon,
+}
+
+/// An addon that is on unless it is switched off.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Addon {
+    /// Whether Covey installs it. Default: `true`. Example: `false`.
+    pub enabled: bool,
+}
+
+impl Default for Addon {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// An addon that is off unless it is switched on.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OptionalAddon {
+    /// Whether Covey installs it. Default: `false`. Example: `true`.
+    pub enabled: bool,
+}
+
+/// Network between pods.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cni {
+    /// Who makes it. `none`: you install one yourself, with Helm or Flux; nodes stay NotReady until
+    /// it is there. Nodes keep the configuration that they have: replace them after a change.
+    /// Default: `flannel`. Example: `none`.
+    #[serde(rename = "type")]
+    pub type_: CniType,
+}
+
+/// Who makes the network between pods.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CniType {
+    /// flannel with VXLAN, which needs nothing of the network between the nodes but UDP.
+    #[default]
+    Flannel,
+    /// Nobody: bring your own.
+    None,
+}

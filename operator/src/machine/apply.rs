@@ -1,0 +1,346 @@
+//! Carries a plan out, one action after the other.
+//!
+//! Invariant: every write is fenced by the Lease; the first error ends the step, and whatever was
+//! done until then is found by the next observation. A Machine that goes is not held up by errors
+//! inside the tenant cluster: they count as silence, which has an end.
+
+use api::{Machine, names};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit::apply::{self, Deletion, kinds};
+use kit::errors::{Class, Classify};
+use kit::lease::NotLeader;
+use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, Client, ResourceExt};
+use providers::Description;
+use serde_json::json;
+use tenant_cp::join::Token;
+
+use super::observed::{Observed, Pod, Tenant};
+use super::plan::{Action, Plan};
+use super::{inside, observe, tenant_namespace};
+use crate::FIELD_MANAGER;
+use crate::context::Context;
+
+/// Why a plan could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another operator may lead.
+    #[error("stop writing")]
+    Fence(#[source] NotLeader),
+    /// The Secret with the user data could not be written.
+    #[error("{verb} the user data")]
+    UserData {
+        /// `create` or `change`.
+        verb: &'static str,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Something could not be deleted, or the status not be written.
+    #[error("write")]
+    Write(#[source] apply::Error),
+    /// The finalizers of the Machine could not be written.
+    #[error("write the finalizers of the Machine")]
+    Own(#[source] Box<kube::Error>),
+    /// The provider refused, or was not reached.
+    #[error("{verb} the virtual machine")]
+    Provider {
+        /// `make` or `delete`.
+        verb: &'static str,
+        /// What it said.
+        #[source]
+        source: providers::Error,
+    },
+    /// The tenant's API refused, or was not reached.
+    #[error("work inside the tenant cluster")]
+    Inside(#[source] inside::Error),
+    /// There was no chance to be had.
+    #[error("draw a bootstrap token")]
+    Draw(#[source] pki::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Fence(_) => Class::Transient,
+            Self::UserData { source, .. } | Self::Own(source) => source.class(),
+            Self::Write(source) => source.class(),
+            Self::Provider { source, .. } => source.class(),
+            Self::Inside(source) => source.class(),
+            Self::Draw(_) => Class::Bug,
+        }
+    }
+}
+
+impl Error {
+    /// Reason for a condition; what a provider says is more telling than a class.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Provider { source, .. } => source.reason(),
+            other => other.class().reason(),
+        }
+    }
+}
+
+/// Carries a plan out and takes its results into the observation.
+///
+/// # Errors
+/// The first one; see [`Error`].
+pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
+    for action in &plan.actions {
+        ctx.leadership.ensure().map_err(Error::Fence)?;
+        match act(ctx, action, observed).await {
+            Err(Error::Inside(error)) if observed.is_going() => {
+                let message = kit::errors::chain(&error);
+                observed.tenant = Tenant::Silent { message };
+                return Ok(());
+            }
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<(), Error> {
+    match action {
+        Action::AddFinalizer | Action::RemoveFinalizer => {
+            write_finalizers(ctx, action, observed).await
+        }
+        Action::DeleteSelf => {
+            let machine = &observed.machine;
+            let namespace = machine.namespace().unwrap_or_default();
+            let version = machine.resource_version();
+            let own = Deletion {
+                kind: kinds::MACHINE,
+                namespace: Some(&namespace),
+                name: &machine.name_any(),
+                uid: &machine.uid().unwrap_or_default(),
+                resource_version: version.as_deref(),
+                propagation: PropagationPolicy::Background,
+            };
+            delete(&ctx.client, &own).await?;
+            let now = Time(jiff::Timestamp::now());
+            observed
+                .machine
+                .metadata
+                .deletion_timestamp
+                .get_or_insert(now);
+            Ok(())
+        }
+        Action::DrawToken => {
+            let random = pki::issue::random_bytes::<16>().map_err(Error::Draw)?;
+            let uid = observed.machine.uid().unwrap_or_default();
+            observed.drawn = Some(Token::from_random(&random, &uid));
+            Ok(())
+        }
+        Action::CreateUserData(_) | Action::ChangeUserData(_) | Action::DeleteUserData { .. } => {
+            write_user_data(ctx, action, observed).await
+        }
+        Action::CreateVm => {
+            let failed = |source| Error::Provider {
+                verb: "make",
+                source,
+            };
+            let provider = ctx.providers.get(&observed.machine.spec.provider);
+            let made = provider.map_err(failed)?.create(&observed.machine).await;
+            made.map_err(failed)?;
+            observed.vm = Some(Description::default());
+            Ok(())
+        }
+        Action::DeleteVm => {
+            let failed = |source| Error::Provider {
+                verb: "delete",
+                source,
+            };
+            let provider = ctx.providers.get(&observed.machine.spec.provider);
+            let deleted = provider.map_err(failed)?.delete(&observed.machine).await;
+            deleted.map_err(failed)?;
+            if let Some(vm) = &mut observed.vm {
+                vm.deleting = true;
+            }
+            Ok(())
+        }
+        inside => act_inside(ctx, inside, observed).await,
+    }
+}
+
+/// What is done in the tenant cluster.
+async fn act_inside(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<(), Error> {
+    let name = observed.machine.name_any();
+    let machine = observed.machine.clone();
+    let (Some(tenant), Some(seen)) = (
+        ctx.tenants.client(&machine.spec.cluster_uid),
+        observed.seen_mut(),
+    ) else {
+        return Err(Error::Inside(inside::Error::TimedOut));
+    };
+    let client = &tenant.client;
+    match action {
+        Action::ApplyToken(object, _) => {
+            let token = inside::apply_token(client, object, &machine).await;
+            seen.token = token.map_err(Error::Inside)?;
+        }
+        Action::RevokeToken { name, uid } => {
+            let revoked = inside::revoke_token(client, name, uid).await;
+            revoked.map_err(Error::Inside)?;
+            seen.token = None;
+        }
+        Action::LabelNode(patch) => {
+            let labelled = inside::label_node(client, patch).await;
+            labelled.map_err(Error::Inside)?;
+            let labels = patch["metadata"]["labels"]
+                .as_object()
+                .into_iter()
+                .flatten();
+            if let Some(node) = &mut seen.node {
+                let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+                node.labels
+                    .extend(labels.map(|(k, v)| (k.clone(), text(v))));
+            }
+        }
+        Action::Decide { name, denied } => {
+            let at = seen.requests.iter().position(|r| r.name_any() == *name);
+            if let Some(at) = at {
+                let decided = inside::decide(client, &seen.requests[at], denied.as_ref()).await;
+                decided.map_err(Error::Inside)?;
+                seen.requests.remove(at);
+            }
+        }
+        Action::Cordon { uid } => {
+            let cordoned = inside::cordon(client, &name, uid).await;
+            cordoned.map_err(Error::Inside)?;
+            if let Some(node) = &mut seen.node {
+                node.unschedulable = true;
+            }
+        }
+        Action::Evict(pods) => {
+            let asked = join_all(pods.iter().map(|pod| inside::evict(client, pod))).await;
+            observed.evicted = true;
+            for (pod, asked) in pods.iter().zip(asked) {
+                take_in(observed, pod, asked.map_err(Error::Inside)?);
+            }
+        }
+        Action::DeleteNode { uid } => {
+            let deleted = inside::delete_node(client, &name, uid).await;
+            deleted.map_err(Error::Inside)?;
+            seen.node = None;
+        }
+        // The rest is not inside.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn take_in(observed: &mut Observed, pod: &Pod, evicted: inside::Evicted) {
+    let Some(seen) = observed.seen_mut() else {
+        return;
+    };
+    match evicted {
+        inside::Evicted::Leaves => {
+            let found = seen.pods.iter_mut().filter(|p| p.uid == pod.uid);
+            found.for_each(|p| p.going = true);
+        }
+        inside::Evicted::Gone => seen.pods.retain(|p| p.uid != pod.uid),
+        inside::Evicted::Blocked => {}
+    }
+}
+
+async fn delete(client: &Client, deletion: &Deletion<'_>) -> Result<(), Error> {
+    apply::delete(client, deletion)
+        .await
+        .map(drop)
+        .map_err(Error::Write)
+}
+
+async fn write_user_data(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    let machine = &observed.machine;
+    let namespace = tenant_namespace(machine);
+    let name = names::user_data_secret(&machine.name_any());
+    let secrets = Api::<Secret>::namespaced(ctx.client.clone(), &namespace);
+    let failed = |verb| {
+        move |source: kube::Error| Error::UserData {
+            verb,
+            source: Box::new(source),
+        }
+    };
+    let written = match action {
+        // Created, not applied: what is there may be what a machine booted with.
+        Action::CreateUserData(object) => {
+            let typed = serde_json::from_value::<Secret>(object.value.clone());
+            let typed = typed
+                .map_err(kube::Error::SerdeError)
+                .map_err(failed("create"))?;
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            secrets
+                .create(&params, &typed)
+                .await
+                .map_err(failed("create"))?
+        }
+        Action::ChangeUserData(patch) => {
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let patched = secrets.patch(&name, &params, &Patch::Merge(patch)).await;
+            patched.map_err(failed("change"))?
+        }
+        Action::DeleteUserData { uid } => {
+            let own = Deletion {
+                kind: kinds::SECRET,
+                namespace: Some(&namespace),
+                name: &name,
+                uid,
+                resource_version: None,
+                propagation: PropagationPolicy::Background,
+            };
+            delete(&ctx.client, &own).await?;
+            observed.user_data = None;
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    observed.user_data = Some(observe::stored(&written, machine));
+    Ok(())
+}
+
+async fn write_finalizers(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    let machine = &observed.machine;
+    let mut finalizers = machine.finalizers().to_vec();
+    match action {
+        Action::AddFinalizer => finalizers.push(names::FINALIZER_MACHINE.to_owned()),
+        _ => finalizers.retain(|f| f != names::FINALIZER_MACHINE),
+    }
+    // The resource version makes it a conflict when somebody else changed the list meanwhile.
+    let patch = json!({ "metadata": {
+        "finalizers": finalizers, "resourceVersion": machine.resource_version(),
+    }});
+    let namespace = machine.namespace().unwrap_or_default();
+    let machines = Api::<Machine>::namespaced(ctx.client.clone(), &namespace);
+    let name = machine.name_any();
+    let written = machines
+        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
+    match written {
+        Ok(machine) => observed.machine = machine,
+        // Gone: that is what taking the finalizer off is for.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            observed.machine.metadata.finalizers = Some(finalizers);
+        }
+        Err(error) => return Err(Error::Own(Box::new(error))),
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Whether addons work, one condition each.
+//!
+//! An addon works as soon as one pod of it is ready: a node that is on its way is the business of its
+//! Machine, and a condition that went back and forth with every node would say nothing.
+//! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run.
+
+use api::ConditionType;
+use tenant_cp::Validated;
+use tenant_cp::desired::Addon;
+
+use super::Conditions;
+use crate::tenant_cluster::observed::{Observed, Tenant};
+use crate::tenant_cluster::plan::inside::Pods;
+
+/// What is known of one addon.
+pub(super) struct State {
+    addon: Addon,
+    what: What,
+}
+
+enum What {
+    /// It is switched off.
+    Off,
+    /// It was not asked about now; what was said before stays.
+    Unknown,
+    /// There is no node that it could run on.
+    NoNodes,
+    /// It has pods.
+    Has(Pods),
+}
+
+pub(super) fn states(valid: &Validated, observed: &Observed) -> Vec<State> {
+    let state = |addon: Addon| State {
+        addon,
+        what: what(addon, valid, observed),
+    };
+    Addon::ALL.into_iter().map(state).collect()
+}
+
+fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
+    if !addon.is_wanted(valid) {
+        return What::Off;
+    }
+    if !observed.workers {
+        return What::NoNodes;
+    }
+    let Tenant::Answers { pods, .. } = &observed.tenant else {
+        return What::Unknown;
+    };
+    // A DaemonSet wants as many pods as there are nodes.
+    let nodes: i64 = pods
+        .iter()
+        .filter(|(key, _)| key.kind == "DaemonSet")
+        .map(|(_, pods)| pods.wanted)
+        .sum();
+    let daemon_sets = pods.keys().any(|key| key.kind == "DaemonSet");
+    match pods.get(&addon.workload()) {
+        _ if daemon_sets && nodes == 0 => What::NoNodes,
+        Some(pods) => What::Has(*pods),
+        None => What::Has(Pods::default()),
+    }
+}
+
+pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
+    for state in states {
+        let type_ = condition(state.addon);
+        match state.what {
+            What::Off => set.remove(type_),
+            What::Unknown => {}
+            What::NoNodes => {
+                let message = "it runs once there are nodes";
+                set.set(type_, false.into(), "NoNodes", message);
+            }
+            What::Has(pods) => {
+                let works = pods.ready > 0;
+                let reason = if works { "PodsReady" } else { "PodsNotReady" };
+                set.set(type_, works.into(), reason, &numbers(pods));
+            }
+        }
+    }
+}
+
+/// Which addons do not work although there are nodes.
+pub(super) fn missing(states: &[State]) -> Option<String> {
+    let broken: Vec<_> = states
+        .iter()
+        .filter_map(|state| match state.what {
+            What::Has(pods) if pods.ready == 0 => {
+                Some(format!("{}: {}", state.addon.name(), numbers(pods)))
+            }
+            _ => None,
+        })
+        .collect();
+    (!broken.is_empty()).then(|| {
+        format!(
+            "the API answers, but not all addons work: {}",
+            broken.join("; ")
+        )
+    })
+}
+
+fn numbers(pods: Pods) -> String {
+    format!("{} of {} pods are ready", pods.ready, pods.wanted)
+}
+
+fn condition(addon: Addon) -> ConditionType {
+    match addon {
+        Addon::CoreDns => ConditionType::CoreDNSReady,
+        Addon::KubeProxy => ConditionType::KubeProxyReady,
+        Addon::Flannel => ConditionType::NetworkReady,
+        Addon::Konnectivity => ConditionType::KonnectivityReady,
+    }
+}

@@ -1,0 +1,203 @@
+//! What is inside a tenant cluster: it stays as it should be, addons come and go, and Ready says
+//! whether they work.
+//!
+//! Invariant: the tenant's API is a stand-in that keeps objects and plays watches; everything that is
+//! changed in it is changed behind the operator's back.
+
+use anyhow::Result;
+use kit::apply::kinds;
+use serde_json::{Value, json};
+use tenant_cp::desired::Addon;
+
+use crate::support::site::{apply, tenant_namespace};
+use crate::support::{Operator, PATIENCE, Site};
+
+const COREDNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
+const COREFILE: &str = "/api/v1/namespaces/kube-system/configmaps/coredns";
+const DNS: &str = "/api/v1/namespaces/kube-system/services/kube-dns";
+
+async fn ready(prefix: &str) -> Result<Option<(Site, Operator, String)>> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(None);
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    Ok(Some((site, operator, tenant_namespace(&cluster))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_deletes_or_edits_inside_comes_back() -> Result<()> {
+    let Some((site, _operator, ns)) = ready("inside").await? else {
+        return Ok(());
+    };
+    for path in [COREDNS, COREFILE, DNS] {
+        let uid = |object: Option<&Value>| object.map(|o| o["metadata"]["uid"].clone());
+        let before = uid(site.tenants.object(&ns, path).as_ref());
+        assert!(before.is_some(), "{path}");
+        assert!(site.tenants.delete(&ns, path));
+        let back = |found: Option<&Value>| found.is_some() && uid(found) != before;
+        site.tenants.wait(&ns, path, back, PATIENCE).await?;
+    }
+    let edit = json!({ "spec": { "replicas": 0 } });
+    assert!(site.tenants.change(&ns, COREDNS, &edit));
+    let mended = |found: Option<&Value>| found.is_some_and(|o| o["spec"]["replicas"] == 2);
+    site.tenants.wait(&ns, COREDNS, mended, PATIENCE).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_inside_when_nothing_changes_there() -> Result<()> {
+    let Some((site, operator, ns)) = ready("inside-quiet").await? else {
+        return Ok(());
+    };
+    let writes = |site: &Site| {
+        let calls = site.tenants.calls(&ns).into_iter();
+        calls
+            .filter(|call| !["get", "list", "watch"].contains(&call.verb.as_str()))
+            .count()
+    };
+    let before = writes(&site);
+    for _ in 0..5 {
+        operator.reconcile(&site, "demo").await?;
+    }
+    // An operator that knows nothing yet looks once, and finds everything as it should be.
+    drop(operator);
+    let operator = Operator::start(&site)?;
+    for _ in 0..3 {
+        operator.reconcile(&site, "demo").await?;
+    }
+    assert_eq!(writes(&site), before);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addon_that_is_switched_off_goes_and_what_others_made_stays() -> Result<()> {
+    let Some((site, operator, ns)) = ready("addons").await? else {
+        return Ok(());
+    };
+    let paths = |site: &Site| site.tenants.paths(&ns);
+    let before = paths(&site);
+    let off = json!({ "spec": { "addons": {
+        "coreDNS": { "enabled": false }, "cni": { "type": "none" },
+        "konnectivity": { "enabled": false },
+    }}});
+    site.change("demo", &off).await?;
+    let gone = |found: Option<&Value>| found.is_none();
+    site.tenants.wait(&ns, COREDNS, gone, PATIENCE).await?;
+    site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    let left: Vec<_> = paths(&site)
+        .into_iter()
+        .filter(|path| {
+            let object = site.tenants.object(&ns, path).unwrap_or_default();
+            object["metadata"]["labels"][api::names::LABEL_ADDON]
+                .as_str()
+                .is_some_and(|addon| addon != Addon::KubeProxy.name())
+        })
+        .collect();
+    // They may hold what is not ours.
+    assert_eq!(
+        left,
+        [
+            "/api/v1/namespaces/konnectivity",
+            "/api/v1/namespaces/kube-flannel"
+        ]
+    );
+    for (kind, name) in [
+        (kinds::SERVICE, "konnectivity"),
+        (kinds::SECRET, "konnectivity-ca"),
+        (kinds::SECRET, "konnectivity-server"),
+    ] {
+        assert!(
+            site.objects(kind, &ns).get_opt(name).await?.is_none(),
+            "{name}"
+        );
+    }
+    let pod = site
+        .objects(kinds::DEPLOYMENT, &ns)
+        .get("control-plane")
+        .await?;
+    let containers = &pod.data["spec"]["template"]["spec"]["initContainers"];
+    assert_eq!(containers.as_array().map(Vec::len), Some(1));
+
+    let on = json!({ "spec": { "addons": null } });
+    site.change("demo", &on).await?;
+    site.tenants
+        .wait(&ns, COREDNS, |found| found.is_some(), PATIENCE)
+        .await?;
+    site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    assert_eq!(paths(&site), before);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ready_follows_the_addons_of_nodes_without_being_asked() -> Result<()> {
+    let Some((site, operator, ns)) = ready("addons-ready").await? else {
+        return Ok(());
+    };
+    let pool = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool",
+        "metadata": { "name": "workers", "namespace": site.users },
+        "spec": { "clusterName": "demo", "replicas": 0,
+                  "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } },
+    });
+    apply(&site.admin, &pool).await?;
+    operator.reconcile(&site, "demo").await?;
+    let namespace = site.objects(kinds::NAMESPACE, "").get(&ns).await?;
+    let labels = namespace.metadata.labels.unwrap_or_default();
+    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "baseline");
+
+    let play = |nodes: i64, ready: i64| {
+        for addon in Addon::ALL {
+            let key = addon.workload();
+            let (plural, status) = match key.kind.as_str() {
+                "DaemonSet" => (
+                    "daemonsets",
+                    json!({ "numberReady": ready, "desiredNumberScheduled": nodes }),
+                ),
+                _ => ("deployments", json!({ "readyReplicas": ready })),
+            };
+            let path = format!(
+                "/apis/apps/v1/namespaces/{}/{plural}/{}",
+                key.namespace, key.name
+            );
+            assert!(
+                site.tenants
+                    .change(&ns, &path, &json!({ "status": status })),
+                "{path}"
+            );
+        }
+    };
+    let condition = |cluster: &api::TenantCluster, type_: &str| {
+        let list = cluster.status.iter().flat_map(|s| &s.conditions);
+        let found = list.into_iter().find(|c| c.type_ == type_);
+        found
+            .map(|c| (c.status.clone(), c.reason.clone()))
+            .unwrap_or_default()
+    };
+    let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
+    play(1, 0);
+    site.wait("demo", |c| {
+        condition(c, "Ready") == is("False", "AddonsNotReady")
+    })
+    .await?;
+    play(1, 1);
+    let cluster = site
+        .wait("demo", |c| condition(c, "Ready") == is("True", "Answering"))
+        .await?;
+    for type_ in [
+        "CoreDNSReady",
+        "KubeProxyReady",
+        "NetworkReady",
+        "KonnectivityReady",
+    ] {
+        assert_eq!(
+            condition(&cluster, type_),
+            is("True", "PodsReady"),
+            "{type_}"
+        );
+    }
+    Ok(())
+}
