@@ -37,7 +37,11 @@ pub fn cluster() -> Vec<Rule> {
         ),
         Rule::new(
             &["covey.dev"],
-            &["machines/status", "nodepools/status", "tenantclusters/status"],
+            &[
+                "machines/status",
+                "nodepools/status",
+                "tenantclusters/status",
+            ],
             &["patch"],
         ),
         // They own objects that block their deletion.

@@ -91,7 +91,6 @@ struct Entry {
     nodes: Option<JoinHandle<()>>,
 }
 
-
 /// Names of requests that wait for approval, by node.
 type Waiting = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 

@@ -257,7 +257,8 @@ fn every_flag_that_covey_sets_is_managed_or_a_suggestion() {
 
 fn texts(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
-    list.map(|text| text.as_str().unwrap().to_owned()).collect()
+    list.filter_map(|text| Some(text.as_str()?.to_owned()))
+        .collect()
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::tenant_cluster::{EndpointStatus, EndpointType, NetworkStatus, TenantClusterStatus};
+use api::tenant_cluster::{EndpointStatus, NetworkStatus, TenantClusterStatus};
 use jiff::Timestamp;
 use kit::apply::difference;
 use serde_json::{Value, json};
@@ -23,11 +23,13 @@ use tenant_cp::{Addresses, Settings, Validated, certificates, validate};
 use super::observed::{Observed, Seen, Tenant};
 use crate::starts::Answer;
 
+mod addresses;
 mod deletion;
 pub mod inside;
 mod status;
 
 pub use crate::tell::{Notice, Waiting};
+use addresses::{addresses, all_addresses, server, service_port};
 pub use inside::Inside;
 pub use status::{INSIDE_SWEEP, SLOW_SWEEP};
 
@@ -458,60 +460,6 @@ fn owner(observed: &Observed) -> Value {
 
 fn owner_reference(name: &str, uid: &str) -> Value {
     json!({ "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "name": name, "uid": uid })
-}
-
-/// All addresses that have to be known before certificates and pods are made.
-fn all_addresses(valid: &Validated, observed: &Observed) -> Option<Addresses> {
-    let ns = valid.tenant_namespace.as_str();
-    let service = |name: &str| observed.object("Service", ns, name);
-    let mut addresses = addresses(valid, service(desired::names::CONTROL_PLANE)?)?;
-    if valid.addons.konnectivity {
-        addresses.konnectivity_ip = Some(cluster_ip(service(desired::names::KONNECTIVITY)?)?);
-    }
-    Some(addresses)
-}
-
-fn cluster_ip(service: &Value) -> Option<IpAddr> {
-    service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()
-}
-
-/// ClusterIP and, where there is one yet, the address for clients.
-fn addresses(valid: &Validated, service: &Value) -> Option<Addresses> {
-    let cluster_ip = cluster_ip(service)?;
-    let port = match valid.endpoint.type_ {
-        EndpointType::NodePort => service.pointer("/spec/ports/0/nodePort")?.as_i64()?,
-        _ => i64::from(service_port(valid)),
-    };
-    let ingress = service.pointer("/status/loadBalancer/ingress/0");
-    let text = |name: &str| ingress?.get(name)?.as_str().filter(|t| !t.is_empty());
-    let host = match (&valid.endpoint.host, valid.endpoint.type_) {
-        (Some(host), _) => Some(host.clone()),
-        (None, EndpointType::LoadBalancer) => text("ip").or(text("hostname")).map(str::to_owned),
-        (None, _) => Some(cluster_ip.to_string()),
-    };
-    let port = i32::try_from(port).ok()?;
-    Some(Addresses {
-        cluster_ip,
-        konnectivity_ip: None,
-        endpoint: host.map(|host| EndpointStatus { host, port }),
-    })
-}
-
-/// URL for a kubeconfig.
-fn server(endpoint: &EndpointStatus) -> String {
-    match endpoint.host.parse() {
-        Ok(IpAddr::V6(ip)) => format!("https://[{ip}]:{}", endpoint.port),
-        _ => format!("https://{}:{}", endpoint.host, endpoint.port),
-    }
-}
-
-/// Port of the Service.
-fn service_port(valid: &Validated) -> u16 {
-    let named = match valid.endpoint.type_ {
-        EndpointType::NodePort => None,
-        _ => valid.endpoint.port,
-    };
-    named.and_then(|p| u16::try_from(p).ok()).unwrap_or(6443)
 }
 
 fn namespace_is_going(observed: &Observed, ns: &str) -> bool {

@@ -28,6 +28,10 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "e2e/lab/",
         "options of containerd and of the kube-apiserver",
     ),
+    (
+        "tenant-cp/src/desired/addons/flannel.rs",
+        "a field of flannel's configuration",
+    ),
 ];
 
 /// Every text that is wrong.
