@@ -38,12 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
     let progress = Progress::new();
-    // A control plane needs no virtual machines.
-    let options = UpOptions {
-        kubevirt: false,
-        ..UpOptions::default()
-    };
-    lab::up(&layout, &options, &progress)?;
+    lab::up(&layout, &UpOptions::default(), &progress)?;
     lab::install_operator(&layout, &Operator::as_released(VERSION), &progress)?;
 
     let kubectl = Kubectl {

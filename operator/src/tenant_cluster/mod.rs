@@ -112,7 +112,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             give_place_back(ctx, &observed, &plan);
             return Ok(Some(plan));
         }
-        if is_long(&plan) {
+        if is_long(&plan) && !is_told(&observed) {
             // Somebody may be looking while this takes seconds.
             report::report(ctx, &plan, &mut observed)
                 .await
@@ -180,6 +180,16 @@ fn is_long(plan: &Plan) -> bool {
     plan.actions
         .iter()
         .any(|a| matches!(a, Action::Visit { patience, .. } if *patience >= plan::START_PATIENCE))
+}
+
+/// Whether the status says already that the API does not answer, and why: what is about to be asked
+/// again is no news.
+fn is_told(observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let mut progressing = conditions.iter().filter(|c| c.type_ == "Progressing");
+    progressing.any(|c| c.reason == "Starting")
+        && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
 }
 
 fn is_ready(observed: &Observed) -> bool {

@@ -68,7 +68,7 @@ pub fn bootstrap(
 }
 
 /// Whether an object of [`bootstrap`] may be written only by
-/// [`crate::certificates::super_admin`]: it gives somebody rights.
+/// [`crate::certificates::super_admin`]: it gives somebody rights, or such objects lie in it.
 #[must_use]
 pub fn is_privileged(object: &Object) -> bool {
     rbac::is_privileged(object)

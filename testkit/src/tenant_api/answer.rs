@@ -11,6 +11,9 @@ use super::store::{Outcome, Store};
 use crate::faults::status_response;
 use crate::request::RequestInfo;
 
+/// Namespaces that every API server makes for itself.
+const BUILT_IN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
 /// `known`: the caller has a client certificate of the tenant's authority.
 pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> Response<Vec<u8>> {
     let path = head.uri.path();
@@ -47,6 +50,17 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
 
 fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> Outcome {
     let path = head.uri.path();
+    let is_there = |name: &String| {
+        BUILT_IN.contains(&name.as_str())
+            || store.get(&format!("/api/v1/namespaces/{name}")).is_some()
+    };
+    let namespace = info
+        .namespace
+        .as_ref()
+        .filter(|_| info.resource != "namespaces");
+    if namespace.is_some_and(|name| !is_there(name)) {
+        return Outcome::NotFound;
+    }
     let content = head
         .headers
         .get(header::CONTENT_TYPE)

@@ -53,9 +53,10 @@ const BINDINGS: [(&str, &str, (&str, &str)); 5] = [
     (GET_NODES, GET_NODES, ("Group", BOOTSTRAPPERS)),
 ];
 
-/// Rights, whoever gets them: who may write them can give himself any.
+/// Rights, whoever gets them: who may write them can give himself any. And namespaces: rights lie in
+/// them, and their labels say what pods in them may do.
 pub(super) fn is_privileged(object: &Object) -> bool {
-    group(&object.api_version) == RBAC
+    group(&object.api_version) == RBAC || object.kind == "Namespace"
 }
 
 /// Labels of everything that Covey puts into a tenant cluster.
