@@ -139,7 +139,12 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
         .iter()
         .map(|((group, resource), names)| {
             let names: Vec<_> = names.iter().copied().collect();
-            rule(group, resource, &names, &["create", "patch"])
+            let verbs: &[&str] = match *group {
+                // How many of their pods are ready.
+                "apps" => &["create", "get", "patch"],
+                _ => &["create", "patch"],
+            };
+            rule(group, resource, &names, verbs)
         })
         .collect();
     for (api_version, kind) in super::KINDS {
