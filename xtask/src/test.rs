@@ -9,9 +9,13 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use lab::{Layout, Operator, UpOptions, programs::KubernetesVersion, progress::Progress};
 
+/// The one test of workers that is always run: join, exec, logs, names, and that nothing stays.
+const WORKER: &str = "one_worker_joins_and_runs_pods_and_leaves_nothing_behind";
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long: losses, orders of deletion, tenants of every version of the lab
+    /// Also what takes long: losses, orders of deletion, tenants of every version of the lab, all that
+    /// happens to workers
     #[arg(long)]
     all: bool,
     /// Leave the lab up afterwards
@@ -80,11 +84,7 @@ impl Tiers<'_> {
     }
 
     fn t2(&self) -> Result<()> {
-        // The core suite needs no virtual machines yet.
-        let mut options = UpOptions {
-            kubevirt: self.args.all,
-            ..UpOptions::default()
-        };
+        let mut options = UpOptions::default();
         if self.args.all {
             options.tenant_versions = KubernetesVersion::ALL.to_vec();
         }
@@ -93,15 +93,31 @@ impl Tiers<'_> {
         lab::install_operator(self.layout, &operator, self.progress)?;
         // The suites share one machine: more than two at a time only slow each other down.
         let suites: &[&str] = match self.args.all {
-            true => &["network_policy", "core", "kubevirt", "more"],
+            true => &["network_policy", "core", "more"],
             false => &["network_policy", "core"],
         };
-        let mut args = vec!["test", "-p", "e2e", "--no-fail-fast"];
+        self.suites(
+            "T2: control planes in the lab",
+            suites,
+            &["--test-threads=2"],
+        )?;
+        lab::kubevirt::wait(self.layout, self.progress)?;
+        // One at a time: processors of virtual machines are emulated.
+        let one = "--test-threads=1";
+        let (suites, args): (&[&str], &[&str]) = match self.args.all {
+            true => (&["kubevirt", "workers"], &[one]),
+            false => (&["workers"], &[one, WORKER]),
+        };
+        self.suites("T2: workers in the lab", suites, args)
+    }
+
+    fn suites(&self, what: &str, suites: &[&str], args: &[&str]) -> Result<()> {
+        let mut all = vec!["test", "-p", "e2e", "--no-fail-fast"];
         for suite in suites {
-            args.extend(["--test", suite]);
+            all.extend(["--test", suite]);
         }
-        args.extend(["--", "--test-threads=2"]);
-        self.cargo("T2: the lab", &args)
+        all.push("--");
+        self.cargo(what, &[&all[..], args].concat())
     }
 
     /// Runs cargo with its output shown; it says itself what failed.

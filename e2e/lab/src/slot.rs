@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::{network, procfs::ProcessId, programs};
+use crate::{cgroups::Cgroups, network, procfs::ProcessId, programs};
 pub use addresses::{COUNT, REGISTRY_PORT, Slot};
 
 /// Who holds a slot.
@@ -55,7 +55,17 @@ impl Registry {
     /// When none is left; the message says who has each.
     pub fn claim(&self, checkout: &Path, owner: &ProcessId) -> Result<Slot> {
         let used = network::used_networks()?;
-        self.claim_beside(checkout, owner, |slot| network::conflict(slot, &used))
+        self.claim_beside(checkout, owner, |slot| {
+            network::conflict(slot, &used).or_else(|| self.unknown_lab(slot))
+        })
+    }
+
+    /// A lab whose claim is in the cache folder of somebody else: another user's, or one with
+    /// another `XDG_CACHE_HOME`. A dead lab of this user has a claim here.
+    fn unknown_lab(&self, slot: Slot) -> Option<String> {
+        let cgroups = Cgroups::of_slot(slot.number()).ok()?;
+        let lives = self.read(slot).is_none() && !cgroups.processes().is_empty();
+        lives.then(|| "processes are in its control group, of a lab with another cache".to_owned())
     }
 
     fn claim_beside(

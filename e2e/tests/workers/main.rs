@@ -2,8 +2,8 @@
 //! file per behaviour.
 //!
 //! `cargo test -p e2e --test workers -- --test-threads=1` with the lab up and the operator in it;
-//! `cargo xtask test` leaves them out as long as the operator makes no machines. One at a time,
-//! because each has up to two virtual machines, whose processors are emulated.
+//! `cargo xtask test` runs the file `worker`, with `--all` the rest too. One at a time, because each
+//! has up to two virtual machines, whose processors are emulated.
 //! Invariant: every test makes what it needs and removes it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
