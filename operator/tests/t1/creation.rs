@@ -28,6 +28,7 @@ NetworkPolicy <tenant>/control-plane
 NetworkPolicy <tenant>/default-deny
 NetworkPolicy <tenant>/dns
 NetworkPolicy <tenant>/etcd
+NetworkPolicy <tenant>/workers
 PersistentVolumeClaim <tenant>/data-etcd-0
 PodDisruptionBudget <tenant>/control-plane
 PodDisruptionBudget <tenant>/etcd
@@ -41,6 +42,8 @@ Secret <tenant>/etcd
 Secret <tenant>/etcd-ca
 Secret <tenant>/etcd-healthcheck-client
 Secret <tenant>/front-proxy-ca
+Secret <tenant>/konnectivity-ca
+Secret <tenant>/konnectivity-server
 Secret <tenant>/operator-client
 Secret <tenant>/scheduler
 Secret <tenant>/service-account
@@ -48,6 +51,7 @@ Secret <users>/<name>-kubeconfig
 Service <tenant>/control-plane
 Service <tenant>/etcd-0
 Service <tenant>/etcd-peers
+Service <tenant>/konnectivity
 ServiceAccount <tenant>/control-plane
 ServiceAccount <tenant>/etcd
 StatefulSet <tenant>/etcd
@@ -142,12 +146,13 @@ async fn status_of_a_ready_tenant_cluster_is_complete() -> Result<()> {
         certificates.join(" "),
         "admin apiserver apiserver-etcd-client apiserver-kubelet-client ca controller-manager \
          etcd-0-peer etcd-0-server etcd-ca etcd-healthcheck-client front-proxy-ca \
-         front-proxy-client operator scheduler"
+         front-proxy-client konnectivity-ca konnectivity-client konnectivity-server operator \
+         scheduler"
     );
     assert!(status.bootstrap_hash.is_some());
     let conditions = &status.conditions;
     assert!(!is_true(conditions, ConditionType::Degraded));
-    assert_eq!(conditions.len(), 8);
+    assert_eq!(conditions.len(), 12);
     for condition in conditions {
         assert_eq!(
             condition.observed_generation, cluster.metadata.generation,
