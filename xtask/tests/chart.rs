@@ -108,6 +108,8 @@ fn mistakes_in_values_are_refused_with_their_place() {
         ("config.registri=x", "'registri'"),
         ("config.registry=x/", "/config/registry"),
         ("config.etcdImage=etcd", "/config/etcdImage"),
+        ("config.images.flannel=flannel", "/config/images/flannel"),
+        ("config.images.cilium=x", "'cilium'"),
         ("config.operatorNamespace=x", "'operatorNamespace'"),
         ("config.network.pods.cidr=10.0.0.0", "/config/network/pods"),
         (
