@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::condition::is_true;
-use api::{ConditionType, Machine, NodePool, TenantCluster};
+use api::{Machine, NodePool, TenantCluster};
 use futures::StreamExt;
 use kit::shutdown::Shutdown;
 use kube::ResourceExt;
@@ -19,6 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::gather::gather;
+use crate::tenant_cluster::plan::answers_since;
 use crate::{machine, node_pool, run};
 
 /// Node pools that are reconciled at the same time.
@@ -60,7 +60,7 @@ impl Facts {
             uid: cluster.uid(),
             going: cluster.metadata.deletion_timestamp.is_some(),
             paused: cluster.spec.paused,
-            answers: status.is_some_and(|s| is_true(&s.conditions, ConditionType::Ready)),
+            answers: status.and_then(answers_since).is_some(),
             version: status.and_then(|s| s.version.clone()),
         }
     }

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use api::condition::is_true;
-use api::{ConditionType, Machine, NodePool, TenantCluster, names};
+use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
+
+use crate::tenant_cluster::plan::answers_since;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -42,10 +43,7 @@ impl Observed {
     /// Since when the tenant's API answers; none while it does not.
     #[must_use]
     pub fn answers_since(&self) -> Option<Timestamp> {
-        let conditions = &self.cluster.as_ref()?.status.as_ref()?.conditions;
-        let ready = ConditionType::Ready;
-        let condition = conditions.iter().find(|c| c.type_ == ready.as_str())?;
-        is_true(conditions, ready).then_some(condition.last_transition_time.0)
+        answers_since(self.cluster.as_ref()?.status.as_ref()?)
     }
 }
 

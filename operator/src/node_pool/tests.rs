@@ -253,17 +253,17 @@ fn time_in_which_the_api_does_not_answer_does_not_count() {
     world.settle();
     let silent = world.live()[0].clone();
     world.says(&silent, MachinePhase::Running, Some(false));
-    let answers = |world: &mut World, answers: bool| {
+    let says = |world: &mut World, ready: bool, reason: &str| {
         let now = Time(world.now);
         let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
         let (list, type_) = (&mut status.conditions, ConditionType::Ready);
-        set_condition(list, type_, answers.into(), "Test", "", None, now);
+        set_condition(list, type_, ready.into(), reason, "", None, now);
     };
-    answers(&mut world, false);
+    says(&mut world, false, "ApiUnreachable");
     world.later(60);
     world.settle();
     assert!(world.going().is_empty());
-    answers(&mut world, true);
+    says(&mut world, true, "Answering");
     world.later(9);
     world.settle();
     assert!(world.going().is_empty());
@@ -274,6 +274,19 @@ fn time_in_which_the_api_does_not_answer_does_not_count() {
         2,
         "the silent one and the one that did not join"
     );
+}
+
+#[test]
+fn broken_addons_keep_no_machine_from_being_replaced() {
+    let mut world = World::running(3, &json!({}));
+    let (silent, now) = (world.live()[0].clone(), Time(world.now));
+    world.says(&silent, MachinePhase::Running, Some(false));
+    let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    let (list, type_) = (&mut status.conditions, ConditionType::Ready);
+    set_condition(list, type_, false.into(), "AddonsNotReady", "", None, now);
+    world.later(11);
+    world.settle();
+    assert_eq!(world.going(), [silent]);
 }
 
 #[test]

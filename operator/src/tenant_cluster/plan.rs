@@ -31,7 +31,7 @@ mod status;
 pub use crate::tell::{Notice, Waiting};
 use addresses::{addresses, all_addresses, server, service_port};
 pub use inside::Inside;
-pub use status::{INSIDE_SWEEP, SLOW_SWEEP};
+pub use status::{INSIDE_SWEEP, SLOW_SWEEP, answers_since};
 
 /// How long a visit goes on trying while a control plane starts for the first time.
 pub const START_PATIENCE: Duration = Duration::from_secs(15);

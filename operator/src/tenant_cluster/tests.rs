@@ -692,6 +692,11 @@ fn ready_waits_for_addons_as_soon_as_there_are_nodes() {
         ("False".into(), "AddonsNotReady".into())
     );
     assert_eq!(world.condition("NetworkReady").0, "False");
+    let status = &world.cluster.status.clone().unwrap_or_default();
+    assert!(
+        super::plan::answers_since(status).is_some(),
+        "addons are no part of the API"
+    );
     world.play_nodes(3, 1);
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");

@@ -14,6 +14,7 @@ use providers::{Description, State};
 use super::{Drain, Plan, join};
 use crate::context::Breaker;
 use crate::machine::observed::{Observed, Tenant};
+use crate::tenant_cluster::plan::answers_since;
 
 /// Status, reason and message of one condition.
 type Said = (ConditionStatus, String, String);
@@ -210,13 +211,12 @@ fn look_again(plan: &mut Plan, observed: &Observed) {
     let Some(cluster) = observed.home().filter(|_| in_need) else {
         return;
     };
-    let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice());
-    let answers = is_true(conditions.unwrap_or_default(), ConditionType::Ready);
+    let answers = cluster.status.as_ref().and_then(answers_since).is_some();
     match &observed.tenant {
         // The TenantCluster is about to be reconciled for the first time in this process.
         Tenant::NotAsked if answers => plan.look_after(std::time::Duration::from_secs(1)),
         Tenant::Silent { .. } => plan.look_after(Breaker::PAUSE),
-        // It wakes us when it becomes Ready.
+        // It wakes us when it answers.
         Tenant::NotAsked | Tenant::Answers(_) => {}
     }
 }

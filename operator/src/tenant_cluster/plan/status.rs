@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::condition::is_true;
 use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use tenant_cp::validate::Problem;
 use tenant_cp::{Validated, certificates};
 
@@ -22,7 +22,21 @@ pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
 pub const INSIDE_SWEEP: Duration = Duration::from_secs(9 * 3600);
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 
+/// Reason of a Ready that is False although the API answers.
+const ADDONS_NOT_READY: &str = "AddonsNotReady";
+
 mod addons;
+
+/// Since when the tenant's API answers, as far as the status says; none while it does not. Broken
+/// addons are no silence: who waits for nodes must not wait for what runs on them. Where they broke
+/// since, it is the time of that.
+#[must_use]
+pub fn answers_since(status: &TenantClusterStatus) -> Option<Timestamp> {
+    let mut conditions = status.conditions.iter();
+    let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
+    let answers = ready.status == "True" || ready.reason == ADDONS_NOT_READY;
+    answers.then_some(ready.last_transition_time.0)
+}
 
 /// Sets one condition of the status.
 struct Conditions<'a> {
@@ -36,6 +50,15 @@ impl Conditions<'_> {
         let now = Time(self.now);
         let list = &mut self.status.conditions;
         set_condition(list, type_, value, reason, message, self.generation, now);
+    }
+
+    /// From silence to broken addons Ready stays False, and is a transition all the same: its time says
+    /// since when the API answers.
+    fn answers_again(&mut self) {
+        let silent =
+            |c: &Condition| c.type_ == ConditionType::Ready.as_str() && c.status == "False";
+        let list = &mut self.status.conditions;
+        list.retain(|c| !silent(c) || c.reason == ADDONS_NOT_READY);
     }
 
     fn remove(&mut self, type_: ConditionType) {
@@ -94,12 +117,15 @@ pub(super) fn report(
     );
     match &observed.tenant {
         Tenant::Answers { .. } => match addons::missing(&addons) {
-            Some(message) => set.set(
-                ConditionType::Ready,
-                ConditionStatus::False,
-                "AddonsNotReady",
-                &message,
-            ),
+            Some(message) => {
+                set.answers_again();
+                set.set(
+                    ConditionType::Ready,
+                    ConditionStatus::False,
+                    ADDONS_NOT_READY,
+                    &message,
+                );
+            }
             None => set.set(
                 ConditionType::Ready,
                 ConditionStatus::True,
