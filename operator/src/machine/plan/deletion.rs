@@ -20,6 +20,8 @@ use crate::machine::observed::{Observed, Pod, Seen, Tenant};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two looks at pods that leave: they are not watched.
 const LOOK: Duration = Duration::from_secs(1);
+/// Pods that are named in a message.
+const NAMED: usize = 5;
 /// Pause between two tries while a disruption budget is in the way.
 const BLOCKED: Duration = Duration::from_secs(5);
 
@@ -134,15 +136,8 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         .saturating_sub(PATIENCE)
         .unwrap_or(now);
     if until <= now {
-        let left = staying
-            .iter()
-            .take(5)
-            .map(|p| format!("{}/{}", p.namespace, p.name));
-        let left: Vec<_> = left.collect();
-        gives_up(
-            plan,
-            format!("drainTimeout is over; left: {}", left.join(", ")),
-        );
+        let left = first(&staying);
+        gives_up(plan, format!("drainTimeout is over; left: {left}"));
         return false;
     }
     if !node.unschedulable {
@@ -155,21 +150,20 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
             uid: node.uid.clone(),
         });
     }
-    let evicted: Vec<_> = staying
-        .iter()
-        .copied()
-        .filter(|p| !p.going)
-        .cloned()
-        .collect();
-    let (message, pause) = match evicted.is_empty() {
-        true => ("pods are leaving the node", LOOK),
+    let stay: Vec<_> = staying.iter().copied().filter(|p| !p.going).collect();
+    let (message, pause) = match stay.is_empty() {
+        true => ("pods are leaving the node".to_owned(), LOOK),
         false => (
-            "pods have to leave the node, as disruption budgets allow",
+            format!(
+                "waits until disruption budgets allow that pods leave the node: {}",
+                first(&stay)
+            ),
             BLOCKED,
         ),
     };
-    plan.wait("Draining", message);
-    plan.drain = Some(Drain::Running(message.to_owned()));
+    let evicted: Vec<_> = stay.into_iter().cloned().collect();
+    plan.wait("Draining", message.clone());
+    plan.drain = Some(Drain::Running(message));
     plan.look_after(pause);
     plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or_default());
     if !evicted.is_empty() && !observed.evicted {
@@ -199,6 +193,17 @@ fn staying(seen: &Seen, dead: bool) -> Vec<&Pod> {
     let mut staying: Vec<_> = seen.pods.iter().filter(|p| !(dead && p.going)).collect();
     staying.sort();
     staying
+}
+
+/// The names of a few of them.
+fn first(pods: &[&Pod]) -> String {
+    let names = pods.iter().map(|p| format!("{}/{}", p.namespace, p.name));
+    let more = pods.len().saturating_sub(NAMED);
+    let mut text = names.take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
 }
 
 /// Goes on although the node is not drained.
