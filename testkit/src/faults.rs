@@ -171,7 +171,7 @@ impl FaultPlan {
     }
 
     /// Decides about one request: `Err(answer)` when it must not be sent.
-    fn decide(&self, method: &Method, uri: &Uri) -> Decision {
+    pub(crate) fn decide(&self, method: &Method, uri: &Uri) -> Decision {
         if self.is_crashed() {
             return Decision::Dead;
         }
@@ -196,7 +196,8 @@ impl FaultPlan {
     }
 }
 
-enum Decision {
+/// What becomes of one request.
+pub(crate) enum Decision {
     Send,
     SendAndDie,
     Answer(Answer),

@@ -124,24 +124,30 @@ impl ManagementApi {
 
     /// Applies the CRDs of Covey and waits until they are served.
     pub async fn install_crds(&self) -> Result<()> {
-        let crds: Api<CustomResourceDefinition> = Api::all(self.admin()?);
         for crd in api::crds() {
-            let name = crd.metadata.name.clone().context("a CRD without a name")?;
-            crds.patch(
-                &name,
-                &PatchParams::apply("testkit").force(),
-                &Patch::Apply(&crd),
-            )
-            .await
-            .with_context(|| format!("cannot apply the CRD {name}"))?;
-            wait_for(
-                &crds,
-                &name,
-                |crd| conditions::Condition::matches_object(&conditions::is_crd_established(), crd),
-                PATIENCE,
-            )
-            .await?;
+            self.install_crd(&crd).await?;
         }
+        Ok(())
+    }
+
+    /// Applies one CRD and waits until it is served.
+    pub async fn install_crd(&self, crd: &CustomResourceDefinition) -> Result<()> {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.admin()?);
+        let name = crd.metadata.name.clone().context("a CRD without a name")?;
+        crds.patch(
+            &name,
+            &PatchParams::apply("testkit").force(),
+            &Patch::Apply(crd),
+        )
+        .await
+        .with_context(|| format!("cannot apply the CRD {name}"))?;
+        wait_for(
+            &crds,
+            &name,
+            |crd| conditions::Condition::matches_object(&conditions::is_crd_established(), crd),
+            PATIENCE,
+        )
+        .await?;
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::faults::FaultPlan;
 use crate::scope::{Change, Namespaces, Scope};
 use server::Server;
 
@@ -67,6 +68,7 @@ pub struct Call {
 /// The servers of a scope; they end when it is dropped.
 pub struct TenantApis {
     servers: watch::Receiver<Servers>,
+    faults: watch::Sender<Option<FaultPlan>>,
     task: JoinHandle<()>,
 }
 
@@ -77,8 +79,10 @@ impl TenantApis {
     #[must_use]
     pub fn start(client: &Client, scope: &Scope, version: &str) -> Self {
         let (sender, servers) = watch::channel(Servers::new());
+        let (faults, obeyed) = watch::channel(None);
         let keeper = Keeper {
             servers: sender,
+            faults: obeyed,
             secrets: BTreeMap::new(),
             namespaces: Namespaces::default(),
             version: version.to_owned(),
@@ -92,7 +96,11 @@ impl TenantApis {
                 eprintln!("the tenants' stand-ins ended: {error:#}");
             }
         });
-        Self { servers, task }
+        Self {
+            servers,
+            faults,
+            task,
+        }
     }
 
     /// Where the server of a tenant namespace listens, once it does.
@@ -156,6 +164,12 @@ impl TenantApis {
         server.map(|server| server.set(mode)).is_some()
     }
 
+    /// All servers obey this plan too, so that what its client writes here counts, and what a dead one
+    /// still sends does not arrive; `None`: none. Give the plan of the client that asks.
+    pub fn obey(&self, plan: Option<&FaultPlan>) {
+        self.faults.send_replace(plan.cloned());
+    }
+
     /// The requests so far, in the order of their answers.
     #[must_use]
     pub fn calls(&self, namespace: &str) -> Vec<Call> {
@@ -198,6 +212,13 @@ impl TenantApis {
         server.is_some_and(|server| server.change(path, Some(patch)))
     }
 
+    /// Applies an object at a path as somebody in the tenant would, who may make it by that; `false`:
+    /// there is no server yet.
+    pub fn put(&self, namespace: &str, path: &str, object: &Value) -> bool {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.map(|server| server.put(path, object)).is_some()
+    }
+
     /// Deletes the stored object at a path as somebody in the tenant would; `false`: there is none.
     pub fn delete(&self, namespace: &str, path: &str) -> bool {
         let server = self.servers.borrow().get(namespace).cloned();
@@ -220,6 +241,7 @@ impl Drop for TenantApis {
 
 struct Keeper {
     servers: watch::Sender<Servers>,
+    faults: watch::Receiver<Option<FaultPlan>>,
     secrets: BTreeMap<String, Secret>,
     namespaces: Namespaces,
     version: String,
@@ -280,7 +302,7 @@ impl Keeper {
             let version = secret.resource_version().unwrap_or_default();
             match servers.get(namespace) {
                 Some(server) => server.renew(tls, version),
-                None => match Server::start(tls, version, &self.version).await {
+                None => match Server::start(tls, version, &self.version, &self.faults).await {
                     Ok(server) => drop(servers.insert(namespace.clone(), Arc::new(server))),
                     Err(error) => eprintln!("no stand-in for {namespace}: {error:#}"),
                 },

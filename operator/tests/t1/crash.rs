@@ -25,13 +25,13 @@ use crate::support::{Launch, Operator, PATIENCE, Site};
 const LANES: usize = 6;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Side {
+pub(crate) enum Side {
     Before,
     After,
 }
 
 impl Side {
-    fn plan(self, k: u64) -> FaultPlan {
+    pub(crate) fn plan(self, k: u64) -> FaultPlan {
         match self {
             Self::Before => FaultPlan::crash_before_write(k),
             Self::After => FaultPlan::crash_after_write(k),
@@ -72,13 +72,13 @@ impl Ledger {
 }
 
 /// Runs `life` for every k on some sites side by side; it gives whether the operator died.
-async fn for_every_k<F>(name: &str, sites: Vec<Site>, least: u64, life: F) -> Result<()>
+pub(crate) async fn for_every_k<S, F>(name: &str, sites: Vec<S>, least: u64, life: F) -> Result<()>
 where
-    F: AsyncFn(&Site, u64, Side) -> Result<bool>,
+    F: AsyncFn(&S, u64, Side) -> Result<bool>,
 {
     let begin = Instant::now();
     let ledger = Ledger::default();
-    let lane = async |site: Site| {
+    let lane = async |site: S| {
         while let Some((k, side)) = ledger.next() {
             let died = life(&site, k, side).await;
             if !died.with_context(|| format!("{name}: died {side:?} write {k}"))? {
@@ -114,7 +114,10 @@ async fn sites(prefix: &str, count: usize) -> Result<Option<Vec<Site>>> {
 }
 
 /// Waits for the operator's death (true) or for the end of `work`.
-async fn dies(operator: &Operator, work: impl Future<Output = Result<()>>) -> Result<bool> {
+pub(crate) async fn dies(
+    operator: &Operator,
+    work: impl Future<Output = Result<()>>,
+) -> Result<bool> {
     tokio::select! {
         biased;
         () = operator.plan.crashed() => Ok(true),
@@ -150,7 +153,7 @@ async fn keeps(site: &Site, cluster: &TenantCluster, was: &BTreeMap<String, Valu
     Ok(())
 }
 
-fn same(wanted: &State, found: &State) -> Result<()> {
+pub(crate) fn same(wanted: &State, found: &State) -> Result<()> {
     let different = differences(wanted, found);
     ensure!(
         different.is_empty(),

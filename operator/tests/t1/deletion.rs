@@ -11,6 +11,8 @@ use serde_json::json;
 use testkit::fixtures::{wait_for, wait_gone};
 use testkit::tenant_api::Mode;
 
+use crate::support::kubevirt::KubeVirtPlayer;
+use crate::support::pools::said;
 use crate::support::site::tenant_namespace;
 use crate::support::{Operator, PATIENCE, Site};
 
@@ -156,6 +158,85 @@ async fn silent_tenant_api_and_missing_pods_do_not_hold_a_deletion_up() -> Resul
         "no stand-in"
     );
     site.player.set(testkit::kubelet::Mode::Failing);
+    site.delete("demo").await?;
+    nothing_is_left(&site, &cluster).await
+}
+
+/// With a pool of two that is ready, and whoever plays its virtual machines.
+async fn with_pool(
+    prefix: &str,
+) -> Result<Option<(Site, Operator, TenantCluster, KubeVirtPlayer)>> {
+    let Some((site, operator, cluster)) = running(prefix).await? else {
+        return Ok(None);
+    };
+    let kubevirt = KubeVirtPlayer::start(&site);
+    site.create_pool("workers", 2).await?;
+    site.wait_pool_ready("workers").await?;
+    Ok(Some((site, operator, cluster, kubevirt)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_tenant_api_does_not_hold_up_machines_whose_tenant_cluster_goes() -> Result<()> {
+    let Some((site, _operator, cluster, _kubevirt)) = with_pool("pools-down").await? else {
+        return Ok(());
+    };
+    ensure!(
+        site.tenants.set(&tenant_namespace(&cluster), Mode::Down),
+        "no stand-in"
+    );
+    let machines = site.machines_of("workers").await?;
+    site.delete("demo").await?;
+    for machine in machines {
+        wait_gone(&site.machines(), &machine.name_any(), PATIENCE).await?;
+    }
+    nothing_is_left(&site, &cluster).await?;
+    // The pool is the user's; it says what it lacks, and goes at once.
+    let lacks = |pool: &api::NodePool| {
+        let pool = serde_json::to_value(pool).unwrap_or_default();
+        said(&pool, "Degraded") == ("True".to_owned(), "ClusterNotFound".to_owned())
+    };
+    site.wait_pool("workers", lacks).await?;
+    site.remove_pool("workers").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pool_that_waits_for_a_silent_api_goes_with_its_tenant_cluster() -> Result<()> {
+    let Some((site, _operator, cluster, _kubevirt)) = with_pool("pool-waits").await? else {
+        return Ok(());
+    };
+    ensure!(
+        site.tenants.set(&tenant_namespace(&cluster), Mode::Down),
+        "no stand-in"
+    );
+    site.pools().delete("workers", &Default::default()).await?;
+    site.delete("demo").await?;
+    wait_gone(&site.pools(), "workers", PATIENCE).await?;
+    nothing_is_left(&site, &cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleting_the_users_namespace_takes_pools_and_machines_along() -> Result<()> {
+    let Some((site, _operator, cluster, _kubevirt)) = with_pool("pools-users").await? else {
+        return Ok(());
+    };
+    remove(&site, kinds::NAMESPACE, "", &site.users).await?;
+    nothing_is_left(&site, &cluster).await?;
+    wait_gone(&site.objects(kinds::NAMESPACE, ""), &site.users, PATIENCE).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenant_namespace_that_somebody_deletes_takes_its_machines_along_and_others_come()
+-> Result<()> {
+    let Some((site, _operator, cluster, _kubevirt)) = with_pool("pools-lost").await? else {
+        return Ok(());
+    };
+    let before = site.machines_of("workers").await?;
+    remove(&site, kinds::NAMESPACE, "", &tenant_namespace(&cluster)).await?;
+    for machine in before {
+        wait_gone(&site.machines(), &machine.name_any(), PATIENCE).await?;
+    }
+    site.wait_pool_ready("workers").await?;
+    site.nothing_is_orphaned(&cluster).await?;
     site.delete("demo").await?;
     nothing_is_left(&site, &cluster).await
 }

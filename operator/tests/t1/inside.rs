@@ -9,7 +9,7 @@ use kit::apply::kinds;
 use serde_json::{Value, json};
 use tenant_cp::desired::Addon;
 
-use crate::support::site::{apply, tenant_namespace};
+use crate::support::site::tenant_namespace;
 use crate::support::{Operator, PATIENCE, Site};
 
 const COREDNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
@@ -137,39 +137,12 @@ async fn ready_follows_the_addons_of_nodes_without_being_asked() -> Result<()> {
     let Some((site, operator, ns)) = ready("addons-ready").await? else {
         return Ok(());
     };
-    let pool = json!({
-        "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool",
-        "metadata": { "name": "workers", "namespace": site.users },
-        "spec": { "clusterName": "demo", "replicas": 0,
-                  "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } },
-    });
-    apply(&site.admin, &pool).await?;
+    site.create_pool("workers", 0).await?;
     operator.reconcile(&site, "demo").await?;
     let namespace = site.objects(kinds::NAMESPACE, "").get(&ns).await?;
     let labels = namespace.metadata.labels.unwrap_or_default();
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "baseline");
 
-    let play = |nodes: i64, ready: i64| {
-        for addon in Addon::ALL {
-            let key = addon.workload();
-            let (plural, status) = match key.kind.as_str() {
-                "DaemonSet" => (
-                    "daemonsets",
-                    json!({ "numberReady": ready, "desiredNumberScheduled": nodes }),
-                ),
-                _ => ("deployments", json!({ "readyReplicas": ready })),
-            };
-            let path = format!(
-                "/apis/apps/v1/namespaces/{}/{plural}/{}",
-                key.namespace, key.name
-            );
-            assert!(
-                site.tenants
-                    .change(&ns, &path, &json!({ "status": status })),
-                "{path}"
-            );
-        }
-    };
     let condition = |cluster: &api::TenantCluster, type_: &str| {
         let list = cluster.status.iter().flat_map(|s| &s.conditions);
         let found = list.into_iter().find(|c| c.type_ == type_);
@@ -178,12 +151,12 @@ async fn ready_follows_the_addons_of_nodes_without_being_asked() -> Result<()> {
             .unwrap_or_default()
     };
     let is = |status: &str, reason: &str| (status.to_owned(), reason.to_owned());
-    play(1, 0);
+    site.play_addons(&ns, 1, 0);
     site.wait("demo", |c| {
         condition(c, "Ready") == is("False", "AddonsNotReady")
     })
     .await?;
-    play(1, 1);
+    site.play_addons(&ns, 1, 1);
     let cluster = site
         .wait("demo", |c| condition(c, "Ready") == is("True", "Answering"))
         .await?;

@@ -15,6 +15,8 @@ mod faults;
 mod identity;
 mod inside;
 mod leadership;
+mod machines;
+mod pool_crash;
 mod quiescence;
 mod rights;
 mod support;

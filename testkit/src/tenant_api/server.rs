@@ -2,6 +2,7 @@
 //!
 //! Invariant: its tasks end when it is dropped, and its open connections with them.
 
+use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use super::select::Selection;
 use super::store::{Outcome, Store};
 use super::{Call, Mode, answer};
+use crate::faults::{Decision, FaultPlan};
 
 /// A running server.
 pub(super) struct Server {
@@ -41,6 +43,7 @@ pub(super) struct State {
     /// Grows with every request that may have changed something.
     changes: watch::Sender<u64>,
     calls: Mutex<Vec<Call>>,
+    faults: watch::Receiver<Option<FaultPlan>>,
 }
 
 impl State {
@@ -77,6 +80,7 @@ impl Server {
         tls: Arc<ServerConfig>,
         secret: String,
         version: &str,
+        faults: &watch::Receiver<Option<FaultPlan>>,
     ) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))
             .await
@@ -90,6 +94,7 @@ impl Server {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             calls: Mutex::default(),
+            faults: faults.clone(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&state)));
         Ok(Self {
@@ -135,6 +140,15 @@ impl Server {
         };
         self.state.changes.send_modify(|count| *count += 1);
         matches!(outcome, Outcome::Found(_))
+    }
+
+    /// Applies an object behind everybody's back.
+    pub(super) fn put(&self, path: &str, object: &Value) {
+        let _ = self
+            .state
+            .store()
+            .apply(path, "testkit", object.clone(), false);
+        self.state.changes.send_modify(|count| *count += 1);
     }
 
     pub(super) fn object(&self, path: &str) -> Option<Value> {
@@ -193,9 +207,16 @@ async fn handle(
     request: Request<Incoming>,
     state: &Arc<State>,
     who: Option<(String, Vec<String>)>,
-) -> Result<Response<Body>, hyper::Error> {
+) -> std::io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
+    let body = body.collect().await.map_err(Error::other)?.to_bytes();
+    let plan = state.faults.borrow().clone();
+    let fate = plan
+        .as_ref()
+        .map(|plan| plan.decide(&head.method, &head.uri));
+    if matches!(fate, Some(Decision::Dead)) {
+        return Err(Error::other("the caller is dead (a fault of the test)"));
+    }
     let mode = *state.mode.borrow();
     if let Mode::Slow(delay) = mode {
         tokio::time::sleep(delay).await;
@@ -207,6 +228,11 @@ async fn handle(
         Mode::Failing => crate::faults::status_response(500, None),
         _ => answer::answer(&head, &body, state, who.is_some()),
     };
+    if let (Some(plan), Some(Decision::SendAndDie)) = (&plan, fate) {
+        plan.crash();
+        state.changes.send_modify(|count| *count += 1);
+        return Err(Error::other("the caller died (a fault of the test)"));
+    }
     state.changes.send_modify(|count| *count += 1);
     let (user, groups) = who.unwrap_or_default();
     let path = head.uri.path().to_owned();

@@ -75,15 +75,26 @@ impl Store {
 
     pub(super) fn apply(&mut self, path: &str, manager: &str, object: Value, dry: bool) -> Outcome {
         let before = self.objects.get(path);
+        // A UID says that there is one already, and which.
+        let uid = &object["metadata"]["uid"];
+        let same = |stored: &Stored| stored.object["metadata"]["uid"] == *uid;
+        if !uid.is_null() && !before.is_some_and(same) {
+            return Outcome::Exists;
+        }
+        let mut all = before
+            .map(|stored| stored.object.clone())
+            .unwrap_or_default();
         let mut applied = before
             .map(|stored| stored.applied.clone())
             .unwrap_or_default();
-        applied.insert(manager.to_owned(), object);
-        let mut union = Value::Null;
-        for part in applied.values() {
-            merge(&mut union, part);
+        if let Some(no_longer) = applied.get(manager) {
+            take_away(&mut all, no_longer, &object);
         }
-        self.store(path, union, applied, dry)
+        applied.insert(manager.to_owned(), object);
+        for part in applied.values() {
+            merge(&mut all, part);
+        }
+        self.store(path, all, applied, dry)
     }
 
     pub(super) fn merge(&mut self, path: &str, patch: &Value, dry: bool) -> Outcome {
@@ -209,6 +220,26 @@ fn generation(object: &Value, before: Option<&Value>) -> Option<(&'static str, V
     ))
 }
 
+/// Takes away what was applied before and is not any more.
+fn take_away(object: &mut Value, before: &Value, now: &Value) {
+    let (Value::Object(object), Value::Object(before)) = (object, before) else {
+        return;
+    };
+    for (key, old) in before {
+        match (object.get_mut(key), now.get(key)) {
+            (Some(field), Some(new)) => take_away(field, old, new),
+            (Some(field), None) if old.is_object() => {
+                take_away(field, old, &Value::Null);
+                if field.as_object().is_some_and(Map::is_empty) {
+                    object.remove(key);
+                }
+            }
+            (Some(_), None) => drop(object.remove(key)),
+            (None, _) => {}
+        }
+    }
+}
+
 fn own((key, value): (&str, Value)) -> (String, Value) {
     (key.to_owned(), value)
 }
@@ -264,6 +295,25 @@ mod tests {
         assert_ne!(first, second);
         let third = version(store.apply(path, "x", json!({"data": {"a": "1"}}), false));
         assert_eq!(second, third);
+    }
+
+    #[test]
+    fn apply_keeps_what_nobody_applied_and_a_uid_makes_no_object() {
+        let mut store = Store::default();
+        let path = "/api/v1/nodes/a";
+        let labels = |uid: &Value| json!({"metadata": {"uid": uid, "labels": {"x": "y"}}});
+        let nowhere = store.apply(path, "x", labels(&json!("1")), false);
+        assert!(matches!(nowhere, Outcome::Exists) && store.get(path).is_none());
+        store.create(path, json!({"spec": {"providerID": "p"}}), false);
+        let uid = store.get(path).unwrap()["metadata"]["uid"].clone();
+        store.apply(path, "x", labels(&uid), false);
+        let node = store.get(path).unwrap();
+        assert_eq!(node["spec"]["providerID"], "p");
+        assert_eq!(node["metadata"]["labels"]["x"], "y");
+        store.apply(path, "x", json!({"metadata": {}}), false);
+        let node = store.get(path).unwrap();
+        assert!(node["metadata"].get("labels").is_none(), "{node}");
+        assert_eq!(node["metadata"]["uid"], uid);
     }
 
     #[test]

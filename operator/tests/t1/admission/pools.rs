@@ -10,12 +10,6 @@ use serde_json::{Value, json};
 use super::{Guarded, merge, sentence};
 use crate::support::Site;
 
-impl Site {
-    fn pools(&self) -> Api<NodePool> {
-        Api::namespaced(self.admin.clone(), &self.users)
-    }
-}
-
 /// Creates a NodePool of defaults with a merge patch over it; the error is what a user sees.
 async fn create(site: &Site, name: &str, patch: &Value, dry_run: bool) -> Result<(), String> {
     let mut object = json!({

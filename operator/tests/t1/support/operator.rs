@@ -14,14 +14,14 @@ use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
 use operator::run::Parts;
 use operator::tenant::Dial;
-use operator::tenant_cluster;
+use operator::{machine, node_pool, tenant_cluster};
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 use tower::layer::util::Stack;
 
 use super::scope::Scope;
-use super::site::Site;
+use super::site::{Site, tenant_namespace};
 
 /// How an operator is started.
 pub(crate) struct Launch {
@@ -125,6 +125,37 @@ impl Operator {
                 kit::errors::chain(&error)
             )
         })
+    }
+
+    /// One reconcile of a node pool and of each of its Machines.
+    pub(crate) async fn reconcile_pool(&self, site: &Site, name: &str) -> Result<()> {
+        let pool = Arc::new(site.pools().get(name).await?);
+        let done = node_pool::reconcile(pool, Arc::clone(&self.context)).await;
+        done.with_context(|| format!("reconcile of NodePool {name}"))?;
+        for machine in site.machines_of(name).await? {
+            let name = machine.name_any();
+            let done = machine::reconcile(Arc::new(machine), Arc::clone(&self.context)).await;
+            done.with_context(|| format!("reconcile of Machine {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::settle`], for a tenant cluster and one of its node pools, in both APIs.
+    pub(crate) async fn settle_pool(&self, site: &Site, cluster: &str, pool: &str) -> Result<()> {
+        const MOST: usize = 10;
+        let ns = tenant_namespace(&site.clusters().get(cluster).await?);
+        let mut last = Vec::new();
+        for _ in 0..MOST {
+            let window = site.api.audit().window()?;
+            let inside = site.writes_inside(&ns).len();
+            self.reconcile(site, cluster).await?;
+            self.reconcile_pool(site, pool).await?;
+            last = window.writes_of(&site.user())?;
+            if last.is_empty() && site.writes_inside(&ns).len() == inside {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("{pool} does not come to rest in {MOST} reconciles: {last:#?}")
     }
 
     /// Reconciles until one of them writes nothing: everything that was on its way has arrived.

@@ -1,6 +1,6 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
-//! Lists and watches of all TenantClusters become those of the namespace, and watches of owned
+//! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
 //! objects select the namespace's label. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
@@ -23,15 +23,13 @@ impl Scope {
     }
 
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
-        const ALL: &str = "/apis/covey.dev/v1alpha1/tenantclusters";
+        const ALL: &str = "/apis/covey.dev/v1alpha1/";
+        const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
         const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";
         let text = uri.to_string();
-        let text = if uri.path().ends_with(ALL) {
-            let one = format!(
-                "/apis/covey.dev/v1alpha1/namespaces/{}/tenantclusters",
-                self.namespace
-            );
-            text.replacen(ALL, &one, 1)
+        let all = uri.path().split_once(ALL).map(|(_, kind)| kind);
+        let text = if all.is_some_and(|kind| KINDS.contains(&kind)) {
+            text.replacen(ALL, &format!("{ALL}namespaces/{}/", self.namespace), 1)
         } else if text.contains(SELECTOR) {
             let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
             text.replacen(
@@ -98,6 +96,10 @@ fn only_watches_of_everything_are_narrowed() {
     assert_eq!(
         narrowed("/apis/covey.dev/v1alpha1/tenantclusters?watch=true").as_deref(),
         Some("/apis/covey.dev/v1alpha1/namespaces/users/tenantclusters?watch=true")
+    );
+    assert_eq!(
+        narrowed("/apis/covey.dev/v1alpha1/machines?limit=5").as_deref(),
+        Some("/apis/covey.dev/v1alpha1/namespaces/users/machines?limit=5")
     );
     assert_eq!(
         narrowed("/api/v1/services?labelSelector=covey.dev%2Ftenant-cluster-uid&limit=500")

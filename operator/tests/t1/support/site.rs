@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
 use api::condition::is_true;
+use api::foreign::kubevirt::{VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES};
 use api::{ConditionType, names};
 use kit::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -36,7 +37,7 @@ pub(crate) struct Site {
     pub(crate) users: String,
     /// The operator's own namespace.
     pub(crate) system: String,
-    pub(crate) tenants: TenantApis,
+    pub(crate) tenants: Arc<TenantApis>,
     pub(crate) player: PodPlayer,
 }
 
@@ -53,6 +54,9 @@ async fn shared() -> Result<Option<&'static ManagementApi>> {
             return Ok(None);
         };
         api.install_crds().await?;
+        for foreign in [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES] {
+            api.install_crd(&serde_saphyr::from_str(foreign)?).await?;
+        }
         api.with_controller_manager(DELETION_CONTROLLERS).await?;
         let admin = api.admin()?;
         for (name, rules) in [
@@ -119,7 +123,7 @@ impl Site {
         let scope = Scope::of(&users);
         let site = Self {
             api,
-            tenants: TenantApis::start(&admin, &scope, fixtures::VERSION),
+            tenants: Arc::new(TenantApis::start(&admin, &scope, fixtures::VERSION)),
             player: PodPlayer::start(&admin, &scope, Extras::all()),
             admin,
             users,

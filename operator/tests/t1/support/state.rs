@@ -115,6 +115,16 @@ impl Site {
 pub(crate) struct Masks(Vec<(String, String)>);
 
 impl Masks {
+    /// What is replaced first comes first.
+    pub(crate) fn new(masks: Vec<(String, String)>) -> Self {
+        Self(
+            masks
+                .into_iter()
+                .filter(|(from, _)| !from.is_empty())
+                .collect(),
+        )
+    }
+
     /// Key and content of an object.
     pub(crate) fn masked(&self, kind: Kind, object: &DynamicObject) -> (String, Value) {
         let mask = |text: &str| {

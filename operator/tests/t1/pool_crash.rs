@@ -1,0 +1,207 @@
+//! As `crash`, for node pools and their Machines: the operator dies before and after its k-th write
+//! in either cluster, for every k of a creation, a change of size, a rollout and a deletion.
+//!
+//! Invariant: whatever it was that died, the end is the same, and no virtual machine, Secret, token or
+//! node is left without its Machine.
+
+use anyhow::{Result, ensure};
+use api::TenantCluster;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use testkit::fixtures::wait_gone;
+
+use crate::crash::{Side, dies, for_every_k, same};
+use crate::support::kubevirt::KubeVirtPlayer;
+use crate::support::state::State;
+use crate::support::{Launch, Operator, PATIENCE, Site};
+
+/// Runs at the same time.
+const LANES: usize = 4;
+
+/// A tenant cluster that is ready, and somebody who plays virtual machines.
+struct Stage {
+    site: Site,
+    cluster: TenantCluster,
+    _kubevirt: KubeVirtPlayer,
+}
+
+impl Stage {
+    async fn new(prefix: &str) -> Result<Option<Self>> {
+        let Some(site) = Site::new(prefix).await? else {
+            return Ok(None);
+        };
+        let kubevirt = KubeVirtPlayer::start(&site);
+        let operator = Operator::start(&site)?;
+        site.create("demo").await?;
+        let cluster = site.wait_ready("demo").await?;
+        operator.settle(&site, "demo").await?;
+        Ok(Some(Self {
+            site,
+            cluster,
+            _kubevirt: kubevirt,
+        }))
+    }
+
+    async fn several(prefix: &str) -> Result<Option<Vec<Self>>> {
+        let stages = (0..LANES).map(|_| Self::new(prefix));
+        let stages = futures::future::try_join_all(stages).await?;
+        Ok(stages.into_iter().collect())
+    }
+
+    async fn settle(&self, operator: &Operator) -> Result<()> {
+        let site = &self.site;
+        site.wait_pool_ready("workers").await?;
+        operator.settle_pool(site, "demo", "workers").await?;
+        site.wait_pool_ready("workers").await.map(drop)
+    }
+
+    /// One that dies; what it writes inside the tenant cluster counts too.
+    fn mortal(&self, k: u64, side: Side) -> Result<Operator> {
+        let plan = side.plan(k);
+        self.site.tenants.obey(Some(&plan));
+        Launch::new(&self.site)?.plan(&plan).start(&self.site)
+    }
+
+    /// One that knows nothing of the first.
+    fn successor(&self, dead: Operator) -> Result<Operator> {
+        drop(dead);
+        self.site.tenants.obey(None);
+        Operator::start(&self.site)
+    }
+
+    async fn state(&self) -> Result<State> {
+        self.site.nothing_is_orphaned(&self.cluster).await?;
+        self.site.machine_state(&self.cluster).await
+    }
+
+    async fn is_empty(&self) -> Result<()> {
+        let left = self.site.machine_parts(&self.cluster).await?;
+        let names: Vec<_> = left
+            .iter()
+            .map(|(kind, object)| (kind.kind, object.metadata.name.clone()))
+            .collect();
+        ensure!(names.is_empty(), "left behind: {names:?}");
+        Ok(())
+    }
+
+    /// Changes the pool under an operator that dies, and to its end under another one.
+    async fn changes(&self, k: u64, side: Side, patch: &Value, wanted: &State) -> Result<bool> {
+        let operator = self.mortal(k, side)?;
+        self.site.change_pool("workers", patch).await?;
+        let died = dies(&operator, self.settle(&operator)).await?;
+        let operator = self.successor(operator)?;
+        self.settle(&operator).await?;
+        same(wanted, &self.state().await?)?;
+        Ok(died)
+    }
+
+    /// The states after two changes in turn, for comparison.
+    async fn baselines(&self, patches: [&Value; 2]) -> Result<[State; 2]> {
+        let operator = Operator::start(&self.site)?;
+        let mut states = Vec::new();
+        for patch in patches {
+            self.site.change_pool("workers", patch).await?;
+            self.settle(&operator).await?;
+            states.push(self.state().await?);
+        }
+        let [b, a] = [states.pop(), states.pop()].map(Option::unwrap_or_default);
+        Ok([a, b])
+    }
+
+    async fn with_pool(&self, replicas: i32) -> Result<()> {
+        let operator = Operator::start(&self.site)?;
+        self.site.create_pool("workers", replicas).await?;
+        self.settle(&operator).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let Some(stages) = Stage::several("pool-create").await? else {
+        return Ok(());
+    };
+    stages[0].with_pool(2).await?;
+    let baseline = stages[0].state().await?;
+    let operator = Operator::start(&stages[0].site)?;
+    stages[0].site.remove_pool("workers").await?;
+    drop(operator);
+
+    // Finalizer and two Machines; for each: token twice, user data twice, virtual machine, labels.
+    for_every_k("creation of a pool", stages, 15, async |stage, k, side| {
+        let operator = stage.mortal(k, side)?;
+        stage.site.create_pool("workers", 2).await?;
+        let died = dies(&operator, stage.settle(&operator)).await?;
+        let operator = stage.successor(operator)?;
+        stage.settle(&operator).await?;
+        same(&baseline, &stage.state().await?)?;
+        stage.site.remove_pool("workers").await?;
+        stage.is_empty().await?;
+        drop(operator);
+        Ok(died)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let Some(stages) = Stage::several("pool-scale").await? else {
+        return Ok(());
+    };
+    let (one, two) = (
+        json!({ "spec": { "replicas": 1 } }),
+        json!({ "spec": { "replicas": 2 } }),
+    );
+    for stage in &stages {
+        stage.with_pool(2).await?;
+    }
+    let baselines = stages[0].baselines([&one, &two]).await?;
+    // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
+    for_every_k("scaling", stages, 6, async |stage, k, side| {
+        let down = stage.changes(k, side, &one, &baselines[0]).await?;
+        let up = stage.changes(k, side, &two, &baselines[1]).await?;
+        Ok(down || up)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let Some(stages) = Stage::several("pool-roll").await? else {
+        return Ok(());
+    };
+    let memory = |size: &str| json!({ "spec": { "provider": { "kubevirt": { "memory": size } } } });
+    let (more, less) = (memory("2Gi"), memory("1Gi"));
+    for stage in &stages {
+        stage.with_pool(1).await?;
+    }
+    let baselines = stages[0].baselines([&more, &less]).await?;
+    for_every_k("rollout", stages, 13, async |stage, k, side| {
+        let first = stage.changes(k, side, &more, &baselines[0]).await?;
+        let second = stage.changes(k, side, &less, &baselines[1]).await?;
+        Ok(first || second)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_of_a_pool_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
+    let Some(stages) = Stage::several("pool-delete").await? else {
+        return Ok(());
+    };
+    // Both Machines, as in scaling, and the pool's finalizer.
+    for_every_k("deletion of a pool", stages, 13, async |stage, k, side| {
+        stage.with_pool(2).await?;
+        let site = &stage.site;
+        let operator = stage.mortal(k, side)?;
+        site.pools()
+            .delete("workers", &DeleteParams::background())
+            .await?;
+        let gone = async || wait_gone(&site.pools(), "workers", PATIENCE).await;
+        let died = dies(&operator, gone()).await?;
+        let _operator = stage.successor(operator)?;
+        gone().await?;
+        stage.is_empty().await?;
+        Ok(died)
+    })
+    .await
+}
