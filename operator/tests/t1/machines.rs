@@ -408,8 +408,8 @@ async fn pool_of_an_unknown_tenant_cluster_says_so_and_starts_when_there_is_one(
 }
 
 /// Most writes of the operator for one Machine, in the management cluster, from its creation until it
-/// is ready.
-const WRITES_PER_MACHINE: usize = 12;
+/// is ready: itself, its user data twice, its virtual machine, an Event, its status. (8 were seen.)
+const WRITES_PER_MACHINE: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_machines_at_once_are_no_storm_of_writes() -> Result<()> {
@@ -444,7 +444,8 @@ async fn two_hundred_machines_at_once_are_no_storm_of_writes() -> Result<()> {
         .filter(|((_, k), _)| of_pool(k))
         .map(|(_, n)| n)
         .sum();
-    ensure!(writes.len() <= WRITES_PER_MACHINE * count, "{counts:#?}");
+    let of_machines = writes.len() - of_pool;
+    ensure!(of_machines <= WRITES_PER_MACHINE * count, "{counts:#?}");
     // Gathered: by time, not by machine.
     let most = usize::try_from(took.as_millis() / 500)? + 10;
     ensure!(

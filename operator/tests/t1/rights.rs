@@ -7,15 +7,18 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kit::apply::kinds;
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit::rbac::Rule;
 use kit::shutdown::Shutdown;
-use kube::Api;
+use kube::api::Patch;
+use kube::{Api, ResourceExt};
 use operator::admission::serve::Webhook;
 use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
+use crate::support::kubevirt::{KubeVirtPlayer, Mode};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, PATIENCE, Site, state, webhook};
 
@@ -38,7 +41,7 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 2] = [
+const UNSEEN: [(Where, &str, &str, &str); 3] = [
     (
         Where::Cluster,
         "bind",
@@ -50,6 +53,12 @@ const UNSEEN: [(Where, &str, &str, &str); 2] = [
         "update",
         "covey.dev/tenantclusters/finalizers",
         "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where it is on",
+    ),
+    (
+        Where::Cluster,
+        "update",
+        "covey.dev/nodepools/finalizers",
+        "as that of tenantclusters/finalizers: Machines belong to their node pool",
     ),
 ];
 
@@ -163,6 +172,7 @@ async fn live(site: &Site) -> Result<()> {
             .await?;
         site.wait_ready("demo").await?;
     }
+    let _kubevirt = workers(site, &ns).await?;
     for kind in state::PARTS {
         let objects = site.objects(kind, &ns);
         let Some(object) = objects
@@ -180,7 +190,7 @@ async fn live(site: &Site) -> Result<()> {
             found.is_some_and(|f| f.metadata.uid != object.metadata.uid)
         };
         // Authorities come back from their copies; a claim in use stays (its protection holds it).
-        if kind != kit::apply::kinds::PERSISTENT_VOLUME_CLAIM {
+        if kind != kinds::PERSISTENT_VOLUME_CLAIM {
             wait_for(&objects, &name, back, PATIENCE).await?;
         }
     }
@@ -193,6 +203,27 @@ async fn live(site: &Site) -> Result<()> {
     server.await??;
     election.release().await;
     webhook::uninstall(site, installed).await
+}
+
+/// A node pool's life: two machines, one whose instance outlives its VirtualMachine, and a pool that
+/// is deleted; another one stays and goes with the tenant cluster.
+async fn workers(site: &Site, ns: &str) -> Result<KubeVirtPlayer> {
+    let kubevirt = KubeVirtPlayer::start(site);
+    site.create_pool("workers", 1).await?;
+    site.create_pool("more", 1).await?;
+    site.wait_pool_ready("workers").await?;
+    site.wait_pool_ready("more").await?;
+    let machine = site.machines_of("workers").await?.remove(0).name_any();
+    kubevirt.set(Mode::Asleep);
+    let vms = site.objects(kinds::VIRTUAL_MACHINE, ns);
+    let off = json!({ "metadata": { "finalizers": null } });
+    vms.patch(&machine, &Default::default(), &Patch::Merge(off))
+        .await?;
+    vms.delete(&machine, &Default::default()).await?;
+    site.pools().delete("workers", &Default::default()).await?;
+    wait_gone(&site.pools(), "workers", PATIENCE).await?;
+    kubevirt.set(Mode::Joining);
+    Ok(kubevirt)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
