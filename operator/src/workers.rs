@@ -33,7 +33,7 @@ const NODES: Duration = Duration::from_millis(300);
 pub struct Wakers {
     /// Node pools.
     pub pools: mpsc::UnboundedSender<ObjectRef<NodePool>>,
-    /// Node pools of which Machines changed; gathered.
+    /// Node pools of which Machines or the status changed; gathered.
     of_machines: mpsc::UnboundedSender<ObjectRef<NodePool>>,
     /// Machines.
     pub machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
@@ -186,7 +186,15 @@ fn note_pool(context: &Context, pool: &NodePool, there: bool) {
         return;
     }
     if there {
-        let _ = context.wakers.pools.send(ObjectRef::from_obj(pool));
+        // Of a pool whose spec was looked at it is most often the status that changed, by our own
+        // hand: looked at once more at once, it would be written again for each Machine that changed
+        // meanwhile.
+        let known = pool.status.as_ref().and_then(|s| s.observed_generation);
+        let wake = match known.is_some() && known == pool.metadata.generation {
+            true => &context.wakers.of_machines,
+            false => &context.wakers.pools,
+        };
+        let _ = wake.send(ObjectRef::from_obj(pool));
     } else {
         context
             .pool_desk
