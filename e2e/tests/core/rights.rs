@@ -83,14 +83,23 @@ const KUBELET_CLIENT: &[Question] = &[
     ("impersonate", "users", "", "", false),
 ];
 const OPERATOR: &[Question] = &[
-    ("get", "namespaces", "", "kube-system", true),
+    ("list", "namespaces", "", "", true),
+    ("get", "namespaces", "", "kube-system", false),
+    ("patch", "namespaces", "", "konnectivity", false),
     ("patch", "configmaps", "kube-public", "cluster-info", true),
     ("patch", "endpoints", "default", "kubernetes", true),
     ("patch", "configmaps", "kube-public", "anything-else", false),
     ("list", "secrets", "", "", false),
-    ("get", "secrets", "kube-system", "", false),
+    // Bootstrap tokens, whose names are not known beforehand.
+    ("get", "secrets", "kube-system", "", true),
+    ("list", "secrets", "kube-system", "", false),
+    ("get", "secrets", "default", "", false),
+    ("get", "deployments.apps", "kube-system", "coredns", true),
+    ("get", "deployments.apps", "kube-system", "mine", false),
+    ("delete", "nodes", "", "", true),
+    ("create", "pods/eviction", "default", "", true),
+    ("delete", "pods", "default", "", false),
     ("create", "pods", "default", "", false),
-    ("list", "namespaces", "", "", false),
     (
         "create",
         "clusterrolebindings.rbac.authorization.k8s.io",
