@@ -82,6 +82,28 @@ const KUBELET_CLIENT: &[Question] = &[
     ("delete", "nodes", "", "", false),
     ("impersonate", "users", "", "", false),
 ];
+const KONNECTIVITY: &[Question] = &[
+    ("create", "tokenreviews.authentication.k8s.io", "", "", true),
+    (
+        "create",
+        "leases.coordination.k8s.io",
+        "konnectivity",
+        "",
+        true,
+    ),
+    (
+        "list",
+        "leases.coordination.k8s.io",
+        "kube-system",
+        "",
+        false,
+    ),
+    ("get", "secrets", "kube-system", "", false),
+    ("list", "pods", "", "", false),
+    ("list", "nodes", "", "", false),
+    ("get", "nodes/proxy", "", "", false),
+    ("impersonate", "users", "", "", false),
+];
 const OPERATOR: &[Question] = &[
     ("list", "namespaces", "", "", true),
     ("get", "namespaces", "", "kube-system", false),
@@ -159,6 +181,7 @@ async fn rights(s: &suite::Scenario) -> Result<()> {
         ),
         ("scheduler", "scheduler", SCHEDULER),
         ("apiserver", "apiserver-kubelet-client", KUBELET_CLIENT),
+        ("konnectivity-server", "konnectivity-client", KONNECTIVITY),
         ("operator-client", "operator", OPERATOR),
     ] {
         let identity = stored(&tenant, secret, leaf).await?;
