@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, ResourceExt as _};
 use serde::{Deserialize, Serialize};
 
-use crate::Duration;
 use crate::node_pool::{Provider, Taint};
+use crate::{Duration, names};
 
 mod status;
 pub use status::{MachineAddress, MachinePhase, MachineStatus};
@@ -93,4 +93,25 @@ pub struct MachineSpec {
 
 fn default_drain_timeout() -> Duration {
     Duration::from("5m")
+}
+
+impl Machine {
+    /// Labels of everything in the tenant namespace that belongs to this machine.
+    #[must_use]
+    pub fn labels_of_parts(&self) -> BTreeMap<String, String> {
+        let spec = &self.spec;
+        let labels = [
+            (names::LABEL_MANAGED_BY, names::MANAGED_BY.to_owned()),
+            (names::LABEL_TENANT_UID, spec.cluster_uid.clone()),
+            (names::LABEL_TENANT_NAME, spec.cluster_name.clone()),
+            (
+                names::LABEL_TENANT_NAMESPACE,
+                self.namespace().unwrap_or_default(),
+            ),
+            (names::LABEL_NODE_POOL, spec.pool_name.clone()),
+            (names::LABEL_MACHINE, self.name_any()),
+            (names::LABEL_MACHINE_UID, self.uid().unwrap_or_default()),
+        ];
+        labels.map(|(key, value)| (key.to_owned(), value)).into()
+    }
 }

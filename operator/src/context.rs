@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use api::tenant_cluster::NetworkStatus;
 use api::{Machine, NodePool, TenantCluster};
-use kit::backoff::{Attempts, Backoff};
-use kit::events::Publisher;
 use kit::lease::Leadership;
-use kit::metrics::Controller;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 use providers::Providers;
@@ -46,14 +43,8 @@ pub struct Context {
     pub starts: Starts,
     /// How tenants are reached.
     pub dial: Dial,
-    /// Event publisher.
-    pub events: Publisher,
-    /// Controller metrics.
-    pub metrics: Controller,
-    /// Failures in a row, per TenantCluster (`namespace/name`).
-    pub attempts: Attempts<String>,
-    /// Since when a TenantCluster (`namespace/name`) is due.
-    pub due: Mutex<HashMap<String, Instant>>,
+    /// What is kept about TenantClusters.
+    pub cluster_desk: Desk,
     /// Whether reconciles come to an end.
     pub progress: kit::admin::Progress,
     /// Asks for another look at a TenantCluster.
@@ -79,33 +70,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// The backoff of failed reconciles: 0.2 s, doubling, at most 60 s, with jitter.
-    #[must_use]
-    pub fn attempts() -> Attempts<String> {
-        Attempts::new(Backoff::new(
-            Duration::from_millis(200),
-            Duration::from_secs(60),
-        ))
-    }
-
-    /// Notes that a TenantCluster is due, unless it was already.
-    pub fn is_due(&self, cluster: &ObjectRef<TenantCluster>) {
-        let key = format!(
-            "{}/{}",
-            cluster.namespace.as_deref().unwrap_or_default(),
-            cluster.name
-        );
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.entry(key).or_insert_with(Instant::now);
-    }
-
-    /// How long a TenantCluster waited for its turn; zero where only time made it due.
-    pub fn queue_age(&self, key: &str) -> Duration {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.remove(key)
-            .map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
     /// All TenantClusters but this one.
     #[must_use]
     pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {

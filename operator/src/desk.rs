@@ -7,15 +7,17 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kit::backoff::Attempts;
-use kit::errors::Class;
+use kit::admin::Progress;
+use kit::backoff::{Attempts, Backoff};
+use kit::errors::{Class, Classify};
 use kit::events::Publisher;
 use kit::metrics::Controller;
 use kube::Resource;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::{Lookup, ObjectRef};
 
-use crate::context::Context;
+/// Failures in a row after which users are told of one that may go away by itself.
+const TOLD_AFTER: u32 = 3;
 
 /// Of one controller.
 pub struct Desk {
@@ -30,13 +32,17 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// An empty one.
+    /// An empty one. Failed reconciles are tried again after 0.2 s, doubling, at most 60 s, with
+    /// jitter.
     #[must_use]
     pub fn new(events: Publisher, metrics: Controller) -> Self {
         Self {
             events,
             metrics,
-            attempts: Context::attempts(),
+            attempts: Attempts::new(Backoff::new(
+                Duration::from_millis(200),
+                Duration::from_secs(60),
+            )),
             due: Mutex::default(),
         }
     }
@@ -47,8 +53,42 @@ impl Desk {
         due.entry(key(object)).or_insert_with(Instant::now);
     }
 
+    /// Does the work of one reconcile, measured, and watched over by `progress`.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn measure<T, E: Classify>(
+        &self,
+        progress: &Progress,
+        key: &str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> impl Future<Output = Result<T, E>> {
+        // On the heap before anything waits: reconciles are large futures.
+        let work = Box::pin(work);
+        async move {
+            let in_hand = progress.begin();
+            let run = self.metrics.begin(self.queue_age(key));
+            let result = work.await;
+            run.finish(result.as_ref().err().map(Classify::class));
+            drop(in_hand);
+            result
+        }
+    }
+
+    /// Whether users are told of a failure of this class.
+    pub fn is_told(&self, key: &str, class: Class) -> bool {
+        matches!(class, Class::Invalid | Class::Bug)
+            || self.attempts.count(&key.to_owned()) >= TOLD_AFTER
+    }
+
+    /// When to look again after a success.
+    pub fn succeeded(&self, key: &str, requeue_after: Option<Duration>) -> Requeue {
+        self.attempts.reset(&key.to_owned());
+        requeue_after.map_or_else(Requeue::await_change, Requeue::requeue)
+    }
+
     /// How long an object waited for its turn; zero where only time made it due.
-    pub fn queue_age(&self, key: &str) -> Duration {
+    fn queue_age(&self, key: &str) -> Duration {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         due.remove(key)
             .map_or(Duration::ZERO, |since| since.elapsed())
@@ -62,13 +102,13 @@ impl Desk {
     }
 
     /// When to try again after a failure: the class decides.
-    pub fn retry(&self, key: &str, class: Class) -> Requeue {
+    pub fn retry(&self, key: &str, class: Class) -> Duration {
         let wait = self.attempts.failed(&key.to_owned());
-        Requeue::requeue(match class {
+        match class {
             Class::Conflict => wait.min(Duration::from_millis(500)),
             Class::Transient => wait,
             Class::Invalid | Class::Bug => wait.max(Duration::from_secs(5)),
-        })
+        }
     }
 }
 

@@ -205,8 +205,10 @@ impl Parts {
             crate::FIELD_MANAGER,
         );
         let context = Arc::new(Context {
-            events: events("covey.dev/tenant-cluster"),
-            metrics: metrics.controller("tenant_cluster"),
+            cluster_desk: Desk::new(
+                events("covey.dev/tenant-cluster"),
+                metrics.controller("tenant_cluster"),
+            ),
             pool_desk: Desk::new(
                 events("covey.dev/node-pool"),
                 metrics.controller("node_pool"),
@@ -219,11 +221,9 @@ impl Parts {
             machines,
             starts: Starts::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), wake.clone()),
-            attempts: Context::attempts(),
             given: Mutex::default(),
             tenants: Tenants::new(breaker.clone(), wake.clone()),
             breaker,
-            due: Mutex::default(),
             progress,
             client,
             settings,
@@ -279,9 +279,9 @@ impl Parts {
         }
         let woken = futures::stream::poll_fn(move |cx| woken.poll_recv(cx));
         let (of_wake, of_change) = (Arc::clone(&context), Arc::clone(&context));
-        let woken = woken.inspect(move |cluster| of_wake.is_due(cluster));
+        let woken = woken.inspect(move |cluster| of_wake.cluster_desk.is_due(cluster));
         let changed = triggers::owned(&context.client);
-        let changed = changed.inspect(move |cluster| of_change.is_due(cluster));
+        let changed = changed.inspect(move |cluster| of_change.cluster_desk.is_due(cluster));
         let controller =
             Controller::for_stream(futures::stream::pending(), context.clusters.clone())
                 .with_config(controller::Config::default().concurrency(concurrency))

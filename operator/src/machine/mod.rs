@@ -3,7 +3,6 @@
 //! Invariant: it does not matter why a reconcile was called, nor where the last one was cut off; a
 //! tenant whose API does not answer costs a bounded wait and delays nobody else's machines.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +30,6 @@ use plan::{Action, Plan};
 
 /// More steps than any life needs; reaching it is a bug in a plan, and is reported as one.
 const MAX_STEPS: usize = 12;
-/// Failures in a row after which users are told of one that may go away by itself.
-const TOLD_AFTER: u32 = 3;
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
@@ -75,28 +72,17 @@ impl Error {
 /// # Errors
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(machine: Arc<Machine>, ctx: Arc<Context>) -> Result<Requeue, Error> {
-    let key = desk::key_of(&*machine);
+    let (key, desk) = (desk::key_of(&*machine), &ctx.machine_desk);
     let (namespace, name) = (machine.namespace().unwrap_or_default(), machine.name_any());
-    let in_hand = ctx.progress.begin();
-    let run = ctx
-        .machine_desk
-        .metrics
-        .begin(ctx.machine_desk.queue_age(&key));
-    let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
-    run.finish(result.as_ref().err().map(Classify::class));
-    drop(in_hand);
-    if let Err(error) = &result {
-        let failures = ctx.machine_desk.attempts.count(&key);
-        if matches!(error.class(), Class::Invalid | Class::Bug) || failures >= TOLD_AFTER {
-            let message = kit::errors::chain(error);
-            report::failure(&ctx, &machine, error.reason(), &message).await;
-        }
+    let work = run_to_end(&ctx, &namespace, &name);
+    let result = desk.measure(&ctx.progress, &key, work).await;
+    if let Err(error) = &result
+        && desk.is_told(&key, error.class())
+    {
+        let message = kit::errors::chain(error);
+        report::failure(&ctx, &machine, error.reason(), &message).await;
     }
-    let plan = result?;
-    ctx.machine_desk.attempts.reset(&key);
-    Ok(plan
-        .and_then(|p| p.requeue_after)
-        .map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(desk.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
@@ -168,30 +154,11 @@ pub fn error_policy(machine: Arc<Machine>, error: &Error, ctx: Arc<Context>) -> 
         error = kit::errors::chain(error),
         "reconcile of Machine {key} failed"
     );
-    ctx.machine_desk.retry(&key, class)
+    Requeue::requeue(ctx.machine_desk.retry(&key, class))
 }
 
 /// The tenant namespace that a Machine's virtual machine is in.
 #[must_use]
 pub fn tenant_namespace(machine: &Machine) -> String {
     names::tenant_namespace(&machine.spec.cluster_name, &machine.spec.cluster_uid)
-}
-
-/// Labels of the Secret that belongs to a Machine, in the tenant namespace.
-#[must_use]
-pub fn labels(machine: &Machine) -> BTreeMap<String, String> {
-    let spec = &machine.spec;
-    let labels = [
-        (names::LABEL_MANAGED_BY, names::MANAGED_BY.to_owned()),
-        (names::LABEL_TENANT_UID, spec.cluster_uid.clone()),
-        (names::LABEL_TENANT_NAME, spec.cluster_name.clone()),
-        (
-            names::LABEL_TENANT_NAMESPACE,
-            machine.namespace().unwrap_or_default(),
-        ),
-        (names::LABEL_NODE_POOL, spec.pool_name.clone()),
-        (names::LABEL_MACHINE, machine.name_any()),
-        (names::LABEL_MACHINE_UID, machine.uid().unwrap_or_default()),
-    ];
-    labels.map(|(key, value)| (key.to_owned(), value)).into()
 }

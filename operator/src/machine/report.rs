@@ -6,12 +6,10 @@ use api::{ConditionStatus, ConditionType, Machine, MachineStatus, set_condition}
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Resource, ResourceExt};
-use serde_json::json;
 
 use super::apply::Error;
 use super::observed::Observed;
 use super::plan::Plan;
-use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::tell::{self, Notice};
 
@@ -86,15 +84,6 @@ async fn write(
     status: &MachineStatus,
 ) -> Result<Option<String>, Error> {
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let object = json!({
-        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-        "kind": "Machine",
-        // With the UID, so that a namesake made since we looked does not get this status.
-        "metadata": {
-            "name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid(),
-        },
-        "status": status,
-    });
-    let written = kit::apply::apply_status(&ctx.client, &object, FIELD_MANAGER, true).await;
-    Ok(written.map_err(Error::Write)?.metadata.resource_version)
+    let written = tell::write_status(&ctx.client, machine, status).await;
+    written.map_err(Error::Write)
 }

@@ -26,8 +26,6 @@ use plan::{Action, Plan};
 
 /// More steps than any change needs; reaching it is a bug in a plan, and is reported as one.
 const MAX_STEPS: usize = 8;
-/// Failures in a row after which users are told of one that may go away by itself.
-const TOLD_AFTER: u32 = 3;
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,26 +56,18 @@ impl Classify for Error {
 /// # Errors
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(pool: Arc<NodePool>, ctx: Arc<Context>) -> Result<Requeue, Error> {
-    let key = desk::key_of(&*pool);
+    let (key, desk) = (desk::key_of(&*pool), &ctx.pool_desk);
     let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
-    let in_hand = ctx.progress.begin();
-    let run = ctx.pool_desk.metrics.begin(ctx.pool_desk.queue_age(&key));
-    let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
-    run.finish(result.as_ref().err().map(Classify::class));
-    drop(in_hand);
+    let work = run_to_end(&ctx, &namespace, &name);
+    let result = desk.measure(&ctx.progress, &key, work).await;
     if let Err(error) = &result {
         let class = error.class();
-        let failures = ctx.pool_desk.attempts.count(&key);
-        if matches!(class, Class::Invalid | Class::Bug) || failures >= TOLD_AFTER {
+        if desk.is_told(&key, class) {
             let message = kit::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
     }
-    let plan = result?;
-    ctx.pool_desk.attempts.reset(&key);
-    Ok(plan
-        .and_then(|p| p.requeue_after)
-        .map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(desk.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
@@ -130,7 +120,7 @@ pub fn error_policy(pool: Arc<NodePool>, error: &Error, ctx: Arc<Context>) -> Re
         error = kit::errors::chain(error),
         "reconcile of NodePool {key} failed"
     );
-    ctx.pool_desk.retry(&key, class)
+    Requeue::requeue(ctx.pool_desk.retry(&key, class))
 }
 
 /// How long changes of Machines are gathered before their pool is looked at again: a hundred

@@ -2,17 +2,14 @@
 //!
 //! Invariant: a status that is as it was is not written.
 
-use api::{ConditionStatus, ConditionType, NodePool, NodePoolStatus, set_condition};
+use api::{NodePool, NodePoolStatus};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::errors::Class;
-use kube::{Api, Resource, ResourceExt};
-use serde_json::json;
+use kube::{Api, Resource};
 
 use super::apply::Error;
 use super::observed::Observed;
 use super::plan::Plan;
-use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::tell::{self, Notice};
 
@@ -43,27 +40,13 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
     let Ok(Some(pool)) = pools.get_opt(name).await else {
         return;
     };
-    let before = pool.status.clone().unwrap_or_default();
-    let degraded = ConditionType::Degraded;
-    let told = before
-        .conditions
-        .iter()
-        .any(|c| c.type_ == degraded.as_str() && c.status == "True" && c.reason == class.reason());
-    if told && matches!(class, Class::Transient | Class::Conflict) {
-        // The words differ with the request that failed first, and a write for each of them would
-        // wake the reconcile again at once.
+    let mut status = pool.status.clone().unwrap_or_default();
+    let (generation, now) = (pool.metadata.generation, Timestamp::now());
+    let Some(conditions) = tell::failing(&status.conditions, class, message, generation, now)
+    else {
         return;
-    }
-    let mut status = before.clone();
-    let generation = pool.metadata.generation;
-    for type_ in [degraded, ConditionType::Progressing] {
-        let now = Time(Timestamp::now());
-        let (list, value) = (&mut status.conditions, ConditionStatus::True);
-        set_condition(list, type_, value, class.reason(), message, generation, now);
-    }
-    if status == before {
-        return;
-    }
+    };
+    status.conditions = conditions;
     let notice = Notice {
         warning: true,
         reason: class.reason(),
@@ -85,13 +68,6 @@ async fn write(
     status: &NodePoolStatus,
 ) -> Result<Option<String>, Error> {
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let object = json!({
-        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-        "kind": "NodePool",
-        // With the UID, so that a namesake made since we looked does not get this status.
-        "metadata": { "name": pool.name_any(), "namespace": pool.namespace(), "uid": pool.uid() },
-        "status": status,
-    });
-    let written = kit::apply::apply_status(&ctx.client, &object, FIELD_MANAGER, true).await;
-    Ok(written.map_err(Error::Write)?.metadata.resource_version)
+    let written = tell::write_status(&ctx.client, pool, status).await;
+    written.map_err(Error::Write)
 }

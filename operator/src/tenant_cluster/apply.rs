@@ -180,7 +180,7 @@ async fn write_stage(
         .collect()
         .await;
     if results.iter().any(|result| matches!(result, Ok(Some(_)))) {
-        ctx.attempts.reset(&cluster.to_owned());
+        ctx.cluster_desk.attempts.reset(&cluster.to_owned());
     }
     results.into_iter().filter_map(Result::transpose).collect()
 }

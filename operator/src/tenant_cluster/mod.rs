@@ -25,14 +25,12 @@ mod tests;
 mod visit;
 
 use crate::context::Context;
+use crate::desk;
 use observed::Observed;
 use plan::{Action, Plan};
 
 /// More steps than any creation needs; reaching it is a bug in a plan, and is reported as one.
 const MAX_STEPS: usize = 16;
-
-/// Failures in a row after which users are told of one that may go away by itself.
-const TOLD_AFTER: u32 = 3;
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,15 +65,12 @@ impl Classify for Error {
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let key = format!("{namespace}/{name}");
-    let in_hand = ctx.progress.begin();
-    let run = ctx.metrics.begin(ctx.queue_age(&key));
-    let result = Box::pin(run_to_end(&ctx, &namespace, &name)).await;
-    run.finish(result.as_ref().err().map(Classify::class));
-    drop(in_hand);
+    let (key, desk) = (desk::key_of(&*cluster), &ctx.cluster_desk);
+    let work = run_to_end(&ctx, &namespace, &name);
+    let result = desk.measure(&ctx.progress, &key, work).await;
     if let Err(error) = &result {
-        let (class, failures) = (error.class(), ctx.attempts.count(&key));
-        if matches!(class, Class::Invalid | Class::Bug) || failures >= TOLD_AFTER {
+        let class = error.class();
+        if desk.is_told(&key, class) {
             let message = kit::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
@@ -84,11 +79,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
             ctx.wake_next();
         }
     }
-    let plan = result?;
-    ctx.attempts.reset(&key);
-    Ok(plan
-        .and_then(|p| p.requeue_after)
-        .map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(desk.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
@@ -107,7 +98,8 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             report::report(ctx, &plan, &mut observed)
                 .await
                 .map_err(Error::Apply)?;
-            ctx.metrics
+            ctx.cluster_desk
+                .metrics
                 .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
             give_place_back(ctx, &observed, &plan);
             return Ok(Some(plan));
@@ -158,8 +150,8 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
 /// When to try again after a failure: the class decides.
 pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context>) -> Requeue {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let wait = ctx.attempts.failed(&format!("{namespace}/{name}"));
     let class = error.class();
+    let wait = ctx.cluster_desk.retry(&desk::key_of(&*cluster), class);
     let message = kit::errors::chain(error);
     tracing::warn!(
         tenant.name = name,
@@ -169,11 +161,7 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
         retry_seconds = wait.as_secs_f64(),
         "reconcile of TenantCluster {namespace}/{name} failed"
     );
-    match class {
-        Class::Conflict => Requeue::requeue(wait.min(Duration::from_millis(500))),
-        Class::Transient => Requeue::requeue(wait),
-        Class::Invalid | Class::Bug => Requeue::requeue(wait.max(Duration::from_secs(5))),
-    }
+    Requeue::requeue(wait)
 }
 
 fn is_long(plan: &Plan) -> bool {
@@ -187,7 +175,9 @@ fn is_long(plan: &Plan) -> bool {
 fn is_told(observed: &Observed) -> bool {
     let status = observed.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let mut progressing = conditions.iter().filter(|c| c.type_ == "Progressing");
+    let mut progressing = conditions
+        .iter()
+        .filter(|c| c.type_ == api::ConditionType::Progressing.as_str());
     progressing.any(|c| c.reason == "Starting")
         && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
 }
@@ -215,7 +205,8 @@ fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
 fn note_ready(ctx: &Context, observed: &Observed) {
     if let Some(created) = &observed.cluster.metadata.creation_timestamp {
         let elapsed = Timestamp::now().duration_since(created.0);
-        ctx.metrics
+        ctx.cluster_desk
+            .metrics
             .ready_after(Duration::try_from(elapsed).unwrap_or_default());
     }
 }

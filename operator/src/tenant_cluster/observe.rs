@@ -24,6 +24,7 @@ use super::observed::{Observed, Tenant};
 use super::plan::INSIDE_SWEEP;
 use crate::context::Context;
 use crate::starts::Answer;
+use crate::workers;
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
 const PARTS: [Kind; 8] = [
@@ -119,7 +120,7 @@ pub async fn observe(
         let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
         objects.extend(kubeconfig);
     }
-    let workers = !deleting && has_workers(ctx, namespace, name).await?;
+    let workers = !deleting && workers::has_workers(ctx, &cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.others(&uid);
     let network = ctx.decide_network(&cluster);
@@ -140,21 +141,6 @@ pub async fn observe(
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }
     Ok(Some(observed))
-}
-
-/// Whether a node pool or a machine belongs to the TenantCluster. Machines stay for a while when
-/// their pool goes.
-async fn has_workers(ctx: &Context, namespace: &str, name: &str) -> Result<bool, Error> {
-    for kind in [kinds::NODE_POOL, kinds::MACHINE] {
-        let api = kind.api(&ctx.client, Some(namespace));
-        let list = api.list(&ListParams::default()).await;
-        let list = list.map_err(|e| read(kind.kind, namespace, e))?;
-        let ours = |object: &DynamicObject| object.data["spec"]["clusterName"] == name;
-        if list.items.iter().any(ours) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

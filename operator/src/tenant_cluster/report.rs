@@ -2,17 +2,14 @@
 //!
 //! Invariant: a status that is as it was is not written.
 
-use api::{ConditionStatus, ConditionType, TenantCluster, TenantClusterStatus, set_condition};
+use api::{TenantCluster, TenantClusterStatus};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::errors::Class;
-use kube::{Api, Resource, ResourceExt};
-use serde_json::json;
+use kube::{Api, Resource};
 
 use super::apply::Error;
 use super::observed::Observed;
 use super::plan::{Notice, Plan};
-use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::tell;
 
@@ -35,27 +32,13 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
     let Ok(Some(cluster)) = clusters.get_opt(name).await else {
         return;
     };
-    let before = cluster.status.clone().unwrap_or_default();
-    let told = before.conditions.iter().any(|c| {
-        c.type_ == ConditionType::Degraded.as_str()
-            && c.status == ConditionStatus::True.as_str()
-            && c.reason == class.reason()
-    });
-    if told && matches!(class, Class::Transient | Class::Conflict) {
-        // The words differ with the request that failed first. A write for each of them would wake
-        // the reconcile again at once, whatever its backoff says.
+    let mut status = cluster.status.clone().unwrap_or_default();
+    let (generation, now) = (cluster.metadata.generation, Timestamp::now());
+    let Some(conditions) = tell::failing(&status.conditions, class, message, generation, now)
+    else {
         return;
-    }
-    let mut status = before.clone();
-    let generation = cluster.metadata.generation;
-    for type_ in [ConditionType::Degraded, ConditionType::Progressing] {
-        let now = Time(Timestamp::now());
-        let (list, value) = (&mut status.conditions, ConditionStatus::True);
-        set_condition(list, type_, value, class.reason(), message, generation, now);
-    }
-    if status == before {
-        return;
-    }
+    };
+    status.conditions = conditions;
     let notice = Notice {
         warning: true,
         reason: class.reason(),
@@ -71,7 +54,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
 }
 
 async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
-    tell::publish(&ctx.events, &cluster.object_ref(&()), notice).await;
+    tell::publish(&ctx.cluster_desk.events, &cluster.object_ref(&()), notice).await;
 }
 
 /// Writes the status if it changed.
@@ -96,19 +79,10 @@ async fn write(
     status: &TenantClusterStatus,
 ) -> Result<Option<String>, Error> {
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let object = json!({
-        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-        "kind": "TenantCluster",
-        // With the UID, so that a namesake made since we looked does not get this status.
-        "metadata": { "name": cluster.name_any(), "namespace": cluster.namespace(),
-                      "uid": cluster.uid() },
-        "status": status,
-    });
-    let written = kit::apply::apply_status(&ctx.client, &object, FIELD_MANAGER, true)
+    tell::write_status(&ctx.client, cluster, status)
         .await
         .map_err(|source| Error::Write {
             stage: "status",
             source,
-        })?;
-    Ok(written.metadata.resource_version)
+        })
 }

@@ -7,10 +7,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::{StatefulSet, StatefulSetSpec},
-        core::v1::{
-            Container, ContainerPort, EnvVar, EnvVarSource, ObjectFieldSelector,
-            PersistentVolumeClaim, PodSpec, PodTemplateSpec,
-        },
+        core::v1::{Container, ContainerPort, PersistentVolumeClaim, PodSpec, PodTemplateSpec},
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
@@ -142,17 +139,7 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
         command: Some(vec!["etcd".to_owned()]),
         args: Some(flags(v, addresses)),
-        env: Some(vec![EnvVar {
-            name: "POD_NAME".to_owned(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    field_path: "metadata.name".to_owned(),
-                    ..ObjectFieldSelector::default()
-                }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        }]),
+        env: Some(vec![pod::own_name("POD_NAME")]),
         ports: Some(vec![
             port("client", names::ETCD_CLIENT_PORT),
             port("peer", names::ETCD_PEER_PORT),

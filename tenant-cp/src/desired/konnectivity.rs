@@ -9,9 +9,7 @@
 //! Invariant: an agent without a token for our audience is not let in, and nothing in the pod
 //! template depends on the number of replicas.
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, EnvVarSource, ObjectFieldSelector,
-};
+use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
 use super::{flags::CIPHER_SUITES, names, pod};
 use crate::{Settings, Validated};
@@ -74,17 +72,7 @@ pub(super) fn container(v: &Validated, settings: &Settings) -> Container {
         command: Some(vec!["/proxy-server".to_owned()]),
         args: Some(flags()),
         // The name stays when the container restarts, and with it the Lease.
-        env: Some(vec![EnvVar {
-            name: "PROXY_SERVER_ID".to_owned(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    field_path: "metadata.name".to_owned(),
-                    ..ObjectFieldSelector::default()
-                }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        }]),
+        env: Some(vec![pod::own_name("PROXY_SERVER_ID")]),
         restart_policy: Some("Always".to_owned()),
         ports: Some(vec![ContainerPort {
             name: Some("agents".to_owned()),

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Affinity, Capabilities, EmptyDirVolumeSource, HTTPGetAction, PodAffinityTerm,
-        PodAntiAffinity, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
-        SecretVolumeSource, SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
+        Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
+        ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, Probe,
+        ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
+        VolumeMount, WeightedPodAffinityTerm,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
@@ -20,6 +21,21 @@ use super::selector;
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
+
+/// A variable with the pod's name.
+pub(super) fn own_name(variable: &str) -> EnvVar {
+    EnvVar {
+        name: variable.to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: "metadata.name".to_owned(),
+                ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
 
 /// What every pod has; the caller adds containers and volumes.
 pub(super) fn spec(component: &str) -> PodSpec {

@@ -85,23 +85,12 @@ pub fn virtual_machine(
 
 /// Labels of the VirtualMachine, its instance and its pod.
 fn labels(machine: &Machine) -> BTreeMap<String, String> {
-    let spec = &machine.spec;
-    [
-        (names::LABEL_MANAGED_BY, names::MANAGED_BY.to_owned()),
-        (names::LABEL_COMPONENT, names::COMPONENT_WORKER.to_owned()),
-        (names::LABEL_TENANT_UID, spec.cluster_uid.clone()),
-        (names::LABEL_TENANT_NAME, spec.cluster_name.clone()),
-        (
-            names::LABEL_TENANT_NAMESPACE,
-            machine.namespace().unwrap_or_default(),
-        ),
-        (names::LABEL_NODE_POOL, spec.pool_name.clone()),
-        (names::LABEL_MACHINE, machine.name_any()),
-        (names::LABEL_MACHINE_UID, machine.uid().unwrap_or_default()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value))
-    .collect()
+    let mut labels = machine.labels_of_parts();
+    labels.insert(
+        names::LABEL_COMPONENT.to_owned(),
+        names::COMPONENT_WORKER.to_owned(),
+    );
+    labels
 }
 
 /// Rather on a node of the management cluster where no other machine of the pool is; where there is

@@ -176,7 +176,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         "metadata": {
             "name": names::user_data_secret(&name),
             "namespace": crate::machine::tenant_namespace(machine),
-            "labels": crate::machine::labels(machine),
+            "labels": machine.labels_of_parts(),
         },
         "type": "Opaque",
         "data": { USER_DATA: base64(data.reveal()), TOKEN: base64(token.secret.reveal()) },
