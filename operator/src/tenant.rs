@@ -12,6 +12,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use futures::{StreamExt, TryStreamExt, stream};
 use kit::apply;
+use kit::client::deadline::DeadlineLayer;
+use kit::client::{Transport, multiplexed};
 use kit::errors::{Class, Classify};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Client, Config, ResourceExt};
@@ -19,10 +21,12 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Value, json};
 use tenant_cp::object::Key;
 use tenant_cp::{Object, desired};
-use tower::layer::util::Identity;
+use tower::Layer;
 
 /// One request may take so long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Namespace of requests that name none; there are no such.
+const NAMESPACE: &str = "default";
 /// Objects written at the same time.
 const PARALLEL_WRITES: usize = 8;
 
@@ -77,10 +81,8 @@ impl Visit {
     /// # Errors
     /// [`Error::BuildClient`].
     pub fn client(&self) -> Result<Client, Error> {
-        let mut config = self.config()?;
-        config.read_timeout = Some(REQUEST_TIMEOUT);
-        config.write_timeout = Some(REQUEST_TIMEOUT);
-        Client::try_from(config).map_err(|e| Error::BuildClient(Box::new(e)))
+        let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
+        Ok(Client::new(timed, NAMESPACE))
     }
 
     /// A client that stays, for watches too: plain requests end in time all the same, and none is
@@ -91,8 +93,14 @@ impl Visit {
     pub fn lasting_client(&self) -> Result<Client, Error> {
         let requests = kit::client::RequestCounter::new();
         let args = kit::args::ClientArgs::default();
-        kit::client::build(self.config()?, &args, &requests, &Identity::new())
-            .map_err(|e| Error::BuildClient(Box::new(e)))
+        let transport = self.transport()?;
+        Ok(kit::client::assemble(
+            transport, NAMESPACE, &args, &requests,
+        ))
+    }
+
+    fn transport(&self) -> Result<Transport, Error> {
+        multiplexed::transport(&self.config()?).map_err(|e| Error::BuildClient(Box::new(e)))
     }
 
     fn config(&self) -> Result<Config, Error> {
@@ -111,7 +119,6 @@ impl Visit {
         // The Service's address is in the certificate, but a test dials another one.
         config.tls_server_name = Some("kubernetes".to_owned());
         config.connect_timeout = Some(Duration::from_secs(1));
-        config.default_retry = false;
         Ok(config)
     }
 }

@@ -39,8 +39,12 @@ fn roots(pem: &str) -> Result<RootCertStore> {
 }
 
 /// A server that asks for a client certificate of `client_ca` and accepts to get none (then the
-/// caller is anonymous, or has a token).
-pub(crate) fn server(cert: &str, key: &str, client_ca: &str) -> Result<Arc<ServerConfig>> {
+/// caller is anonymous, or has a token). `protocols` are those of HTTP that it speaks.
+pub(crate) fn server(
+    (cert, key): (&str, &str),
+    client_ca: &str,
+    protocols: &[&str],
+) -> Result<Arc<ServerConfig>> {
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots(client_ca)?), provider())
             .allow_unauthenticated()
@@ -56,7 +60,7 @@ pub(crate) fn server(cert: &str, key: &str, client_ca: &str) -> Result<Arc<Serve
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .context("certificate and key do not belong together")?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }
 

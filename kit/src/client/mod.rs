@@ -10,6 +10,7 @@
 
 pub mod count;
 pub mod deadline;
+pub mod multiplexed;
 pub mod rate;
 pub mod retry;
 
@@ -40,6 +41,9 @@ pub enum Error {
     /// The configuration is read but cannot be used.
     #[error("could not set up the Kubernetes client")]
     Build(#[source] Box<kube::Error>),
+    /// What the server is to be called is not a name.
+    #[error("the server's TLS name is not usable; it is a DNS name or an address")]
+    ServerName(#[source] rustls_pki_types::InvalidDnsNameError),
 }
 
 impl Classify for Error {

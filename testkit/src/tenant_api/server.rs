@@ -12,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Secret;
 use rustls::ServerConfig;
 use serde_json::Value;
@@ -67,11 +67,8 @@ pub(super) fn tls(secret: &Secret) -> Result<Arc<ServerConfig>> {
         let bytes = bytes.with_context(|| format!("the Secret has no {key}"))?;
         String::from_utf8(bytes.0.clone()).with_context(|| format!("{key} is not text"))
     };
-    crate::tls::server(
-        &text("apiserver.crt")?,
-        &text("apiserver.key")?,
-        &text("ca.crt")?,
-    )
+    let pair = (&*text("apiserver.crt")?, &*text("apiserver.key")?);
+    crate::tls::server(pair, &text("ca.crt")?, &["h2", "http/1.1"])
 }
 
 impl Server {
@@ -198,7 +195,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
         let (state, who) = (Arc::clone(&state), who.clone());
         async move { handle(request, &state, who).await }
     });
-    let http = hyper::server::conn::http1::Builder::new();
+    let http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     // A caller that goes away is no error of ours.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
