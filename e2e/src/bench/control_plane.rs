@@ -227,10 +227,6 @@ impl Bench<'_> {
         if before.keys().ne(after.keys()) {
             self.note(format!("operator pods changed during the burst of {count}"));
         }
-        if let Some(idle) = self.report.operator.rss_mib {
-            let growth = (largest(&after) - idle) / count as f64;
-            self.report.operator.rss_mib_per_tenant = Some(round(growth));
-        }
         (self.say)(format!(
             "burst of {count}: {usable} usable after {total:.1} s, {restarts} restarts"
         ));
@@ -246,8 +242,27 @@ impl Bench<'_> {
             seconds,
             each,
             restarts,
+            rss_mib: round(largest(&after)),
         });
+        self.report.operator.rss_mib_per_tenant = self.rss_per_tenant();
         Ok(tenants)
+    }
+
+    /// What each further tenant adds: between the smallest and the largest burst, so that the parts
+    /// of the program that the first tenant touches are not charged to tenants; with one burst only,
+    /// since before the first tenant.
+    fn rss_per_tenant(&self) -> Option<f64> {
+        let bursts = || self.report.bursts.iter();
+        let largest = bursts().max_by_key(|b| b.count)?;
+        let smallest = bursts().min_by_key(|b| b.count)?;
+        let (from, count) = if smallest.count < largest.count {
+            (smallest.rss_mib, smallest.count)
+        } else {
+            (self.report.operator.rss_mib?, 0)
+        };
+        Some(round(
+            (largest.rss_mib - from) / (largest.count - count) as f64,
+        ))
     }
 
     async fn idle(&mut self, tenants: &[Tenant]) -> Result<()> {

@@ -75,7 +75,7 @@ impl Spread {
 pub struct OperatorCost {
     /// Memory of the larger pod before the first tenant, MiB.
     pub rss_mib: Option<f64>,
-    /// Growth of that with the tenants of the largest burst, per tenant, MiB.
+    /// What each further tenant adds to that, MiB: from the smallest burst to the largest.
     pub rss_mib_per_tenant: Option<f64>,
     /// CPU seconds of all pods per creation.
     pub cpu_s_per_create: Option<f64>,
@@ -100,6 +100,8 @@ pub struct Burst {
     pub each: Vec<f64>,
     /// Container restarts.
     pub restarts: i64,
+    /// Resident memory of the operator's larger pod with all of them there, MiB.
+    pub rss_mib: f64,
 }
 
 impl Report {

@@ -228,14 +228,12 @@ impl Bench<'_> {
             }
             match boot::ask(&kubectl, machine, patience).await {
                 Ok(boot) => {
-                    let between = |from: Option<Instant>, to: Option<Instant>| {
-                        Some(to?.checked_duration_since(from?)?.as_secs_f64())
-                    };
-                    let running = timeline.at(machine, Running);
                     let joined = timeline.at(machine, Joined);
-                    add("boot", between(running, boot.userspace));
-                    add("cloud_init", between(boot.userspace, boot.joining));
-                    add("join", between(boot.joining, joined));
+                    let join = joined.zip(boot.joining);
+                    let join = join.and_then(|(to, from)| to.checked_duration_since(from));
+                    add("boot", boot.kernel);
+                    add("cloud_init", boot.set_up);
+                    add("join", join.map(|d| d.as_secs_f64()));
                     self.report.systemd.get_or_insert(boot.systemd);
                 }
                 Err(error) => self.note(format!("{machine} was not asked: {error:#}")),

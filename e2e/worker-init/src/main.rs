@@ -1,5 +1,5 @@
 //! What a worker of the lab does by itself while it boots, in one small program that starts at once:
-//! the initrd's part, the user data's part, and the DHCP client's.
+//! the initrd's part, the user data's part, the DHCP client's, and the power button's.
 //!
 //! cloud-init starts Python four times, which under emulation takes longer than everything else of
 //! a boot. This program reads the same NoCloud disk and the same `#cloud-config`, of which it knows
@@ -10,6 +10,7 @@
 mod boot;
 mod dhcp;
 mod instance;
+mod power;
 mod seed;
 mod shell;
 mod sysctl;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let done = match arguments.next() {
         // The client names the event and nothing else.
         Some(event) if called.ends_with("worker-dhcp") => dhcp::on(&event).map(|()| Vec::new()),
+        Some(task) if task == "power" => power::wait().map(|()| Vec::new()),
         _ => set_up(),
     };
     match done {

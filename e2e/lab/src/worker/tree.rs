@@ -148,6 +148,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     file!("etc/ssh/sshd_config.d/worker.conf"),
     file!("etc/sysctl.d/90-worker.conf"),
     file!("etc/systemd/journald.conf.d/worker.conf"),
+    file!("etc/systemd/system.conf.d/worker.conf"),
     file!("etc/systemd/system/containerd.service"),
     file!("etc/systemd/system/kubelet.service"),
     file!("etc/systemd/system/ssh.service.d/keys.conf"),
@@ -156,6 +157,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     file!("etc/systemd/system/worker-late.target"),
     file!("etc/systemd/system/worker-late.timer"),
     file!("etc/systemd/system/worker-network.service"),
+    file!("etc/systemd/system/worker-power.service"),
     file!("etc/systemd/system/worker-run.service"),
 ];
 
@@ -176,6 +178,7 @@ pub(super) const WANTS: &[(&str, &[&str])] = &[
             "containerd.service",
             "kubelet.service",
             "worker-late.timer",
+            "worker-power.service",
             "worker-run.service",
         ],
     ),

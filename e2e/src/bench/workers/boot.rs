@@ -22,23 +22,24 @@ pub struct Systemd {
     pub chain: Vec<String>,
 }
 
-/// Moments of a node's boot by the bench's clock.
+/// A node's boot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Boot {
-    /// systemd took over from the kernel.
-    pub(super) userspace: Option<Instant>,
-    /// The script that joins began.
+    /// From the kernel's start until systemd took over, seconds.
+    pub(super) kernel: Option<f64>,
+    /// From there until the commands of the user data began, which join, seconds.
+    pub(super) set_up: Option<f64>,
+    /// When they began, by the bench's clock.
     pub(super) joining: Option<Instant>,
     /// What systemd says.
     pub(super) systemd: Systemd,
 }
 
-/// Seconds of uptime first, then wall clock, then one `name=value` per line.
+/// Seconds of uptime first, then one `name=value` per line: microseconds since the kernel started.
 const ASK: &str = "\
-read up rest </proc/uptime; echo uptime=$up; echo now=$(date +%s.%N)
+read up rest </proc/uptime; echo uptime=$up
 systemctl show --property=UserspaceTimestampMonotonic
-echo joining=$(stat -c %.W /run/covey/lock 2>/dev/null || stat -c %W /run/covey/lock)
-echo lock=$(stat -c %.Y /run/covey/lock)
+systemctl show worker-run.service --property=ExecMainStartTimestampMonotonic
 echo --- time; systemd-analyze time
 echo --- blame; systemd-analyze blame --no-pager | head -20
 echo --- chain; systemd-analyze critical-chain --no-pager kubelet.service | head -30";
@@ -66,15 +67,12 @@ fn read(said: &str, now: Instant) -> Boot {
             .ok()
             .filter(|value| *value > 0.0)
     };
-    let before = |seconds: f64| {
-        let seconds = Duration::try_from_secs_f64(seconds).ok()?;
-        now.checked_sub(seconds)
+    let kernel = number("UserspaceTimestampMonotonic").map(|us| us / 1_000_000.0);
+    let commands = number("ExecMainStartTimestampMonotonic").map(|us| us / 1_000_000.0);
+    let joining = || {
+        let ago = Duration::try_from_secs_f64(number("uptime")? - commands?).ok()?;
+        now.checked_sub(ago)
     };
-    let ago = |monotonic: f64| before(number("uptime")? - monotonic);
-    let since = |wall: f64| before(number("now")? - wall);
-    let userspace = number("UserspaceTimestampMonotonic").and_then(|us| ago(us / 1_000_000.0));
-    // The file's birth where the file system keeps it, else its last opening.
-    let joining = number("joining").or_else(|| number("lock")).and_then(since);
     let part = |name: &str| {
         let begin = format!("--- {name}");
         let lines = said.lines().skip_while(|line| *line != begin).skip(1);
@@ -85,8 +83,9 @@ fn read(said: &str, now: Instant) -> Boot {
             .collect::<Vec<_>>()
     };
     Boot {
-        userspace,
-        joining,
+        kernel,
+        set_up: commands.zip(kernel).map(|(to, from)| to - from),
+        joining: joining(),
         systemd: Systemd {
             time: part("time").join(" "),
             blame: part("blame"),
@@ -102,11 +101,12 @@ mod tests {
     #[test]
     fn moments_of_the_node_are_told_by_the_benchs_clock() {
         let now = Instant::now() + Duration::from_secs(1000);
-        let said = "uptime=100.5\nnow=2000.25\nUserspaceTimestampMonotonic=20500000\n\
-                    joining=1950.25\nlock=1990.0\n--- time\nStartup finished in 1s\n--- blame\n\
+        let said = "uptime=100.5\nUserspaceTimestampMonotonic=20500000\n\
+                    ExecMainStartTimestampMonotonic=50500000\n--- time\n\
+                    Startup finished in 1s\n--- blame\n\
                     5s a.service\n3s b.service\n--- chain\nkubelet.service @1s\n";
         let boot = read(said, now);
-        assert_eq!(boot.userspace, Some(now - Duration::from_secs(80)));
+        assert_eq!((boot.kernel, boot.set_up), (Some(20.5), Some(30.0)));
         assert_eq!(boot.joining, Some(now - Duration::from_secs(50)));
         assert_eq!(boot.systemd.time, "Startup finished in 1s");
         assert_eq!(boot.systemd.blame, ["5s a.service", "3s b.service"]);
@@ -114,7 +114,10 @@ mod tests {
 
     #[test]
     fn what_the_node_does_not_say_is_none() {
-        let boot = read("uptime=x\njoining=0\n", Instant::now());
-        assert_eq!((boot.userspace, boot.joining), (None, None));
+        let boot = read(
+            "uptime=x\nExecMainStartTimestampMonotonic=0\n",
+            Instant::now(),
+        );
+        assert_eq!((boot.kernel, boot.set_up, boot.joining), (None, None, None));
     }
 }

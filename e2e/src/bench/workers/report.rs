@@ -51,9 +51,9 @@ pub struct Report {
 pub struct Phases {
     /// VirtualMachine seen until its instance was seen Running: KubeVirt.
     pub start: Spread,
-    /// Until systemd took over from the kernel.
+    /// From the start of its kernel until systemd took over.
     pub boot: Spread,
-    /// Until the script that joins began: systemd and the setting up by the user data.
+    /// Until the commands of the user data began, which join: systemd, the disk of user data.
     pub cloud_init: Spread,
     /// Until the Node was seen: kubeadm, the kubelet's start, its certificate.
     pub join: Spread,
@@ -119,7 +119,7 @@ impl Report {
                 spread(&phases.start),
                 "",
             ),
-            ("  Running to systemd".into(), spread(&phases.boot), ""),
+            ("  kernel to systemd".into(), spread(&phases.boot), ""),
             ("  systemd to join".into(), spread(&phases.cloud_init), ""),
             ("  join to Node".into(), spread(&phases.join), ""),
             ("  Node to ready".into(), spread(&phases.cni), ""),

@@ -40,6 +40,7 @@ fn only_what_is_wanted_here_is_started() {
             "containerd.service",
             "kubelet.service",
             "worker-late.timer",
+            "worker-power.service",
             "worker-run.service"
         ]
     );
