@@ -50,10 +50,7 @@ impl Authority {
             .subject_alt_names
             .push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         for san in ["localhost"].iter().chain(sans) {
-            params.subject_alt_names.push(match san.parse() {
-                Ok(address) => SanType::IpAddress(address),
-                Err(_) => SanType::DnsName((*san).try_into().context("not a DNS name")?),
-            });
+            params.subject_alt_names.push(name_or_address(san)?);
         }
         self.issue(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
@@ -79,6 +76,26 @@ impl Authority {
             key: key.serialize_pem(),
         })
     }
+}
+
+/// A request for a certificate (PKCS #10, PEM) with a key of its own, for this subject and these DNS
+/// names or addresses.
+pub fn request(user: &str, group: &str, sans: &[&str]) -> Result<String> {
+    let mut params = params(user, &[group])?;
+    for san in sans {
+        params.subject_alt_names.push(name_or_address(san)?);
+    }
+    let key = KeyPair::generate().context("cannot generate a key")?;
+    let request = params.serialize_request(&key);
+    let request = request.context("cannot sign a request")?;
+    request.pem().context("cannot write a request")
+}
+
+fn name_or_address(san: &str) -> Result<SanType> {
+    Ok(match san.parse() {
+        Ok(address) => SanType::IpAddress(address),
+        Err(_) => SanType::DnsName(san.try_into().context("not a DNS name")?),
+    })
 }
 
 fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {

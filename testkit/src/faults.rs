@@ -8,8 +8,8 @@
 mod answer;
 mod layer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use http::{Method, Uri};
@@ -25,9 +25,10 @@ pub use answer::Answer;
 pub(crate) use answer::{status_body, status_response};
 pub use layer::{FaultLayer, FaultService};
 
-/// Where the process "dies".
+/// Where the process "dies". Writes count from 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Crash {
+pub enum Crash {
+    /// Nowhere.
     Never,
     /// The k-th write does not reach the server.
     Before(u64),
@@ -40,7 +41,6 @@ type Ignore = Arc<dyn Fn(&RequestInfo) -> bool + Send + Sync>;
 /// What is to go wrong; clones share their counters.
 #[derive(Clone)]
 pub struct FaultPlan {
-    crash: Crash,
     answers: Arc<Vec<Answer>>,
     ignore: Ignore,
     state: Arc<State>,
@@ -48,9 +48,15 @@ pub struct FaultPlan {
 
 struct State {
     requests: AtomicU64,
-    writes: AtomicU64,
+    writes: Mutex<Writes>,
     answered: AtomicU64,
     crashed: watch::Sender<bool>,
+}
+
+/// Writes so far, and at which of them the process dies.
+struct Writes {
+    count: u64,
+    crash: Crash,
 }
 
 impl FaultPlan {
@@ -75,17 +81,33 @@ impl FaultPlan {
     fn with(crash: Crash) -> Self {
         let state = State {
             requests: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
+            writes: Mutex::new(Writes { count: 0, crash }),
             answered: AtomicU64::new(0),
             crashed: watch::Sender::new(false),
         };
         let ignore: Ignore = Arc::new(|info| info.kind() == "coordination.k8s.io/leases");
         Self {
-            crash,
             answers: Arc::new(Vec::new()),
             ignore,
             state: Arc::new(state),
         }
+    }
+
+    /// Changes where it dies: `crash` counts from the next write on. So one that has come to rest can
+    /// be made to die in what happens next.
+    pub fn arm(&self, crash: Crash) {
+        let mut writes = self.count();
+        let so_far = writes.count;
+        writes.crash = match crash {
+            Crash::Never => Crash::Never,
+            Crash::Before(k) => Crash::Before(so_far + k),
+            Crash::After(k) => Crash::After(so_far + k),
+        };
+    }
+
+    fn count(&self) -> MutexGuard<'_, Writes> {
+        let writes = self.state.writes.lock();
+        writes.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an answer; the first that applies to a request is given.
@@ -109,7 +131,7 @@ impl FaultPlan {
     /// Writes so far; one that was lost before it reached the server included.
     #[must_use]
     pub fn writes(&self) -> u64 {
-        self.state.writes.load(Ordering::SeqCst)
+        self.count().count
     }
 
     /// Requests so far, retries included.
@@ -184,8 +206,11 @@ impl FaultPlan {
         if !info.is_write() || (self.ignore)(&info) {
             return Decision::Send;
         }
-        let number = self.state.writes.fetch_add(1, Ordering::SeqCst) + 1;
-        match self.crash {
+        let mut writes = self.count();
+        writes.count += 1;
+        let (number, crash) = (writes.count, writes.crash);
+        drop(writes);
+        match crash {
             Crash::Before(k) if number == k => {
                 self.crash();
                 Decision::Dead

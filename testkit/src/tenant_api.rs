@@ -3,11 +3,12 @@
 //!
 //! It has the serving certificate of that Secret, verifies clients with its `ca.crt`, answers the
 //! health paths and `/version`, keeps what is applied in memory (lists, selectors and watches work
-//! on it), and writes down who called.
+//! on it, as do evictions of pods and approvals of requests), and writes down who called.
 //! Invariant: only the health paths and `/version` answer a caller without a certificate, as the
 //! real one does; a changed Secret counts from the next connection on.
 
 mod answer;
+mod evict;
 mod select;
 mod server;
 mod store;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use api::Machine;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node as LiveNode, Pod as LivePod, Secret};
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use kit::apply::{self, Deletion, kinds};
 use kit::errors::{Class, Classify};
-use kube::api::{
-    DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
-};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Object;
@@ -333,19 +334,24 @@ pub enum Evicted {
 /// [`Error`].
 pub async fn evict(client: &Client, pod: &Pod) -> Result<Evicted, Error> {
     let pods = Api::<LivePod>::namespaced(client.clone(), &pod.namespace);
-    let delete = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(pod.uid.clone()),
-            resource_version: None,
+    // Not `Api::evict`: it calls the field `delete_options`, which the API server drops, UID and all.
+    let eviction = Eviction {
+        metadata: ObjectMeta {
+            name: Some(pod.name.clone()),
+            ..ObjectMeta::default()
+        },
+        delete_options: Some(DeleteOptions {
+            preconditions: Some(Preconditions {
+                uid: Some(pod.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteOptions::default()
         }),
-        ..DeleteParams::default()
     };
-    let params = EvictParams {
-        delete_options: Some(delete),
-        ..EvictParams::default()
-    };
+    let params = PostParams::default();
     let work = async {
-        match pods.evict(&pod.name, &params).await {
+        let asked = pods.create_subresource::<_, Status>("eviction", &pod.name, &params, &eviction);
+        match asked.await {
             Ok(_) => Ok(Evicted::Leaves),
             Err(kube::Error::Api(status)) => match status.code {
                 // 409: one of the same name, made since.

@@ -23,7 +23,11 @@ use crate::support::pools::{number, said};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod drain;
+mod evacuation;
 mod lost;
+mod serving;
+mod taken;
 
 /// A tenant cluster that is ready, and somebody who plays virtual machines.
 struct World {

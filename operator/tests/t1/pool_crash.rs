@@ -1,16 +1,19 @@
 //! As `crash`, for node pools and their Machines: the operator dies before and after its k-th write
-//! in either cluster, for every k of a creation, a change of size, a rollout and a deletion.
+//! in either cluster, for every k of a creation, a change of size, a rollout and a deletion. Its
+//! successor knows nothing, and is the one that dies next.
 //!
 //! Invariant: whatever it was that died, the end is the same, and no virtual machine, Secret, token or
 //! node is left without its Machine.
 
 use anyhow::{Result, ensure};
 use api::TenantCluster;
+use futures::future::try_join_all;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use testkit::fixtures::wait_gone;
+use testkit::FaultPlan;
+use testkit::fixtures::{minimal, wait_gone};
 
-use crate::crash::{Side, dies, for_every_k, same};
+use crate::crash::{Hand, Side, dies, for_every_k, same};
 use crate::support::kubevirt::KubeVirtPlayer;
 use crate::support::state::State;
 use crate::support::{Launch, Operator, PATIENCE, Site};
@@ -22,7 +25,25 @@ const LANES: usize = 4;
 struct Stage {
     site: Site,
     cluster: TenantCluster,
+    hand: Hand,
     _kubevirt: KubeVirtPlayer,
+}
+
+/// Nothing inside but what Machines need: the rest is as it is, whoever dies.
+fn bare(site: &Site) -> TenantCluster {
+    let off = json!({ "enabled": false });
+    let mut cluster = json!(minimal(&site.users, "demo"));
+    cluster["spec"]["addons"] = json!({
+        "coreDNS": off, "kubeProxy": off, "konnectivity": off, "cni": { "type": "none" },
+    });
+    serde_json::from_value(cluster).expect("invariant: it is one with other addons")
+}
+
+/// What it writes inside the tenant cluster counts too.
+fn start(site: &Site) -> Result<Operator> {
+    let plan = FaultPlan::none();
+    site.tenants.obey(Some(&plan));
+    Launch::new(site)?.plan(&plan).start(site)
 }
 
 impl Stage {
@@ -31,20 +52,21 @@ impl Stage {
             return Ok(None);
         };
         let kubevirt = KubeVirtPlayer::start(&site);
-        let operator = Operator::start(&site)?;
-        site.create("demo").await?;
+        let operator = start(&site)?;
+        site.create_as(&bare(&site)).await?;
         let cluster = site.wait_ready("demo").await?;
         operator.settle(&site, "demo").await?;
         Ok(Some(Self {
             site,
             cluster,
+            hand: Hand::new(operator),
             _kubevirt: kubevirt,
         }))
     }
 
     async fn several(prefix: &str) -> Result<Option<Vec<Self>>> {
         let stages = (0..LANES).map(|_| Self::new(prefix));
-        let stages = futures::future::try_join_all(stages).await?;
+        let stages = try_join_all(stages).await?;
         Ok(stages.into_iter().collect())
     }
 
@@ -55,18 +77,10 @@ impl Stage {
         site.wait_pool_ready("workers").await.map(drop)
     }
 
-    /// One that dies; what it writes inside the tenant cluster counts too.
-    fn mortal(&self, k: u64, side: Side) -> Result<Operator> {
-        let plan = side.plan(k);
-        self.site.tenants.obey(Some(&plan));
-        Launch::new(&self.site)?.plan(&plan).start(&self.site)
-    }
-
     /// One that knows nothing of the first.
     fn successor(&self, dead: Operator) -> Result<Operator> {
         drop(dead);
-        self.site.tenants.obey(None);
-        Operator::start(&self.site)
+        start(&self.site)
     }
 
     async fn state(&self) -> Result<State> {
@@ -86,32 +100,45 @@ impl Stage {
 
     /// Changes the pool under an operator that dies, and to its end under another one.
     async fn changes(&self, k: u64, side: Side, patch: &Value, wanted: &State) -> Result<bool> {
-        let operator = self.mortal(k, side)?;
+        let operator = self.hand.take().await?;
+        operator.plan.arm(side.of(k));
         self.site.change_pool("workers", patch).await?;
         let died = dies(&operator, self.settle(&operator)).await?;
         let operator = self.successor(operator)?;
         self.settle(&operator).await?;
         same(wanted, &self.state().await?)?;
+        self.hand.give(operator).await;
         Ok(died)
     }
 
     /// The states after two changes in turn, for comparison.
     async fn baselines(&self, patches: [&Value; 2]) -> Result<[State; 2]> {
-        let operator = Operator::start(&self.site)?;
+        let operator = self.hand.take().await?;
         let mut states = Vec::new();
         for patch in patches {
             self.site.change_pool("workers", patch).await?;
             self.settle(&operator).await?;
             states.push(self.state().await?);
         }
+        self.hand.give(operator).await;
         let [b, a] = [states.pop(), states.pop()].map(Option::unwrap_or_default);
         Ok([a, b])
     }
 
+    /// Makes the pool.
     async fn with_pool(&self, replicas: i32) -> Result<()> {
-        let operator = Operator::start(&self.site)?;
+        let operator = self.hand.take().await?;
         self.site.create_pool("workers", replicas).await?;
-        self.settle(&operator).await
+        self.settle(&operator).await?;
+        self.hand.give(operator).await;
+        Ok(())
+    }
+
+    /// Takes the pool away again, and rests.
+    async fn without_pool(&self, operator: &Operator) -> Result<()> {
+        self.site.remove_pool("workers").await?;
+        operator.settle(&self.site, "demo").await?;
+        self.is_empty().await
     }
 }
 
@@ -122,21 +149,21 @@ async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result
     };
     stages[0].with_pool(2).await?;
     let baseline = stages[0].state().await?;
-    let operator = Operator::start(&stages[0].site)?;
-    stages[0].site.remove_pool("workers").await?;
-    drop(operator);
+    let operator = stages[0].hand.take().await?;
+    stages[0].without_pool(&operator).await?;
+    stages[0].hand.give(operator).await;
 
     // Finalizer and two Machines; for each: token twice, user data twice, virtual machine, labels.
     for_every_k("creation of a pool", stages, 15, async |stage, k, side| {
-        let operator = stage.mortal(k, side)?;
+        let operator = stage.hand.take().await?;
+        operator.plan.arm(side.of(k));
         stage.site.create_pool("workers", 2).await?;
         let died = dies(&operator, stage.settle(&operator)).await?;
         let operator = stage.successor(operator)?;
         stage.settle(&operator).await?;
         same(&baseline, &stage.state().await?)?;
-        stage.site.remove_pool("workers").await?;
-        stage.is_empty().await?;
-        drop(operator);
+        stage.without_pool(&operator).await?;
+        stage.hand.give(operator).await;
         Ok(died)
     })
     .await
@@ -151,9 +178,7 @@ async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         json!({ "spec": { "replicas": 1 } }),
         json!({ "spec": { "replicas": 2 } }),
     );
-    for stage in &stages {
-        stage.with_pool(2).await?;
-    }
+    try_join_all(stages.iter().map(|stage| stage.with_pool(2))).await?;
     let baselines = stages[0].baselines([&one, &two]).await?;
     // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
     for_every_k("scaling", stages, 6, async |stage, k, side| {
@@ -171,9 +196,7 @@ async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     };
     let memory = |size: &str| json!({ "spec": { "provider": { "kubevirt": { "memory": size } } } });
     let (more, less) = (memory("2Gi"), memory("1Gi"));
-    for stage in &stages {
-        stage.with_pool(1).await?;
-    }
+    try_join_all(stages.iter().map(|stage| stage.with_pool(1))).await?;
     let baselines = stages[0].baselines([&more, &less]).await?;
     for_every_k("rollout", stages, 13, async |stage, k, side| {
         let first = stage.changes(k, side, &more, &baselines[0]).await?;
@@ -192,15 +215,17 @@ async fn deletion_of_a_pool_leaves_nothing_wherever_the_operator_dies() -> Resul
     for_every_k("deletion of a pool", stages, 13, async |stage, k, side| {
         stage.with_pool(2).await?;
         let site = &stage.site;
-        let operator = stage.mortal(k, side)?;
+        let operator = stage.hand.take().await?;
+        operator.plan.arm(side.of(k));
         site.pools()
             .delete("workers", &DeleteParams::background())
             .await?;
         let gone = async || wait_gone(&site.pools(), "workers", PATIENCE).await;
         let died = dies(&operator, gone()).await?;
-        let _operator = stage.successor(operator)?;
+        let operator = stage.successor(operator)?;
         gone().await?;
         stage.is_empty().await?;
+        stage.hand.give(operator).await;
         Ok(died)
     })
     .await

@@ -57,6 +57,19 @@ async fn crash_before_a_write_keeps_it_from_the_server() {
 }
 
 #[tokio::test]
+async fn plan_that_is_armed_later_counts_from_then_on() {
+    let (plan, served) = (FaultPlan::none(), Arc::default());
+    send(&plan, &served, "PATCH", SECRET).await.unwrap();
+    send(&plan, &served, "PATCH", SECRET).await.unwrap();
+    plan.clone().arm(Crash::Before(2));
+    send(&plan, &served, "PATCH", SECRET).await.unwrap();
+    assert!(!plan.is_crashed());
+    assert!(send(&plan, &served, "PATCH", SECRET).await.is_err());
+    assert!(plan.is_crashed());
+    assert_eq!((served.load(Ordering::SeqCst), plan.writes()), (3, 4));
+}
+
+#[tokio::test]
 async fn crash_after_a_write_loses_only_its_reply() {
     let (plan, served) = (FaultPlan::crash_after_write(1), Arc::default());
     assert!(send(&plan, &served, "DELETE", SECRET).await.is_err());

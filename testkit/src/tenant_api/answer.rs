@@ -5,6 +5,7 @@
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 
+use super::evict;
 use super::select::Selection;
 use super::server::State;
 use super::store::{Outcome, Store};
@@ -35,6 +36,9 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
         }
         (Method::DELETE, true) => store.delete(path, info.dry_run),
         (Method::PATCH | Method::PUT | Method::POST, _) => match serde_json::from_slice(body) {
+            Ok(object) if info.subresource.as_deref() == Some("eviction") => {
+                return eviction(&mut store, head, &info, &object);
+            }
             Ok(object) => write(&mut store, head, &info, object),
             Err(_) => return status_response(400, None),
         },
@@ -69,13 +73,57 @@ fn write(store: &mut Store, head: &Parts, info: &RequestInfo, object: Value) -> 
         (&Method::PATCH, Some("application/apply-patch+yaml")) => {
             store.apply(path, &manager(head), object, info.dry_run)
         }
-        (&Method::PATCH, _) => store.merge(path, &object, info.dry_run),
+        (&Method::PATCH, _) => match info.subresource.as_deref() {
+            Some("approval" | "status") => {
+                let (path, part) = of_status(path, &object);
+                store.merge(path, &part, info.dry_run)
+            }
+            _ => store.merge(path, &object, info.dry_run),
+        },
         (&Method::PUT, _) => store.replace(path, object, info.dry_run),
         _ => {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let path = format!("{path}/{name}");
             store.create(&path, object, info.dry_run)
         }
+    }
+}
+
+/// Path of the object, and what its subresource may change.
+fn of_status<'a>(path: &'a str, patch: &Value) -> (&'a str, Value) {
+    let object = path.rsplit_once('/').map_or(path, |(object, _)| object);
+    let mut part = json!({ "metadata": {} });
+    for key in ["uid", "resourceVersion"] {
+        if let Some(wanted) = patch["metadata"].get(key) {
+            part["metadata"][key] = wanted.clone();
+        }
+    }
+    if let Some(status) = patch.get("status") {
+        part["status"] = status.clone();
+    }
+    (object, part)
+}
+
+fn eviction(
+    store: &mut Store,
+    head: &Parts,
+    info: &RequestInfo,
+    object: &Value,
+) -> Response<Vec<u8>> {
+    let path = head.uri.path();
+    let pod = path.strip_suffix("/eviction");
+    match pod.filter(|_| head.method == Method::POST && info.resource == "pods") {
+        Some(pod) => match evict::evict(store, pod, object, info.dry_run).code() {
+            201 => {
+                let done = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "code": 201,
+                });
+                reply(201, &done)
+            }
+            code => status_response(code, None),
+        },
+        None => status_response(405, None),
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) enum Outcome {
     Found(Value),
     Created(Value),
     NotFound,
+    /// There is one already, or it is not the one that is meant.
     Exists,
 }
 
@@ -102,6 +103,11 @@ impl Store {
             return Outcome::NotFound;
         };
         let mut object = before.object;
+        let meta = &patch["metadata"];
+        let differs = |key: &str| !meta[key].is_null() && meta[key] != object["metadata"][key];
+        if ["uid", "resourceVersion"].into_iter().any(differs) {
+            return Outcome::Exists;
+        }
         merge(&mut object, patch);
         self.store(path, object, before.applied, dry)
     }
@@ -314,6 +320,23 @@ mod tests {
         let node = store.get(path).unwrap();
         assert!(node["metadata"].get("labels").is_none(), "{node}");
         assert_eq!(node["metadata"]["uid"], uid);
+    }
+
+    #[test]
+    fn patch_of_another_uid_or_version_is_a_conflict() {
+        let mut store = Store::default();
+        let path = "/api/v1/nodes/a";
+        store.create(path, json!({"kind": "Node"}), false);
+        let before = store.get(path).unwrap();
+        for key in ["uid", "resourceVersion"] {
+            let patch = |value: &Value| json!({"metadata": {key: value}, "spec": {"x": key}});
+            let other = store.merge(path, &patch(&json!("other")), false);
+            assert!(matches!(other, Outcome::Exists), "{key}");
+            assert_eq!(store.get(path).unwrap(), before);
+        }
+        let same = json!({"metadata": before["metadata"], "spec": {"x": "y"}});
+        assert!(matches!(store.merge(path, &same, false), Outcome::Found(_)));
+        assert_eq!(store.get(path).unwrap()["spec"]["x"], "y");
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn instance(vm: &DynamicObject) -> Value {
 }
 
 /// The address of a machine: its own, as far as a test needs it.
-fn address(name: &str) -> String {
+pub(crate) fn address(name: &str) -> String {
     let sum = name.bytes().fold(7_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))
     });

@@ -2,12 +2,17 @@
 //!
 //! Invariant: names of Machines are masked by their rank, because they come from a UID.
 
-use anyhow::{Context as _, Result, ensure};
+use std::pin::pin;
+
+use anyhow::{Context as _, Result, bail, ensure};
 use api::condition::is_true;
 use api::{ConditionType, Machine, NodePool, TenantCluster, names};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::events::v1::Event;
 use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
 use tenant_cp::desired::Addon;
 use testkit::fixtures::{wait_for, wait_gone};
@@ -107,6 +112,27 @@ impl Site {
             .delete(name, &DeleteParams::background())
             .await?;
         wait_gone(&self.pools(), name, PATIENCE).await
+    }
+
+    /// Waits for an Event with this reason about the object of this name.
+    pub(crate) async fn wait_event(&self, about: &str, reason: &str) -> Result<Event> {
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), &self.users);
+        let mut told = pin!(watcher(events, watcher::Config::default()).applied_objects());
+        let is = |event: &Event| {
+            let regarding = event.regarding.as_ref();
+            event.reason.as_deref() == Some(reason)
+                && regarding.is_some_and(|r| r.name.as_deref() == Some(about))
+        };
+        let found = async {
+            while let Some(event) = told.try_next().await? {
+                if is(&event) {
+                    return Ok(event);
+                }
+            }
+            bail!("the watch ended")
+        };
+        let found = tokio::time::timeout(PATIENCE, found).await;
+        found.with_context(|| format!("no Event {reason} about {about}"))?
     }
 
     /// Gives the addons in a tenant's stand-in the status that they would have on so many nodes, with so

@@ -1,0 +1,57 @@
+//! A node of the management cluster is being drained: KubeVirt does not evict the virtual machine, but
+//! notes who asks for it (`status.evacuationNodeName` of the instance).
+//!
+//! Invariant: the tenant's node is drained before its virtual machine goes.
+
+use anyhow::Result;
+use kit::apply::kinds;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_that_is_to_be_evacuated_is_drained_first_and_another_takes_its_place() -> Result<()>
+{
+    let Some(world) = World::with_pool("evacuation", 1).await? else {
+        return Ok(());
+    };
+    let name = world.names().await?.remove(0);
+    world.put_budget(0);
+    world.put_pod(&name, "web", &json!({}));
+    let asked = Patch::Merge(json!({ "status": { "evacuationNodeName": "node-7" } }));
+    let instances = world
+        .site
+        .objects(kinds::VIRTUAL_MACHINE_INSTANCE, &world.ns);
+    instances
+        .patch(&name, &PatchParams::default(), &asked)
+        .await?;
+    world
+        .wait_said(&name, "Drained", ("False", "Draining"))
+        .await?;
+    world.site.wait_event(&name, "Evacuating").await?;
+    world.still_has_its_vm(&name).await?;
+    world.put_budget(1);
+    world.wait_pod_goes("web").await?;
+    world.still_has_its_vm(&name).await?;
+    world.end_pod("web");
+    world.replaced(&name).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_that_nobody_evacuates_stay() -> Result<()> {
+    let Some(world) = World::with_pool("evacuation-one", 2).await? else {
+        return Ok(());
+    };
+    let names = world.names().await?;
+    let asked = Patch::Merge(json!({ "status": { "evacuationNodeName": "node-7" } }));
+    let instances = world
+        .site
+        .objects(kinds::VIRTUAL_MACHINE_INSTANCE, &world.ns);
+    instances
+        .patch(&names[0], &PatchParams::default(), &asked)
+        .await?;
+    world.replaced(&names[0]).await?;
+    assert!(world.names().await?.contains(&names[1]));
+    Ok(())
+}
