@@ -12,6 +12,7 @@
 //! | [`queue`] | who is next; one place for nodes and Services |
 //! | [`names`], [`settings`], [`cloud_config`], [`args`] | names, and what can be configured |
 //! | [`tell`] | Events on the tenant's objects |
+//! | [`rights`] | the rights that all of this needs |
 //! | [`run`] | the wiring |
 //!
 //! Invariant: only the leader writes, each write is fenced by the Lease, and nothing is concluded
@@ -23,6 +24,7 @@ pub mod model;
 pub mod names;
 pub mod node;
 pub mod queue;
+pub mod rights;
 pub mod run;
 pub mod service;
 pub mod settings;

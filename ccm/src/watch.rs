@@ -42,7 +42,7 @@ pub fn all(
             Api::all(tenant.clone()),
             any.clone(),
             Kind::Node,
-            Seen::Node,
+            |node| Seen::Node(Box::new(node)),
         ),
         keep(
             world,

@@ -182,7 +182,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
             )],
             complaints,
             ..Plan::act(finalizers(service, |all| {
-                all.push(names::FINALIZER.to_owned())
+                all.push(names::FINALIZER.to_owned());
             }))
         };
     }
@@ -334,7 +334,7 @@ fn release(observed: &Observed, service: &Service) -> Plan {
             "Deleted load balancer",
         )],
         ..Plan::act(finalizers(service, |all| {
-            all.retain(|f| f != names::FINALIZER)
+            all.retain(|f| f != names::FINALIZER);
         }))
     }
 }

@@ -24,7 +24,7 @@ pub enum Seen {
     /// Of the tenant cluster.
     Local(EndpointSlice),
     /// Of the tenant cluster.
-    Node(ApiNode),
+    Node(Box<ApiNode>),
     /// Of the tenant namespace.
     Vm(VirtualMachine),
     /// Of the tenant namespace.
@@ -100,7 +100,7 @@ impl World {
         match seen {
             Seen::Service(service) => inner.service(queue, Arc::new(stripped(service))),
             Seen::Local(slice) => inner.local_slice(queue, &slice),
-            Seen::Node(node) => inner.node(queue, settings, Node::from(&node)),
+            Seen::Node(node) => inner.node(queue, settings, Node::from(&*node)),
             Seen::Vm(vm) => {
                 let vm = Vm::from(&vm);
                 let name = vm.name.clone();
@@ -168,10 +168,9 @@ impl World {
     /// A write to a node was answered.
     pub fn learn_node(&self, node: &Node) {
         let mut inner = self.lock();
-        if let Some(old) = inner.nodes.get_mut(node.name.as_str()) {
-            if old.uid == node.uid {
-                *old = node.clone();
-            }
+        let old = inner.nodes.get_mut(node.name.as_str());
+        if let Some(old) = old.filter(|old| old.uid == node.uid) {
+            *old = node.clone();
         }
     }
 
