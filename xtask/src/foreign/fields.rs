@@ -41,6 +41,7 @@ pub(super) const VIRTUAL_MACHINE: &[&str] = &[
     "spec.template.spec.volumes.containerDisk.imagePullPolicy",
     "spec.template.spec.volumes.name",
     "status.conditions",
+    "status.created",
     "status.printableStatus",
 ];
 

@@ -16,7 +16,8 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `operator`, `e2e` and `xtask`,
+/// docs/architecture.md, "Directions". Nobody is allowed to use `ccm`, `operator`, `e2e` and
+/// `xtask`,
 /// which are programs, and only tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
@@ -47,6 +48,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "operator",
         uses: &["api", "kit", "pki", "providers", "tenant-cp"],
+        pure: false,
+    },
+    Rule {
+        name: "ccm",
+        uses: &["api", "kit"],
         pure: false,
     },
     Rule {

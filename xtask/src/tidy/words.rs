@@ -29,6 +29,14 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "options of containerd and of the kube-apiserver",
     ),
     (
+        "ccm/examples/bench.rs",
+        "the name of a figure that others compare",
+    ),
+    (
+        "docs/benchmarks.md",
+        "the name of a figure that others compare",
+    ),
+    (
         "tenant-cp/src/desired/addons/flannel.rs",
         "a field of flannel's configuration",
     ),

@@ -1,0 +1,115 @@
+//! Names, labels, annotations and taints: ours, Kubernetes' own, and those of the KubeVirt CCM.
+//!
+//! Invariant: what must be unique in the tenant namespace is derived from UIDs, so two tenant
+//! clusters with the same Services never meet, not even in one namespace.
+
+use sha2::{Digest, Sha256};
+
+/// Label on mirrors and their EndpointSlices: UID of the tenant's Service.
+pub const LABEL_SERVICE_UID: &str = "covey.dev/service-uid";
+/// Annotation on mirrors, for people: name of the tenant's Service.
+pub const ANNOTATION_SERVICE: &str = "covey.dev/service";
+/// Annotation on mirrors, for people: namespace of the tenant's Service.
+pub const ANNOTATION_SERVICE_NAMESPACE: &str = "covey.dev/service-namespace";
+/// Value of `app.kubernetes.io/component` on mirrors and their EndpointSlices.
+pub const COMPONENT: &str = "load-balancer";
+/// Who manages an EndpointSlice (`endpointslice.kubernetes.io/managed-by`, KEP-752).
+pub const SLICES_MANAGED_BY: &str = "ccm.covey.dev";
+/// The label for that.
+pub const LABEL_SLICES_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Value of that label on what the EndpointSlice controller made of a selector.
+pub const SLICES_OF_SELECTOR: &str = "endpointslice-controller.k8s.io";
+/// Label on an EndpointSlice: the Service that it belongs to.
+pub const LABEL_SLICE_OF: &str = "kubernetes.io/service-name";
+
+/// Finalizer on the tenant's Service while it may have a load balancer
+/// (k8s.io/cloud-provider `service/helpers`).
+pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// Label on a node that load balancers leave out.
+pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Taint on a node that the Cluster Autoscaler is about to delete.
+pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+/// Taint on a node that no cloud controller manager has looked at yet.
+pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// Taint on a node whose machine is shut down.
+pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// Taint on a node whose machine is proven dead: pods and volumes may be had elsewhere (KEP-2268).
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Value of [`TAINT_OUT_OF_SERVICE`] when we set it; one with another value is an administrator's.
+pub const OUT_OF_SERVICE_BY_US: &str = "machine-is-off";
+/// Annotation of the kubelet: the addresses that it was told to use.
+pub const ANNOTATION_PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// Labels of zone, region and instance type: on virtual machines (first) and nodes (all).
+pub const TOPOLOGY: [&[&str]; 3] = [
+    &[
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/zone",
+    ],
+    &[
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/region",
+    ],
+    &[
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+    ],
+];
+
+/// Label of the KubeVirt CCM on its mirrors: name of the tenant's Service.
+pub const LEGACY_SERVICE: &str = "cluster.x-k8s.io/tenant-service-name";
+/// Label of the KubeVirt CCM on its mirrors: namespace of the tenant's Service.
+pub const LEGACY_NAMESPACE: &str = "cluster.x-k8s.io/tenant-service-namespace";
+/// Label of the KubeVirt CCM on its mirrors and on machines: name of the tenant cluster.
+pub const LEGACY_CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
+/// Label that the KubeVirt CCM selects machines by, with the value `worker`.
+pub const LEGACY_ROLE: &str = "cluster.x-k8s.io/role";
+
+/// The mirror of a tenant's Service: 35 characters, a DNS label that begins with a letter.
+#[must_use]
+pub fn mirror(cluster_uid: &str, service_uid: &str) -> String {
+    let digest = Sha256::digest(format!("{cluster_uid}/{service_uid}"));
+    format!("lb-{}", hex::encode(&digest[..16]))
+}
+
+/// What the KubeVirt CCM calls the mirror: `a` and the Service's UID without dashes, 32 characters
+/// (k8s.io/cloud-provider `DefaultLoadBalancerName`).
+#[must_use]
+pub fn legacy_mirror(service_uid: &str) -> String {
+    let plain = service_uid.chars().filter(|c| *c != '-');
+    std::iter::once('a').chain(plain).take(32).collect()
+}
+
+/// An EndpointSlice of a mirror.
+#[must_use]
+pub fn slice(mirror: &str, family: &str, number: usize) -> String {
+    format!("{mirror}-{}-{number}", family.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
+
+    #[test]
+    fn legacy_name_is_the_one_of_the_go_library() {
+        assert_eq!(legacy_mirror(UID), "a0a1b2c3d11114222833344445555666");
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_dns_labels_and_differ_by_cluster_and_by_service(
+            a in ".{0,80}", b in ".{0,80}",
+        ) {
+            let name = mirror(&a, UID);
+            prop_assert!(name.len() <= 63 && name.starts_with("lb-"));
+            prop_assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+            if a != b {
+                prop_assert_ne!(&name, &mirror(&b, UID));
+                prop_assert_ne!(mirror(UID, &a), mirror(UID, &b));
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Carries one step of a node out.
+//!
+//! Invariant: each write states the resource version or the UID that it was decided on, and is
+//! fenced by the Lease; an answer other than "not found" never counts as one.
+
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use k8s_openapi::api::core::v1::{Node as ApiNode, ObjectReference};
+use kit::apply::{Deletion, kinds};
+use kit::errors::{Class, Classify};
+use kit::lease::NotLeader;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PropagationPolicy};
+
+use super::plan::{Action, Observed, Sight};
+use crate::model::{Instance, Node, Vm};
+use crate::run::Context;
+use crate::tell::{self, Notice};
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// We do not lead.
+    #[error(transparent)]
+    NotLeader(#[from] NotLeader),
+    /// An API refused, or was not reached.
+    #[error("{verb} {what}")]
+    Request {
+        /// What was tried.
+        verb: &'static str,
+        /// Kind and name.
+        what: String,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The Node could not be deleted.
+    #[error("delete the Node")]
+    Delete(#[source] kit::apply::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::NotLeader(error) => error.class(),
+            Self::Request { source, .. } => source.class(),
+            Self::Delete(error) => error.class(),
+        }
+    }
+}
+
+/// Does it, and brings `observed` up to what the APIs answered. True when the Node is gone.
+///
+/// # Errors
+/// [`Error`].
+pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<bool, Error> {
+    let name = observed.node.name.clone();
+    let nodes = Api::<ApiNode>::all(ctx.tenant.clone());
+    let params = PatchParams::default();
+    match action {
+        Action::MakeSure => {
+            make_sure(ctx, observed).await?;
+            return Ok(false);
+        }
+        Action::PatchStatus(patch) => {
+            ctx.leadership.ensure()?;
+            let patched = nodes
+                .patch_status(&name, &params, &Patch::Merge(patch))
+                .await;
+            let patched = patched.map_err(|e| request("set the addresses of", "Node", &name, e))?;
+            observed.node = Node::from(&patched);
+        }
+        Action::Patch(patch) => {
+            ctx.leadership.ensure()?;
+            let patched = nodes.patch(&name, &params, &Patch::Merge(patch)).await;
+            let patched = patched.map_err(|e| request("change", "Node", &name, e))?;
+            observed.node = Node::from(&patched);
+        }
+        Action::Delete { uid } => {
+            ctx.leadership.ensure()?;
+            let deletion = Deletion {
+                kind: kinds::NODE,
+                namespace: None,
+                name: &name,
+                uid,
+                resource_version: Some(&observed.node.resource_version),
+                propagation: PropagationPolicy::Background,
+            };
+            let deleted = kit::apply::delete(&ctx.tenant, &deletion).await;
+            deleted.map_err(Error::Delete)?;
+            tracing::info!(node.name = name, "deleted Node {name}: its machine is gone");
+            return Ok(true);
+        }
+    }
+    ctx.world.learn_node(&observed.node);
+    Ok(false)
+}
+
+/// Asks the management API for what the watch does not know.
+async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> {
+    let Some(machine) = observed.node.machine().map(ToOwned::to_owned) else {
+        return Ok(());
+    };
+    let namespace = &ctx.settings.namespace;
+    if observed.vm.get().is_none() {
+        let vms = Api::<VirtualMachine>::namespaced(ctx.management.clone(), namespace);
+        let found = vms.get_opt(&machine).await;
+        let found = found.map_err(|e| request("look for", "VirtualMachine", &machine, e))?;
+        observed.vm = found.map_or(Sight::Missing { certain: true }, |vm| {
+            Sight::There(Vm::from(&vm))
+        });
+    }
+    if observed.instance.get().is_none() {
+        let kind = "VirtualMachineInstance";
+        let instances =
+            Api::<VirtualMachineInstance>::namespaced(ctx.management.clone(), namespace);
+        let found = instances.get_opt(&machine).await;
+        let found = found.map_err(|e| request("look for", kind, &machine, e))?;
+        observed.instance = found.map_or(Sight::Missing { certain: true }, |instance| {
+            Sight::There(Instance::from(&instance))
+        });
+    }
+    Ok(())
+}
+
+fn request(verb: &'static str, kind: &str, name: &str, source: kube::Error) -> Error {
+    Error::Request {
+        verb,
+        what: format!("{kind} {name}"),
+        source: Box::new(source),
+    }
+}
+
+/// Publishes Events about a node.
+pub async fn tell(ctx: &Context, node: &Node, notices: &[Notice]) {
+    let about = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(node.name.clone()),
+        uid: Some(node.uid.clone()),
+        ..ObjectReference::default()
+    };
+    tell::publish(&ctx.events, &about, notices).await;
+}

@@ -1,0 +1,59 @@
+//! Looks after one node: observe → plan → apply, until nothing is left to do.
+//!
+//! Invariant: it does not matter why a node is looked at, nor where the last look was cut off.
+
+use kit::errors::{Class, Classify};
+
+pub mod apply;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::run::Context;
+
+/// More steps than any life needs; reaching it is a bug in the plan.
+const MAX_STEPS: usize = 8;
+
+/// Why it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A read or a write failed.
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    /// A plan did not come to an end.
+    #[error("the plan of a node does not come to an end")]
+    Endless,
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Apply(error) => error.class(),
+            Self::Endless => Class::Bug,
+        }
+    }
+}
+
+/// One look, from the top. What is not in memory is gone, and needs nothing.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(ctx: &Context, name: &str) -> Result<(), Error> {
+    let Some(mut observed) = ctx.world.node(name, ctx.settings.zones) else {
+        ctx.nodes.waiting(name, None);
+        return Ok(());
+    };
+    for _ in 0..MAX_STEPS {
+        let plan = plan::plan(&observed);
+        let done = match &plan.action {
+            Some(action) => apply::apply(ctx, action, &mut observed).await?,
+            None => false,
+        };
+        apply::tell(ctx, &observed.node, &plan.events).await;
+        if plan.action.is_none() || done {
+            ctx.nodes.waiting(name, plan.waiting_on);
+            return Ok(());
+        }
+    }
+    Err(Error::Endless)
+}

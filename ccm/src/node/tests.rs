@@ -1,0 +1,415 @@
+//! The lives of a node that matter most; what holds for any is in [`laws`].
+//!
+//! Invariant: [`World`] itself asserts that no Node is deleted and none is declared out of service
+//! without proof; the tests only live in it.
+
+mod laws;
+
+use k8s_openapi::api::core::v1::{NodeAddress, Taint};
+use serde_json::Value;
+
+use super::plan::{Action, Observed, Plan, Sight, plan};
+use crate::model::{Instance, Node, Phase, Vm};
+use crate::names::{self, OUT_OF_SERVICE_BY_US, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
+
+/// Both clusters, as far as one node is concerned.
+#[derive(Clone, Debug, PartialEq)]
+struct World {
+    node: Option<Node>,
+    vm: Option<Vm>,
+    instance: Option<Instance>,
+    /// What the watches know may be behind: these are missing there though they exist.
+    blind: bool,
+    /// The management API answers.
+    answers: bool,
+    told: Vec<&'static str>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            node: Some(Node {
+                name: "n".to_owned(),
+                uid: "u".to_owned(),
+                resource_version: "1".to_owned(),
+                taints: vec![taint(names::TAINT_UNINITIALIZED, None)],
+                addresses: vec![address("Hostname", "n")],
+                ..Node::default()
+            }),
+            vm: Some(Vm {
+                name: "n".to_owned(),
+                uid: "v".to_owned(),
+                created: true,
+                topology: [
+                    Some("zone-a".to_owned()),
+                    Some("here".to_owned()),
+                    Some("small".to_owned()),
+                ],
+            }),
+            instance: Some(instance()),
+            blind: false,
+            answers: true,
+            told: Vec::new(),
+        }
+    }
+
+    fn node(&self) -> &Node {
+        self.node.as_ref().expect("there is a Node")
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        self.node.as_mut().expect("there is a Node")
+    }
+
+    fn observe(&self) -> Option<Observed> {
+        fn sight<T: Clone>(object: Option<&T>, blind: bool) -> Sight<T> {
+            match object.filter(|_| !blind) {
+                Some(object) => Sight::There(object.clone()),
+                None => Sight::Missing { certain: false },
+            }
+        }
+        Some(Observed {
+            node: self.node.clone()?,
+            vm: sight(self.vm.as_ref(), self.blind),
+            instance: sight(self.instance.as_ref(), self.blind),
+            zones: true,
+        })
+    }
+
+    /// One reconcile; `budget` writes are carried out, then the process dies. Gives the writes.
+    fn reconcile(&mut self, budget: usize) -> usize {
+        let mut writes = 0;
+        let Some(mut observed) = self.observe() else {
+            return writes;
+        };
+        for _ in 0..8 {
+            let Plan { action, events, .. } = plan(&observed);
+            let Some(action) = action else {
+                self.told.extend(events.iter().map(|e| e.reason));
+                return writes;
+            };
+            if action == Action::MakeSure {
+                if !self.answers {
+                    return writes;
+                }
+                observed.vm = certain(observed.vm, self.vm.as_ref());
+                observed.instance = certain(observed.instance, self.instance.as_ref());
+                continue;
+            }
+            if writes == budget {
+                return writes;
+            }
+            writes += 1;
+            self.write(&action);
+            self.told.extend(events.iter().map(|e| e.reason));
+            match &self.node {
+                Some(node) => observed.node = node.clone(),
+                None => return writes,
+            }
+        }
+        panic!("the plan does not come to an end: {self:?}");
+    }
+
+    fn write(&mut self, action: &Action) {
+        let proven = self.answers && self.instance.is_none() && !self.node().ready;
+        match action {
+            Action::MakeSure => unreachable!("it is no write"),
+            Action::Delete { uid } => {
+                assert_eq!(*uid, self.node().uid);
+                assert!(
+                    proven && self.vm.is_none(),
+                    "deleted without proof: {self:?}"
+                );
+                self.node = None;
+            }
+            Action::PatchStatus(patch) => {
+                let addresses = patch["status"]["addresses"].clone();
+                let node = self.patched(patch);
+                node.addresses = serde_json::from_value(addresses).unwrap();
+                assert!(!node.addresses.is_empty());
+            }
+            Action::Patch(patch) => {
+                let dead = |node: &Node| node.taints.iter().any(ours);
+                let was = dead(self.node());
+                let off = self.vm.as_ref().is_some_and(|vm| !vm.created);
+                let node = self.patched(patch);
+                for (key, value) in patch["metadata"]["labels"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                {
+                    let value = value.as_str().unwrap().to_owned();
+                    node.labels.insert(key.clone(), value);
+                }
+                if let Some(id) = patch["spec"]["providerID"].as_str() {
+                    assert_eq!(node.provider_id, None, "a providerID never changes");
+                    node.provider_id = Some(id.to_owned());
+                }
+                if let Some(taints) = patch["spec"].get("taints") {
+                    node.taints = serde_json::from_value(taints.clone()).unwrap();
+                }
+                let now = dead(node);
+                assert!(
+                    was || !now || (proven && off),
+                    "out of service without proof: {self:?}"
+                );
+            }
+        }
+    }
+
+    fn patched(&mut self, patch: &Value) -> &mut Node {
+        let node = self.node_mut();
+        assert_eq!(patch["metadata"]["resourceVersion"], node.resource_version);
+        let version: u64 = node.resource_version.parse().unwrap();
+        node.resource_version = (version + 1).to_string();
+        node
+    }
+}
+
+fn certain<T: Clone>(seen: Sight<T>, real: Option<&T>) -> Sight<T> {
+    match (seen, real) {
+        (Sight::There(object), _) => Sight::There(object),
+        (_, Some(object)) => Sight::There(object.clone()),
+        (_, None) => Sight::Missing { certain: true },
+    }
+}
+
+fn ours(taint: &Taint) -> bool {
+    taint.key == TAINT_OUT_OF_SERVICE && taint.value.as_deref() == Some(OUT_OF_SERVICE_BY_US)
+}
+
+fn instance() -> Instance {
+    Instance {
+        name: "n".to_owned(),
+        uid: "i".to_owned(),
+        phase: Phase::Running,
+        addresses: vec!["10.0.0.5".parse().unwrap(), "2001:db8::5".parse().unwrap()],
+        ..Instance::default()
+    }
+}
+
+fn taint(key: &str, value: Option<&str>) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        value: value.map(ToOwned::to_owned),
+        effect: "NoSchedule".to_owned(),
+        time_added: None,
+    }
+}
+
+fn address(type_: &str, address: &str) -> NodeAddress {
+    NodeAddress {
+        type_: type_.to_owned(),
+        address: address.to_owned(),
+    }
+}
+
+fn texts(node: &Node) -> Vec<String> {
+    let text = |a: &NodeAddress| format!("{} {}", a.type_, a.address);
+    node.addresses.iter().map(text).collect()
+}
+
+const ALL: usize = usize::MAX;
+
+#[test]
+fn new_node_gets_everything_and_then_loses_its_taint() {
+    let mut world = World::new();
+    assert_eq!(world.reconcile(1), 1);
+    assert!(
+        world.node().is_tainted(names::TAINT_UNINITIALIZED),
+        "addresses come first"
+    );
+    assert_eq!(
+        texts(world.node()),
+        [
+            "InternalIP 10.0.0.5",
+            "InternalIP 2001:db8::5",
+            "Hostname n"
+        ]
+    );
+    assert_eq!(world.reconcile(ALL), 1);
+    let node = world.node();
+    assert_eq!(node.taints, []);
+    assert_eq!(node.provider_id.as_deref(), Some("kubevirt://n"));
+    for (keys, value) in names::TOPOLOGY.iter().zip(["zone-a", "here", "small"]) {
+        for key in *keys {
+            assert_eq!(
+                node.labels.get(*key).map(String::as_str),
+                Some(value),
+                "{key}"
+            );
+        }
+    }
+    assert_eq!(world.told, ["Synced"]);
+    assert_eq!(world.reconcile(ALL), 0);
+}
+
+#[test]
+fn node_waits_for_its_machine_to_have_an_address() {
+    let mut world = World::new();
+    world.instance.as_mut().unwrap().addresses.clear();
+    assert_eq!(
+        world.reconcile(ALL),
+        1,
+        "the machine is known, so labels may come"
+    );
+    assert!(world.node().is_tainted(names::TAINT_UNINITIALIZED));
+    world.instance = Some(instance());
+    world.reconcile(ALL);
+    assert!(!world.node().is_tainted(names::TAINT_UNINITIALIZED));
+}
+
+#[test]
+fn address_that_the_kubelet_was_told_is_the_only_one_of_its_type() {
+    let mut world = World::new();
+    world.node_mut().provided_ip = Some("2001:db8::5".to_owned());
+    world.reconcile(ALL);
+    assert_eq!(
+        texts(world.node()),
+        ["InternalIP 2001:db8::5", "Hostname n"]
+    );
+    let mut both = World::new();
+    both.node_mut().provided_ip = Some("2001:db8::5,10.0.0.5".to_owned());
+    both.reconcile(ALL);
+    assert_eq!(
+        texts(both.node()),
+        [
+            "InternalIP 2001:db8::5",
+            "InternalIP 10.0.0.5",
+            "Hostname n"
+        ]
+    );
+}
+
+#[test]
+fn address_that_the_machine_does_not_have_keeps_the_node_uninitialised_and_says_so() {
+    let mut world = World::new();
+    world.node_mut().provided_ip = Some("192.0.2.1".to_owned());
+    world.reconcile(ALL);
+    assert!(world.node().is_tainted(names::TAINT_UNINITIALIZED));
+    assert!(world.told.contains(&"ProvidedNodeIP"));
+}
+
+/// Initialised, and then not ready.
+fn settled() -> World {
+    let mut world = World::new();
+    world.reconcile(ALL);
+    world.told.clear();
+    world
+}
+
+fn stopped() -> World {
+    let mut world = settled();
+    world.instance = None;
+    world.vm.as_mut().unwrap().created = false;
+    world
+}
+
+#[test]
+fn stopped_machine_is_tainted_and_comes_back_as_the_same_node() {
+    let mut world = stopped();
+    world.reconcile(ALL);
+    assert!(world.node().is_tainted(TAINT_SHUTDOWN));
+    assert!(world.node().taints.iter().any(ours));
+    assert_eq!(world.told, ["OutOfService"]);
+    world.instance = Some(instance());
+    world.vm.as_mut().unwrap().created = true;
+    world.reconcile(ALL);
+    assert!(
+        !world.node().taints.iter().any(ours),
+        "it starts: its volumes must stay"
+    );
+    assert!(
+        world.node().is_tainted(TAINT_SHUTDOWN),
+        "until the kubelet reports"
+    );
+    world.node_mut().ready = true;
+    world.reconcile(ALL);
+    assert_eq!(world.node().taints, []);
+    assert_eq!(world.node().uid, "u");
+}
+
+#[test]
+fn each_missing_part_of_the_proof_keeps_a_node_in_service() {
+    type Spoil = fn(&mut World);
+    let spoil: [(&str, Spoil); 4] = [
+        ("virt-controller sees an instance", |w| {
+            w.vm.as_mut().unwrap().created = true;
+        }),
+        ("the kubelet reports", |w| w.node_mut().ready = true),
+        ("the API is silent", |w| w.answers = false),
+        ("there is an instance after all", |w| {
+            w.instance = Some(instance());
+            w.blind = true;
+        }),
+    ];
+    for (why, spoil) in spoil {
+        let mut world = stopped();
+        spoil(&mut world);
+        world.reconcile(ALL);
+        assert!(!world.node().taints.iter().any(ours), "{why}");
+    }
+}
+
+#[test]
+fn taint_of_an_administrator_is_neither_doubled_nor_taken_off() {
+    let mut world = stopped();
+    world.node_mut().taints = vec![taint(TAINT_OUT_OF_SERVICE, Some("nodeshutdown"))];
+    world.reconcile(ALL);
+    let there = |w: &World| {
+        let all = w.node().taints.iter();
+        all.filter(|t| t.key == TAINT_OUT_OF_SERVICE).count()
+    };
+    assert_eq!(there(&world), 1);
+    world.instance = Some(instance());
+    world.node_mut().ready = true;
+    world.reconcile(ALL);
+    assert_eq!(there(&world), 1);
+}
+
+#[test]
+fn node_goes_with_its_machine_and_never_on_an_error() {
+    let gone = || {
+        let mut world = settled();
+        (world.vm, world.instance) = (None, None);
+        world
+    };
+    let mut silent = gone();
+    silent.answers = false;
+    silent.reconcile(ALL);
+    assert!(
+        silent.node.is_some(),
+        "an API that is silent proves nothing"
+    );
+    let mut reports = gone();
+    reports.node_mut().ready = true;
+    reports.reconcile(ALL);
+    assert!(
+        reports.node.is_some(),
+        "a kubelet that reports is a reason to doubt"
+    );
+    let mut blind = settled();
+    blind.blind = true;
+    blind.reconcile(ALL);
+    assert!(blind.node.is_some(), "a watch alone proves nothing");
+    let mut half = gone();
+    half.instance = Some(instance());
+    half.reconcile(ALL);
+    assert!(half.node.is_some(), "its instance goes on running");
+    let mut world = gone();
+    world.reconcile(ALL);
+    assert_eq!((world.node, world.told), (None, vec!["DeletingNode"]));
+}
+
+#[test]
+fn nodes_of_others_are_left_alone() {
+    for id in [Some("aws:///zone/i-1"), None] {
+        let mut world = World::new();
+        world.vm = None;
+        world.instance = None;
+        world.node_mut().provider_id = id.map(ToOwned::to_owned);
+        let before = world.node().clone();
+        world.reconcile(ALL);
+        assert_eq!(world.node, Some(before));
+    }
+}

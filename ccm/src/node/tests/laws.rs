@@ -1,0 +1,124 @@
+//! What holds for any node, whatever becomes of its machine.
+//!
+//! Invariant: [`World`] itself asserts that no Node is deleted and none is declared out of service
+//! without proof; here it only lives.
+
+use k8s_openapi::api::core::v1::Taint;
+use proptest::prelude::*;
+
+use super::{ALL, World, address, instance, taint};
+use crate::model::{Instance, Node, Phase, Vm};
+use crate::names::{self, OUT_OF_SERVICE_BY_US, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
+
+fn any_taint() -> impl Strategy<Value = Taint> {
+    let keys = prop::sample::select(vec![
+        names::TAINT_UNINITIALIZED,
+        TAINT_SHUTDOWN,
+        TAINT_OUT_OF_SERVICE,
+        "example.com/other",
+    ]);
+    let values = prop::sample::select(vec![None, Some(OUT_OF_SERVICE_BY_US), Some("x")]);
+    (keys, values).prop_map(|(key, value)| taint(key, value))
+}
+
+prop_compose! {
+    fn any_node()(
+        taints in prop::collection::vec(any_taint(), 0..4),
+        id in prop::sample::select(vec![None, Some("kubevirt://n"), Some("other://n")]),
+        ready: bool,
+        deleting in prop::bool::weighted(0.1),
+        ip in prop::sample::select(vec![None, None, Some("10.0.0.5"), Some("9.9.9.9"), Some("x,")]),
+        addresses in prop::sample::subsequence(
+            vec![address("Hostname", "n"), address("InternalIP", "10.0.0.5"), address("InternalIP", "1.1.1.1")],
+            0..=3,
+        ),
+        zone in prop::option::of("[ab]"),
+    ) -> Node {
+        Node {
+            name: "n".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "1".to_owned(),
+            deleting,
+            labels: zone.into_iter().map(|z| (names::TOPOLOGY[0][0].to_owned(), z)).collect(),
+            provided_ip: ip.map(ToOwned::to_owned),
+            provider_id: id.map(ToOwned::to_owned),
+            taints,
+            addresses,
+            ready,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_world()(
+        node in any_node(),
+        created: bool,
+        zone in prop::option::of("[ab]"),
+        there: (bool, bool),
+        phase in prop::sample::select(vec![Phase::Running, Phase::Ended, Phase::Other]),
+        deleting: bool,
+        has_address in prop::bool::weighted(0.8),
+        blind: bool,
+        answers: bool,
+    ) -> World {
+        let vm = Vm { name: "n".to_owned(), uid: "v".to_owned(), created, topology: [zone, None, None] };
+        let mut instance = Instance { phase, deleting, ..instance() };
+        if !has_address {
+            instance.addresses.clear();
+        }
+        World {
+            node: Some(node),
+            vm: there.0.then_some(vm),
+            instance: there.1.then_some(instance),
+            blind,
+            answers,
+            told: Vec::new(),
+        }
+    }
+}
+
+/// What is left of a node, its version aside.
+fn end(world: &World) -> Option<Node> {
+    world.node.clone().map(|node| Node {
+        resource_version: String::new(),
+        ..node
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_node_settles_and_a_second_look_writes_nothing(mut world in any_world()) {
+        world.reconcile(ALL);
+        prop_assert_eq!(world.reconcile(ALL), 0, "{:?}", world);
+    }
+
+    #[test]
+    fn a_death_after_any_write_leads_to_the_same_end(world in any_world(), seen in any_world()) {
+        let mut whole = world.clone();
+        let writes = whole.reconcile(ALL);
+        for budget in 0..writes {
+            let mut cut = world.clone();
+            cut.reconcile(budget);
+            cut.reconcile(ALL);
+            prop_assert_eq!(end(&cut), end(&whole));
+        }
+        // What happens afterwards finds the same way, wherever it began.
+        whole.vm = seen.vm;
+        whole.instance = seen.instance;
+        whole.reconcile(ALL);
+        prop_assert_eq!(whole.reconcile(ALL), 0);
+    }
+
+    #[test]
+    fn taints_labels_and_nodes_of_others_survive(mut world in any_world()) {
+        let other = |w: &World| {
+            let node = w.node.clone();
+            node.map(|n| n.taints.into_iter().filter(|t| t.key == "example.com/other").count())
+        };
+        let before = other(&world);
+        world.reconcile(ALL);
+        prop_assert!(world.node.is_none() || other(&world) == before);
+    }
+}

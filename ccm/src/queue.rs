@@ -1,0 +1,242 @@
+//! Who is next: one queue of nodes and Services, each at most once in it and at most once in hand.
+//!
+//! Invariant: what is added while it is in hand comes again afterwards, so no change is lost; and
+//! whoever waits after a failure is not brought forward by time alone, only by a change.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What is looked after.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A Service of the tenant cluster, by UID, whether it is there or not.
+    Service(String),
+    /// A node of the tenant cluster, by name.
+    Node(String),
+}
+
+impl Key {
+    /// The UID or the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Service(name) | Self::Node(name) => name,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<(Key, Instant)>,
+    /// Of those in `ready`.
+    queued: BTreeSet<Key>,
+    in_hand: BTreeSet<Key>,
+    /// Added while in hand.
+    again: BTreeSet<Key>,
+    later: BTreeMap<(Instant, u64), Key>,
+    number: u64,
+}
+
+/// Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+/// One key in hand; give it back with [`Queue::done`].
+#[derive(Debug)]
+pub struct Turn {
+    /// Whose turn it is.
+    pub key: Key,
+    /// How long it waited for it.
+    pub age: Duration,
+}
+
+impl Queue {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a key, unless it is queued already.
+    pub fn add(&self, key: Key) {
+        let mut state = self.lock();
+        state.add(key);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Adds a key after a while.
+    pub fn add_after(&self, key: Key, wait: Duration) {
+        let mut state = self.lock();
+        state.number += 1;
+        let number = state.number;
+        state.later.insert((Instant::now() + wait, number), key);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next key.
+    pub async fn next(&self) -> Turn {
+        loop {
+            let due = {
+                let mut state = self.lock();
+                state.ripen(Instant::now());
+                if let Some(turn) = state.take() {
+                    if !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return turn;
+                }
+                state.later.keys().next().map(|(at, _)| *at)
+            };
+            match due {
+                Some(at) => {
+                    tokio::select! {
+                        () = self.changed.notified() => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// Gives a key back.
+    pub fn done(&self, key: &Key) {
+        let mut state = self.lock();
+        state.in_hand.remove(key);
+        if state.again.remove(key) {
+            state.add(key.clone());
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Keys that are queued or in hand, without those that wait after a failure.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let state = self.lock();
+        state.ready.len() + state.in_hand.len()
+    }
+
+    /// True when nothing is queued or in hand.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, key: Key) {
+        if self.in_hand.contains(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.ready.push_back((key, Instant::now()));
+        }
+    }
+
+    fn ripen(&mut self, now: Instant) {
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            self.add(key);
+        }
+    }
+
+    fn take(&mut self) -> Option<Turn> {
+        let (key, since) = self.ready.pop_front()?;
+        self.queued.remove(&key);
+        self.in_hand.insert(key.clone());
+        Some(Turn {
+            key,
+            age: since.elapsed(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> Key {
+        Key::Node(name.to_owned())
+    }
+
+    async fn next(queue: &Queue) -> String {
+        queue.next().await.key.name().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_come_in_order_and_once() {
+        let queue = Queue::new();
+        for name in ["a", "b", "a"] {
+            queue.add(node(name));
+        }
+        assert_eq!(next(&queue).await, "a");
+        assert_eq!(next(&queue).await, "b");
+        assert_eq!(queue.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_of_what_is_in_hand_is_not_lost_nor_done_twice_at_once() {
+        let queue = Queue::new();
+        queue.add(node("a"));
+        let turn = queue.next().await;
+        queue.add(node("a"));
+        queue.add(node("a"));
+        let none = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
+        assert!(none.is_err(), "it is in hand");
+        queue.done(&turn.key);
+        assert_eq!(next(&queue).await, "a");
+        queue.done(&node("a"));
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_comes_in_time_and_a_change_comes_first() {
+        let queue = Queue::new();
+        let begin = Instant::now();
+        queue.add_after(node("late"), Duration::from_secs(5));
+        queue.add_after(node("early"), Duration::from_secs(2));
+        queue.add(node("now"));
+        assert_eq!(next(&queue).await, "now");
+        assert_eq!(next(&queue).await, "early");
+        assert_eq!(begin.elapsed().as_secs(), 2);
+        assert_eq!(next(&queue).await, "late");
+        assert_eq!(begin.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn several_workers_share_the_work() {
+        let queue = Queue::new();
+        let waits: Vec<_> = (0..3)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move { next(&queue).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        for name in ["a", "b", "c"] {
+            queue.add(node(name));
+        }
+        let mut seen = Vec::new();
+        for wait in waits {
+            seen.push(wait.await.unwrap());
+        }
+        seen.sort();
+        assert_eq!(seen, ["a", "b", "c"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! The rights that the code above needs, next to why. Whoever deploys it grants these and no more.
+//!
+//! Invariant: no right on Secrets, pods or Machines, none outside the tenant namespace in the
+//! management cluster, and none to make or change a node in the tenant cluster beyond what a cloud
+//! controller manager is for.
+
+use kit::rbac::Rule;
+
+/// Everywhere in the tenant cluster.
+#[must_use]
+pub fn tenant() -> Vec<Rule> {
+    let mut rules = vec![
+        // Taints, labels and providerID; those of machines that are gone are deleted.
+        Rule::new(&[""], &["nodes"], &["delete", "list", "patch", "watch"]),
+        // Addresses.
+        Rule::new(&[""], &["nodes/status"], &["patch"]),
+        // The finalizer.
+        Rule::new(&[""], &["services"], &["list", "patch", "watch"]),
+        // Addresses of load balancers.
+        Rule::new(&[""], &["services/status"], &["patch"]),
+        // Where a Service that keeps traffic on the node has pods.
+        Rule::new(
+            &["discovery.k8s.io"],
+            &["endpointslices"],
+            &["list", "watch"],
+        ),
+    ];
+    rules.extend(kit::events::RULES);
+    rules
+}
+
+/// In the tenant namespace of the management cluster.
+#[must_use]
+pub fn management() -> Vec<Rule> {
+    let mut rules = vec![
+        // Mirrors. "get" is to be certain that one is gone.
+        Rule::new(
+            &[""],
+            &["services"],
+            &["create", "delete", "get", "list", "patch", "watch"],
+        ),
+        Rule::new(
+            &["discovery.k8s.io"],
+            &["endpointslices"],
+            &["create", "delete", "list", "patch", "watch"],
+        ),
+        // "get" is to be certain that one is gone.
+        Rule::new(
+            &["kubevirt.io"],
+            &["virtualmachineinstances", "virtualmachines"],
+            &["get", "list", "watch"],
+        ),
+    ];
+    rules.extend(kit::lease::RULES);
+    rules
+}

@@ -1,0 +1,189 @@
+//! The ccm dies before and after its k-th write, for every k of a whole life; another one, which
+//! knows nothing, brings the same end about.
+//!
+//! Invariant: no k is left out: runs go on until one of them ends without having died.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kit::apply::kinds;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use testkit::FaultPlan;
+use testkit::fixtures::wait_gone;
+
+use crate::support::{Ccm, PATIENCE, Site};
+
+/// Does a step; when the ccm dies on the way, a healthy one takes over and the step has to succeed.
+struct Life<'a> {
+    site: &'a Site,
+    ccm: Ccm,
+    died: bool,
+}
+
+impl Life<'_> {
+    async fn step<T>(&mut self, wait: impl AsyncFn() -> Result<T>) -> Result<T> {
+        let plan = self.ccm.plan.clone();
+        let done = tokio::select! {
+            biased;
+            () = plan.crashed() => None,
+            result = wait() => Some(result),
+        };
+        match done {
+            Some(result) if !plan.is_crashed() => result,
+            _ => {
+                self.died = true;
+                self.ccm = Ccm::start(self.site)?;
+                wait().await
+            }
+        }
+    }
+}
+
+/// What there is, without what differs from one life to another.
+async fn state(site: &Site, service: &Service) -> Result<Value> {
+    let name = site.mirror_name(service);
+    let uid = service.uid().unwrap_or_default();
+    let plain = |value: Value| {
+        let text = value
+            .to_string()
+            .replace(&name, "MIRROR")
+            .replace(&uid, "UID");
+        serde_json::from_str::<Value>(&text)
+    };
+    let mut mirror = serde_json::to_value(site.mirrors().get(&name).await?)?;
+    let mirror_uid = mirror["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    for port in mirror["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        port["nodePort"] = Value::Null;
+        port["targetPort"] = Value::Null;
+    }
+    for key in ["clusterIP", "clusterIPs"] {
+        mirror["spec"][key] = Value::Null;
+    }
+    mirror["metadata"]["annotations"][api::names::ANNOTATION_HASH] = Value::Null;
+    let slices = site.slices().list(&ListParams::default()).await?.items;
+    let mut endpoints = Vec::new();
+    for slice in slices {
+        let text = serde_json::to_value(&slice.metadata.owner_references)?;
+        ensure!(text[0]["uid"] == mirror_uid, "a slice of another mirror");
+        let labels = plain(serde_json::to_value(&slice.metadata.labels)?)?;
+        endpoints.push(json!([labels, slice.address_type, slice.endpoints]));
+    }
+    let service = site.services().get("web").await?;
+    let node = site.nodes().get("a").await?;
+    let meta = |key: &str| mirror["metadata"][key].clone();
+    Ok(json!({
+        "mirror": plain(json!([meta("name"), meta("labels"), meta("annotations"), mirror["spec"], mirror["status"]]))?,
+        "slices": endpoints,
+        "service": [service.metadata.finalizers, service.status],
+        "node": [node.labels(), node.spec, node.status.map(|s| s.addresses)],
+    }))
+}
+
+async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, Value)> {
+    let ccm = Ccm::with(site, site.settings(), plan)?;
+    let mut life = Life {
+        site,
+        ccm,
+        died: false,
+    };
+    site.worker("a", &["10.5.0.1"]).await?;
+    let service = site.service("web", &json!({})).await?;
+    let name = site.mirror_name(&service);
+    life.step(async || site.ready(&name, &["10.5.0.1"]).await)
+        .await?;
+    site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
+        .await?;
+    life.step(async || site.addresses("web", &["192.0.2.1"]).await)
+        .await?;
+    let ports =
+        json!([{ "port": 443, "protocol": "TCP" }, { "port": 53, "protocol": "UDP", "name": "b" }]);
+    let mut ports = ports;
+    ports[0]["name"] = json!("a");
+    site.change("web", &json!({ "spec": { "ports": ports } }))
+        .await?;
+    let follows = |m: &Service| m.spec.as_ref().unwrap().ports.as_ref().unwrap().len() == 2;
+    life.step(async || site.mirror(&service, follows).await.map(drop))
+        .await?;
+    let two = async || {
+        crate::support::site::wait_all(&site.slices(), "", |slices| {
+            slices.len() == 1 && slices[0].ports.as_ref().is_some_and(|p| p.len() == 2)
+        })
+        .await
+    };
+    life.step(two).await?;
+    let initialised = async || {
+        let untainted = |n: &k8s_openapi::api::core::v1::Node| {
+            let taints = n
+                .spec
+                .as_ref()
+                .and_then(|s| s.taints.clone())
+                .unwrap_or_default();
+            taints
+                .iter()
+                .all(|t| t.key != ccm::names::TAINT_UNINITIALIZED)
+        };
+        site.wait_node("a", untainted).await.map(drop)
+    };
+    life.step(initialised).await?;
+    let seen = state(site, &service).await?;
+    site.services().delete("web", &Default::default()).await?;
+    life.step(async || wait_gone(&site.services(), "web", PATIENCE).await)
+        .await?;
+    site.node_ready("a", "Unknown").await?;
+    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
+    life.step(async || wait_gone(&site.nodes(), "a", PATIENCE).await)
+        .await?;
+    let left = site
+        .mirrors()
+        .list(&ListParams::default())
+        .await?
+        .items
+        .len()
+        + site
+            .slices()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .len();
+    ensure!(left == 0, "{left} objects are left");
+    Ok((life.died, seen))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_life_ends_the_same_wherever_the_ccm_dies() -> Result<()> {
+    let Some(site) = Site::new("crash").await? else {
+        return Ok(());
+    };
+    let (died, baseline) = life(&site, &FaultPlan::none()).await?;
+    ensure!(!died, "without faults");
+    for (side, plan) in [
+        (
+            "before",
+            FaultPlan::crash_before_write as fn(u64) -> FaultPlan,
+        ),
+        ("after", FaultPlan::crash_after_write),
+    ] {
+        let mut k = 1;
+        loop {
+            let outcome = life(&site, &plan(k)).await;
+            let (died, seen) = outcome.with_context(|| format!("died {side} write {k}"))?;
+            ensure!(
+                seen == baseline,
+                "died {side} write {k}: {seen:#} is not {baseline:#}"
+            );
+            if !died {
+                break;
+            }
+            k += 1;
+        }
+        eprintln!("died {side} each of {} writes", k - 1);
+        // Finalizer, mirror, slice, status, mirror, slice, three deletions, node twice and gone.
+        ensure!(k > 11, "a life has more writes than {k}");
+    }
+    Ok(())
+}

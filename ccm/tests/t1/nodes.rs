@@ -1,0 +1,87 @@
+//! Nodes follow their machines.
+
+use anyhow::Result;
+use ccm::names;
+use k8s_openapi::api::core::v1::Node;
+use kit::apply::kinds;
+use kube::ResourceExt;
+use serde_json::json;
+use testkit::fixtures::wait_gone;
+
+use crate::support::{Ccm, PATIENCE, Site};
+
+fn is_tainted(node: &Node, key: &str) -> bool {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    taints.into_iter().flatten().any(|t| t.key == key)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> Result<()> {
+    let Some(site) = Site::new("node").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    let made = site.node("a").await?;
+    site.machine("a", &["10.5.0.1", "fd00::1"]).await?;
+    let node = site
+        .wait_node("a", |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
+        .await?;
+    for key in names::TOPOLOGY.iter().flat_map(|keys| keys.iter()) {
+        assert!(node.labels().contains_key(*key), "{key}");
+    }
+    let addresses = node
+        .status
+        .as_ref()
+        .and_then(|s| s.addresses.clone())
+        .unwrap();
+    let addresses: Vec<_> = addresses
+        .iter()
+        .map(|a| (a.type_.as_str(), a.address.as_str()))
+        .collect();
+    let expected = [
+        ("InternalIP", "10.5.0.1"),
+        ("InternalIP", "fd00::1"),
+        ("Hostname", "a"),
+    ];
+    assert_eq!(addresses, expected);
+    assert_eq!(
+        node.spec.as_ref().unwrap().provider_id.as_deref(),
+        Some("kubevirt://a")
+    );
+
+    // Stopped: tainted, proven off, and still the same node.
+    site.node_ready("a", "Unknown").await?;
+    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
+    site.wait_node("a", |n| is_tainted(n, names::TAINT_SHUTDOWN))
+        .await?;
+    site.vm_status("a", &json!({ "created": false })).await?;
+    site.wait_node("a", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE))
+        .await?;
+    // Started: in service at once, and not shut down once the kubelet reports.
+    site.vm_status("a", &json!({ "created": true })).await?;
+    site.instance("a", &["10.5.0.7"]).await?;
+    site.wait_node("a", |n| !is_tainted(n, names::TAINT_OUT_OF_SERVICE))
+        .await?;
+    site.node_ready("a", "True").await?;
+    let back = site
+        .wait_node("a", |n| {
+            let addresses = n.status.as_ref().and_then(|s| s.addresses.as_ref());
+            !is_tainted(n, names::TAINT_SHUTDOWN)
+                && addresses.is_some_and(|a| a.iter().any(|a| a.address == "10.5.0.7"))
+        })
+        .await?;
+    assert_eq!(back.uid(), made.uid());
+
+    // Gone: first the virtual machine only, which is not enough.
+    site.node_ready("a", "Unknown").await?;
+    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    site.node("b").await?;
+    site.machine("b", &["10.5.0.2"]).await?;
+    site.wait_node("b", |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
+        .await?;
+    assert_eq!(site.nodes().get("a").await?.uid(), made.uid());
+    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
+    wait_gone(&site.nodes(), "a", PATIENCE).await?;
+    site.event("DeletingNode").await?;
+    Ok(())
+}

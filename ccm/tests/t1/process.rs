@@ -1,0 +1,62 @@
+//! The program itself: flags, kubeconfig files, Lease, SIGTERM.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::json;
+use testkit::fixtures::wait_for;
+use testkit::process::{Process, Workdir};
+
+use crate::support::{PATIENCE, Site};
+
+fn start(site: &Site, dir: &Workdir, identity: &str) -> Result<Process> {
+    let tenant = site.tenant.kubeconfig_as(&site.tenant_user(), &[])?;
+    let tenant = dir.write("tenant.kubeconfig", &tenant)?;
+    let management = site.management.kubeconfig_as(&site.user(), &[])?;
+    let management = dir.write("management.kubeconfig", &management)?;
+    let flags = [
+        ("tenant-kubeconfig", tenant.display().to_string()),
+        ("management-kubeconfig", management.display().to_string()),
+        ("namespace", site.ns.clone()),
+        ("cluster-uid", site.uid.clone()),
+        ("identity", identity.to_owned()),
+        ("admin-address", "127.0.0.1:0".to_owned()),
+    ];
+    let flags = flags.map(|(name, value)| format!("--{name}={value}"));
+    let log = dir.path().join(format!("{identity}.log"));
+    Process::spawn(identity, Path::new(env!("CARGO_BIN_EXE_ccm")), &flags, &log)
+}
+
+fn holder(lease: Option<&Lease>) -> Option<&str> {
+    let holder = lease?.spec.as_ref()?.holder_identity.as_deref();
+    holder.filter(|holder| !holder.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<()> {
+    let Some(site) = Site::new("process").await? else {
+        return Ok(());
+    };
+    let dir = Workdir::new()?;
+    let leases: Api<Lease> = Api::namespaced(site.admin.clone(), &site.ns);
+    let mut first = start(&site, &dir, "first")?;
+    let leads = |lease: Option<&Lease>| holder(lease) == Some("first");
+    wait_for(&leases, ccm::run::LEASE, leads, PATIENCE).await?;
+    let _second = start(&site, &dir, "second")?;
+    let service = site.service("web", &json!({})).await?;
+    site.mirror(&service, |_| true)
+        .await
+        .with_context(|| first.log_tail(20))?;
+    let asked = std::time::Instant::now();
+    first.signal(rustix::process::Signal::TERM)?;
+    let leads = |lease: Option<&Lease>| holder(lease) == Some("second");
+    wait_for(&leases, ccm::run::LEASE, leads, PATIENCE).await?;
+    eprintln!("another one led {:.2?} after SIGTERM", asked.elapsed());
+    let later = site.service("later", &json!({})).await?;
+    site.mirror(&later, |_| true).await?;
+    let status = first.exited().context("it did not end")?;
+    assert!(status.success(), "{status}: {}", first.log_tail(20));
+    Ok(())
+}

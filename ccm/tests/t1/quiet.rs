@@ -1,0 +1,54 @@
+//! Nothing is written when nothing changes.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::support::{Ccm, Site};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> {
+    let Some(site) = Site::new("quiet").await? else {
+        return Ok(());
+    };
+    let ccm = Ccm::start(&site)?;
+    site.worker("a", &["10.5.0.1"]).await?;
+    let mut names = Vec::new();
+    for number in 0..5 {
+        let service = site.service(&format!("web-{number}"), &json!({})).await?;
+        let name = site.mirror_name(&service);
+        site.ready(&name, &["10.5.0.1"]).await?;
+        let ip = format!("192.0.2.{number}");
+        site.allocate(&name, &json!([{ "ip": ip }])).await?;
+        site.addresses(&format!("web-{number}"), &[&ip]).await?;
+        names.push(name);
+    }
+    rest(&ccm).await;
+    let windows = [
+        (site.management.audit().window()?, site.user()),
+        (site.tenant.audit().window()?, site.tenant_user()),
+    ];
+    drop(ccm);
+    let ccm = Ccm::start(&site)?;
+    rest(&ccm).await;
+    ccm.parts.context.world.queue_all();
+    rest(&ccm).await;
+    for (window, user) in &windows {
+        window.assert_no_writes(user)?;
+        assert!(
+            window.entries()?.iter().any(|e| e.user == *user),
+            "it looked"
+        );
+    }
+    Ok(())
+}
+
+/// Waits until everything has been looked at.
+async fn rest(ccm: &Ccm) {
+    let context = &ccm.parts.context;
+    context.world.listed().await;
+    let queue = &context.queue;
+    // Whoever looks gives up the processor at its first request; this is no poll of an API.
+    while !queue.is_empty() || context.world.counts()["mirrors"] != 5 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,109 @@
+//! The rights are enough, and none is superfluous: what [`ccm::rights`] grants is compared with what
+//! the audit logs of a whole life show.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use kit::apply::kinds;
+use kit::lease::{Election, LeaseConfig, Timing};
+use kit::rbac::Rule;
+use serde_json::json;
+use testkit::AuditEntry;
+use testkit::fixtures::wait_gone;
+
+use crate::support::{Ccm, PATIENCE, Site};
+
+fn granted(rules: &[Rule]) -> BTreeSet<(String, String)> {
+    let mut rights = BTreeSet::new();
+    for rule in rules {
+        for (group, resource) in rule
+            .groups
+            .iter()
+            .flat_map(|g| rule.resources.iter().map(move |r| (g, r)))
+        {
+            let kind = match *group {
+                "" => (*resource).to_owned(),
+                group => format!("{group}/{resource}"),
+            };
+            rights.extend(rule.verbs.iter().map(|v| ((*v).to_owned(), kind.clone())));
+        }
+    }
+    rights
+}
+
+fn used(entries: &[AuditEntry]) -> BTreeSet<(String, String)> {
+    let mut rights = BTreeSet::new();
+    for entry in entries {
+        rights.insert((entry.verb.clone(), entry.kind.clone()));
+        // An apply that makes the object needs the right to create it, too.
+        if entry.verb == "patch" && entry.code == Some(201) {
+            rights.insert(("create".to_owned(), entry.kind.clone()));
+        }
+    }
+    rights
+}
+
+async fn live(site: &Site) -> Result<()> {
+    let management = kube::Client::try_from(site.management.config_as(&site.user(), &[])?)?;
+    let lease = LeaseConfig {
+        namespace: site.ns.clone(),
+        name: ccm::run::LEASE.to_owned(),
+        identity: "ccm-1".to_owned(),
+        timing: Timing::default(),
+    };
+    let (leadership, election) = Election::start(management, lease);
+    leadership.acquired().await;
+    let _ccm = Ccm::start(site)?;
+    site.worker("a", &["10.5.0.1"]).await?;
+    let service = site.service("web", &json!({})).await?;
+    let name = site.mirror_name(&service);
+    site.ready(&name, &["10.5.0.1"]).await?;
+    site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
+        .await?;
+    site.addresses("web", &["192.0.2.1"]).await?;
+    site.services().delete("web", &Default::default()).await?;
+    wait_gone(&site.services(), "web", PATIENCE).await?;
+    site.node_ready("a", "Unknown").await?;
+    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
+    wait_gone(&site.nodes(), "a", PATIENCE).await?;
+    election.release().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_right_is_used_and_none_is_lacking() -> Result<()> {
+    let Some(site) = Site::new("rights").await? else {
+        return Ok(());
+    };
+    let windows = [
+        (
+            site.management.audit().window()?,
+            site.user(),
+            ccm::rights::management(),
+        ),
+        (
+            site.tenant.audit().window()?,
+            site.tenant_user(),
+            ccm::rights::tenant(),
+        ),
+    ];
+    live(&site).await?;
+    for (window, user, rules) in windows {
+        let mut entries = window.entries()?;
+        entries.retain(|entry| entry.user == user);
+        let refused: Vec<_> = entries.iter().filter(|e| e.code == Some(403)).collect();
+        assert!(refused.is_empty(), "lacking: {refused:#?}");
+        let (granted, used) = (granted(&rules), used(&entries));
+        assert_eq!(granted, used, "granted, and used");
+        let elsewhere = entries.iter().filter(|e| {
+            let ours = e
+                .namespace
+                .as_deref()
+                .is_none_or(|ns| ns == site.ns || ns == "default");
+            !ours
+        });
+        assert_eq!(elsewhere.count(), 0, "outside of its namespace");
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! A running cloud controller manager: the very parts of the binary, minus signals and admin port.
+//!
+//! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
+
+use anyhow::Result;
+use ccm::run::Parts;
+use ccm::settings::Settings;
+use kit::args::ClientArgs;
+use kit::client::RequestCounter;
+use kit::lease::Leadership;
+use kit::shutdown::Shutdown;
+use testkit::FaultPlan;
+use tokio::task::JoinHandle;
+
+use super::Site;
+
+/// One that runs.
+pub(crate) struct Ccm {
+    pub(crate) plan: FaultPlan,
+    pub(crate) parts: Parts,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Ccm {
+    /// A healthy one.
+    pub(crate) fn start(site: &Site) -> Result<Self> {
+        Self::with(site, site.settings(), &FaultPlan::none())
+    }
+
+    /// One with other settings, or faults on the way to both APIs.
+    pub(crate) fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
+        // The tests share two cores; what is tested is not the rate limit.
+        let args = ClientArgs {
+            qps: 500.0,
+            burst: 1000,
+            ..ClientArgs::default()
+        };
+        let client =
+            |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
+        let tenant = client(site.tenant.config_as(&site.tenant_user(), &[])?)?;
+        let management = client(site.management.config_as(&site.user(), &[])?)?;
+        let port = kit::admin::Admin::new();
+        let leadership = Leadership::always();
+        let parts = Parts::new(tenant, management, settings, leadership, "ccm-1", &port);
+        let watches = tokio::spawn(parts.watches());
+        let leads = parts.clone();
+        let lead = tokio::spawn(async move {
+            let _ = leads.lead(8, Shutdown::new()).await;
+        });
+        Ok(Self {
+            plan: plan.clone(),
+            parts,
+            tasks: vec![watches, lead],
+        })
+    }
+}
+
+impl Drop for Ccm {
+    fn drop(&mut self) {
+        self.plan.crash();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}

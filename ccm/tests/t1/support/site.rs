@@ -1,0 +1,443 @@
+//! A tenant cluster's API, and its tenant namespace in a management API.
+//!
+//! Invariant: nobody else has the users of a site, so their audit entries are this site's alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::foreign::kubevirt::{VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES};
+use ccm::names;
+use ccm::settings::Settings;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kit::apply::kinds;
+use kit::rbac::Rule;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use testkit::fixtures::wait_for;
+use testkit::programs::Programs;
+use testkit::{ManagementApi, Options};
+use tokio::sync::OnceCell;
+
+use super::PATIENCE;
+
+/// One tenant cluster.
+pub(crate) struct Site {
+    pub(crate) management: Arc<ManagementApi>,
+    pub(crate) tenant: Arc<ManagementApi>,
+    /// Has every right in the management cluster.
+    pub(crate) admin: Client,
+    /// Has every right in the tenant cluster.
+    pub(crate) inside: Client,
+    /// The tenant namespace.
+    pub(crate) ns: String,
+    pub(crate) uid: String,
+}
+
+/// A management API with KubeVirt's kinds.
+async fn management() -> Result<Option<ManagementApi>> {
+    let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+        return Ok(None);
+    };
+    for foreign in [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES] {
+        let crd: Value = serde_saphyr::from_str(foreign)?;
+        api.install_crd(&serde_json::from_value(crd)?).await?;
+    }
+    Ok(Some(api))
+}
+
+impl Site {
+    /// A new one in the management API that all tests share; `None`, loudly, when the programs are
+    /// missing.
+    pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
+        static SHARED: OnceCell<Option<Arc<ManagementApi>>> = OnceCell::const_new();
+        // Here too, so that every test that is skipped says so itself.
+        if Programs::find_or_skip()?.is_none() {
+            return Ok(None);
+        }
+        let shared =
+            SHARED.get_or_try_init(|| async { anyhow::Ok(management().await?.map(Arc::new)) });
+        match shared.await? {
+            Some(api) => Self::on(Arc::clone(api), prefix).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A new one with a management API of its own.
+    pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
+        match management().await? {
+            Some(api) => Self::on(Arc::new(api), prefix).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn on(management: Arc<ManagementApi>, prefix: &str) -> Result<Self> {
+        kit::client::install_crypto();
+        log();
+        let ns = management.namespace(prefix).await?;
+        Self::within(management, ns).await
+    }
+
+    /// Another tenant cluster in the same tenant namespace, which is not how it should be.
+    pub(crate) async fn beside(&self) -> Result<Self> {
+        Self::within(Arc::clone(&self.management), self.ns.clone()).await
+    }
+
+    async fn within(management: Arc<ManagementApi>, ns: String) -> Result<Self> {
+        let options = Options {
+            // IPv6 too, so that Services may have both families.
+            apiserver_flags: vec![
+                "--service-cluster-ip-range=10.96.0.0/16,fd00:1::/112".to_owned(),
+            ],
+            controllers: Vec::new(),
+        };
+        let tenant = ManagementApi::start_with(options).await?;
+        let tenant = tenant.context("the programs were there a moment ago")?;
+        let site = Self {
+            admin: management.admin()?,
+            inside: tenant.admin()?,
+            uid: format!("0a1b2c3d-0000-4000-8000-{:012}", management.unique()),
+            management,
+            tenant: Arc::new(tenant),
+            ns,
+        };
+        site.bind().await?;
+        Ok(site)
+    }
+
+    async fn bind(&self) -> Result<()> {
+        let role = |kind: &str, rules: &[Rule]| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+                "metadata": { "name": self.user(), "namespace": self.ns },
+                "rules": kit::rbac::render(rules),
+            })
+        };
+        let binding = |kind: &str, user: &str| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"),
+                "metadata": { "name": self.user(), "namespace": self.ns },
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": self.user(),
+                },
+                "subjects": [{
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user,
+                }],
+            })
+        };
+        let (user, tenant_user) = (self.user(), self.tenant_user());
+        apply(&self.admin, &role("Role", &ccm::rights::management())).await?;
+        apply(&self.admin, &binding("Role", &user)).await?;
+        let mut inside = [
+            role("ClusterRole", &ccm::rights::tenant()),
+            binding("ClusterRole", &tenant_user),
+        ];
+        for object in &mut inside {
+            object["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("namespace");
+            apply(&self.inside, object).await?;
+        }
+        Ok(())
+    }
+
+    /// The user in the management cluster.
+    pub(crate) fn user(&self) -> String {
+        format!("ccm-{}", self.uid)
+    }
+
+    /// The user in the tenant cluster.
+    pub(crate) fn tenant_user(&self) -> String {
+        "covey-ccm".to_owned()
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            namespace: self.ns.clone(),
+            cluster_uid: self.uid.clone(),
+            ..Settings::default()
+        }
+    }
+
+    pub(crate) fn services(&self) -> Api<Service> {
+        Api::namespaced(self.inside.clone(), "default")
+    }
+
+    pub(crate) fn mirrors(&self) -> Api<Service> {
+        Api::namespaced(self.admin.clone(), &self.ns)
+    }
+
+    pub(crate) fn slices(&self) -> Api<EndpointSlice> {
+        Api::namespaced(self.admin.clone(), &self.ns)
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.inside.clone())
+    }
+
+    /// Makes a Service of type LoadBalancer with one port, changed by `spec`.
+    pub(crate) async fn service(&self, name: &str, spec: &Value) -> Result<Service> {
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": name, "namespace": "default" },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80, "protocol": "TCP" }] },
+        });
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            object["spec"][key.as_str()] = value.clone();
+        }
+        let service = serde_json::from_value(object)?;
+        Ok(self
+            .services()
+            .create(&Default::default(), &service)
+            .await?)
+    }
+
+    /// Merges a change into a Service, as `kubectl patch` does.
+    pub(crate) async fn change(&self, name: &str, patch: &Value) -> Result<Service> {
+        let params = PatchParams::default();
+        Ok(self
+            .services()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await?)
+    }
+
+    /// Name of the mirror.
+    pub(crate) fn mirror_name(&self, service: &Service) -> String {
+        names::mirror(&self.uid, &service.uid().unwrap_or_default())
+    }
+
+    /// Waits until the mirror is as wanted.
+    pub(crate) async fn mirror(
+        &self,
+        service: &Service,
+        mut wanted: impl FnMut(&Service) -> bool,
+    ) -> Result<Service> {
+        let (mirrors, name) = (self.mirrors(), self.mirror_name(service));
+        let found = wait_for(&mirrors, &name, |m| m.is_some_and(&mut wanted), PATIENCE);
+        found.await?.context("invariant: it was just seen")
+    }
+
+    /// Plays the load balancer of the management cluster.
+    pub(crate) async fn allocate(&self, mirror: &str, ingress: &Value) -> Result<()> {
+        let patch = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
+        let params = PatchParams::default();
+        self.mirrors()
+            .patch_status(mirror, &params, &Patch::Merge(&patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until the tenant's Service has just these addresses.
+    pub(crate) async fn addresses(&self, name: &str, wanted: &[&str]) -> Result<()> {
+        let services = self.services();
+        let has = |s: Option<&Service>| s.is_some_and(|s| addresses(s) == wanted);
+        wait_for(&services, name, has, PATIENCE).await.map(drop)
+    }
+
+    /// Waits until the slices of a mirror, all together, have just these ready addresses.
+    pub(crate) async fn ready(&self, mirror: &str, wanted: &[&str]) -> Result<()> {
+        let wanted: BTreeSet<_> = wanted.iter().map(|a| (*a).to_owned()).collect();
+        wait_all(
+            &self.slices(),
+            &format!("{}={mirror}", names::LABEL_SLICE_OF),
+            |slices| ready_of(slices) == wanted,
+        )
+        .await
+    }
+
+    /// Makes a machine that runs: virtual machine and instance, as KubeVirt would show them.
+    pub(crate) async fn machine(&self, name: &str, addresses: &[&str]) -> Result<()> {
+        let labels = json!({
+            "topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "here",
+            "node.kubernetes.io/instance-type": "small",
+        });
+        let vm = json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+            "metadata": { "name": name, "namespace": self.ns, "labels": labels },
+            "spec": { "runStrategy": "Always",
+                "template": { "spec": { "domain": { "devices": {} } } } },
+        });
+        apply(&self.admin, &vm).await?;
+        self.vm_status(name, &json!({ "created": true })).await?;
+        self.instance(name, addresses).await
+    }
+
+    pub(crate) async fn vm_status(&self, name: &str, status: &Value) -> Result<()> {
+        let vms = kinds::VIRTUAL_MACHINE.api(&self.admin, Some(&self.ns));
+        let patch = json!({ "status": status });
+        vms.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Makes an instance that runs.
+    pub(crate) async fn instance(&self, name: &str, addresses: &[&str]) -> Result<()> {
+        let instance = json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+            "metadata": { "name": name, "namespace": self.ns }, "spec": { "hostname": name },
+        });
+        apply(&self.admin, &instance).await?;
+        let interface = json!({
+            "name": "default", "ipAddress": addresses.first(), "ipAddresses": addresses,
+        });
+        let status = json!({ "status": {
+            "phase": "Running", "nodeName": format!("host-of-{name}"), "interfaces": [interface],
+        } });
+        // KubeVirt's definition of instances has no status subresource.
+        let instances = kinds::VIRTUAL_MACHINE_INSTANCE.api(&self.admin, Some(&self.ns));
+        instances
+            .patch(name, &PatchParams::default(), &Patch::Merge(&status))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes an object of the tenant namespace.
+    pub(crate) async fn delete(&self, kind: kit::apply::Kind, name: &str) -> Result<()> {
+        let objects = kind.api(&self.admin, Some(&self.ns));
+        objects.delete(name, &Default::default()).await?;
+        Ok(())
+    }
+
+    /// Makes a node as a kubelet with an external cloud provider does.
+    pub(crate) async fn node(&self, name: &str) -> Result<Node> {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },
+            "spec": {
+                "providerID": format!("kubevirt://{name}"),
+                "taints": [{
+                    "key": names::TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule",
+                }],
+            },
+        });
+        let node = self
+            .nodes()
+            .create(&Default::default(), &serde_json::from_value(node)?)
+            .await?;
+        let status =
+            json!({ "status": { "addresses": [{ "type": "Hostname", "address": name }] } });
+        let params = PatchParams::default();
+        self.nodes()
+            .patch_status(name, &params, &Patch::Merge(&status))
+            .await?;
+        self.node_ready(name, "True").await?;
+        Ok(node)
+    }
+
+    pub(crate) async fn node_ready(&self, name: &str, ready: &str) -> Result<()> {
+        let condition = json!({ "type": "Ready", "status": ready, "reason": "Test" });
+        let status = json!({ "status": { "conditions": [condition] } });
+        let params = PatchParams::default();
+        self.nodes()
+            .patch_status(name, &params, &Patch::Merge(&status))
+            .await?;
+        Ok(())
+    }
+
+    /// A machine and its node, initialised by whoever runs.
+    pub(crate) async fn worker(&self, name: &str, addresses: &[&str]) -> Result<()> {
+        self.machine(name, addresses).await?;
+        self.node(name).await.map(drop)
+    }
+
+    /// Waits until a node is as wanted.
+    pub(crate) async fn wait_node(
+        &self,
+        name: &str,
+        mut wanted: impl FnMut(&Node) -> bool,
+    ) -> Result<Node> {
+        let nodes = self.nodes();
+        let found = wait_for(&nodes, name, |n| n.is_some_and(&mut wanted), PATIENCE);
+        found.await?.context("invariant: it was just seen")
+    }
+
+    /// Waits for an Event of the ccm with this reason, and gives its note.
+    pub(crate) async fn event(&self, reason: &str) -> Result<String> {
+        let events: Api<k8s_openapi::api::events::v1::Event> =
+            Api::namespaced(self.inside.clone(), "default");
+        let mut note = None;
+        wait_all(
+            &events,
+            "",
+            |events: &[k8s_openapi::api::events::v1::Event]| {
+                let mut events = events.iter();
+                note = events
+                    .find(|e| e.reason.as_deref() == Some(reason))
+                    .map(|e| e.note.clone().unwrap_or_default());
+                note.is_some()
+            },
+        )
+        .await
+        .with_context(|| format!("no Event {reason}"))?;
+        note.context("invariant: it was just seen")
+    }
+}
+
+/// Applies any object in the name of the tests.
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<()> {
+    Ok(kit::apply::apply(client, object, "t1", true)
+        .await
+        .map(drop)?)
+}
+
+/// Waits until all objects of a selection together are as wanted.
+pub(crate) async fn wait_all<K>(
+    api: &Api<K>,
+    labels: &str,
+    mut wanted: impl FnMut(&[K]) -> bool,
+) -> Result<()>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    use futures::StreamExt as _;
+    use kube::runtime::watcher::{Config, watcher};
+    let config = Config::default().labels(labels);
+    let mut events = watcher(api.clone(), config).boxed();
+    let wait = async {
+        while events.next().await.is_some() {
+            let all = api.list(&ListParams::default().labels(labels)).await?;
+            if wanted(&all.items) {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("the watch ended")
+    };
+    let waited = tokio::time::timeout(PATIENCE, wait).await;
+    waited.with_context(|| format!("not as wanted after {PATIENCE:?}: {labels}"))?
+}
+
+/// Addresses in the status of a Service.
+pub(crate) fn addresses(service: &Service) -> Vec<String> {
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|s| s.load_balancer.as_ref());
+    let ingress = status.and_then(|l| l.ingress.clone()).unwrap_or_default();
+    let text = |i: k8s_openapi::api::core::v1::LoadBalancerIngress| i.ip.or(i.hostname);
+    ingress.into_iter().filter_map(text).collect()
+}
+
+/// Addresses that are ready in these slices.
+pub(crate) fn ready_of(slices: &[EndpointSlice]) -> BTreeSet<String> {
+    let endpoints = slices.iter().flat_map(|s| &s.endpoints);
+    let is_ready = |e: &&k8s_openapi::api::discovery::v1::Endpoint| {
+        e.conditions.as_ref().and_then(|c| c.ready) == Some(true)
+    };
+    endpoints
+        .filter(is_ready)
+        .flat_map(|e| e.addresses.clone())
+        .collect()
+}
+
+/// Logs of what runs in the tests, when `RUST_LOG` asks for them.
+fn log() {
+    if let Ok(filter) = std::env::var("RUST_LOG") {
+        let args = kit::args::LogArgs {
+            filter,
+            format: kit::args::LogFormat::Text,
+        };
+        let _ = kit::telemetry::init(&args);
+    }
+}

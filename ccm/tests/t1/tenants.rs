@@ -1,0 +1,37 @@
+//! Tenant clusters never meet, also where they should not be together at all.
+
+use anyhow::Result;
+use kube::api::ListParams;
+use serde_json::json;
+use testkit::fixtures::wait_gone;
+
+use crate::support::{Ccm, PATIENCE, Site};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_tenants_with_the_same_service_names_do_not_meet_in_one_namespace() -> Result<()> {
+    let Some(one) = Site::new("meet").await? else {
+        return Ok(());
+    };
+    let two = one.beside().await?;
+    let _both = (Ccm::start(&one)?, Ccm::start(&two)?);
+    let mut names = Vec::new();
+    for (site, ip) in [(&one, "192.0.2.1"), (&two, "192.0.2.2")] {
+        let service = site.service("web", &json!({})).await?;
+        let name = site.mirror_name(&service);
+        site.mirror(&service, |_| true).await?;
+        site.allocate(&name, &json!([{ "ip": ip }])).await?;
+        site.addresses("web", &[ip]).await?;
+        names.push(name);
+    }
+    assert_ne!(names[0], names[1]);
+    one.services().delete("web", &Default::default()).await?;
+    wait_gone(&one.services(), "web", PATIENCE).await?;
+    let left = two.mirrors().list(&ListParams::default()).await?;
+    let left: Vec<_> = left
+        .items
+        .into_iter()
+        .filter_map(|m| m.metadata.name)
+        .collect();
+    assert_eq!(left, names[1..]);
+    two.addresses("web", &["192.0.2.2"]).await
+}

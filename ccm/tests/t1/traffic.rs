@@ -1,0 +1,159 @@
+//! A Service's way into the management cluster, and its address's way back.
+
+use anyhow::Result;
+use ccm::names;
+use serde_json::json;
+
+use crate::support::site::addresses;
+use crate::support::{Ccm, Site};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn service_is_mirrored_with_its_machines_and_gets_its_address() -> Result<()> {
+    let Some(site) = Site::new("traffic").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    site.worker("a", &["10.5.0.1", "fd00::1"]).await?;
+    site.worker("b", &["10.5.0.2", "fd00::2"]).await?;
+    let ports = json!([
+        { "name": "web", "port": 80, "protocol": "TCP", "appProtocol": "http" },
+        { "name": "dns", "port": 53, "protocol": "UDP" },
+        { "name": "assoc", "port": 9, "protocol": "SCTP" },
+    ]);
+    let spec = json!({
+        "ports": ports, "loadBalancerSourceRanges": ["192.0.2.0/24"], "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 60 } },
+        "trafficDistribution": "PreferSameZone",
+    });
+    let service = site.service("web", &spec).await?;
+    let mirror = site.mirror(&service, |_| true).await?;
+    let (live, theirs) = (mirror.spec.clone().unwrap(), service.spec.clone().unwrap());
+    for port in live.ports.iter().flatten() {
+        let mut all = theirs.ports.iter().flatten();
+        let found = all.find(|p| p.name == port.name).cloned().unwrap();
+        assert_eq!((port.port, &port.protocol), (found.port, &found.protocol));
+        assert_eq!(port.app_protocol, found.app_protocol);
+        assert_ne!(port.node_port, None, "allocated by the management cluster");
+        let target = serde_json::to_value(&port.target_port)?;
+        assert_eq!(target, json!(found.node_port));
+    }
+    assert_eq!(
+        live.load_balancer_source_ranges,
+        theirs.load_balancer_source_ranges
+    );
+    assert_eq!(live.session_affinity, theirs.session_affinity);
+    assert_eq!(live.session_affinity_config, theirs.session_affinity_config);
+    assert_eq!(live.traffic_distribution, theirs.traffic_distribution);
+    let name = site.mirror_name(&service);
+    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+
+    site.allocate(&name, &json!([{ "ip": "192.0.2.10" }]))
+        .await?;
+    site.addresses("web", &["192.0.2.10"]).await?;
+    site.allocate(
+        &name,
+        &json!([{ "hostname": "lb.example.com" }, { "ip": "192.0.2.11" }]),
+    )
+    .await?;
+    site.addresses("web", &["lb.example.com", "192.0.2.11"])
+        .await?;
+    site.allocate(&name, &json!(null)).await?;
+    site.addresses("web", &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() -> Result<()> {
+    let Some(site) = Site::new("lost").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    site.worker("a", &["10.5.0.1"]).await?;
+    site.worker("b", &["10.5.0.2"]).await?;
+    let service = site.service("web", &json!({})).await?;
+    let name = site.mirror_name(&service);
+    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    site.node_ready("a", "Unknown").await?;
+    site.ready(&name, &["10.5.0.2"]).await?;
+    site.node_ready("a", "True").await?;
+    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let label = |value| json!({ "metadata": { "labels": { names::LABEL_EXCLUDE: value } } });
+    let patch = |value| kube::api::Patch::Merge(label(value));
+    site.nodes()
+        .patch("b", &Default::default(), &patch(json!("")))
+        .await?;
+    site.ready(&name, &["10.5.0.1"]).await?;
+    site.nodes()
+        .patch("b", &Default::default(), &patch(json!(null)))
+        .await?;
+    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    // Another address, as after a start on another node.
+    site.instance("b", &["10.5.0.9"]).await?;
+    site.ready(&name, &["10.5.0.1", "10.5.0.9"]).await?;
+
+    site.change(
+        "web",
+        &json!({ "spec": { "externalTrafficPolicy": "Local" } }),
+    )
+    .await?;
+    site.ready(&name, &[]).await?;
+    let slice = |node: &str| {
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": { "name": "web-1", "namespace": "default",
+                "labels": { names::LABEL_SLICE_OF: "web" } },
+            "addressType": "IPv4", "ports": [{ "port": 8080 }],
+            "endpoints": [{ "addresses": ["10.244.0.5"], "nodeName": node }],
+        })
+    };
+    for (node, address) in [("a", "10.5.0.1"), ("b", "10.5.0.9")] {
+        crate::support::site::apply(&site.inside, &slice(node)).await?;
+        site.ready(&name, &[address]).await?;
+    }
+    let mirror = site.mirror(&service, |m| {
+        let policy = m
+            .spec
+            .as_ref()
+            .and_then(|s| s.external_traffic_policy.as_deref());
+        policy == Some("Local")
+    });
+    assert_eq!(addresses(&mirror.await?), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_writer_on_the_mirror_does_not_last_and_makes_no_fight() -> Result<()> {
+    let Some(site) = Site::new("writer").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    site.worker("a", &["10.5.0.1"]).await?;
+    let service = site.service("web", &json!({})).await?;
+    let name = site.mirror_name(&service);
+    site.ready(&name, &["10.5.0.1"]).await?;
+    let params = kube::api::PatchParams::default();
+    for round in 0..5 {
+        // What is ours comes back; what is not (an annotation of a load balancer) stays.
+        let patch = json!({
+            "metadata": { "annotations": { "lb.io/id": format!("{round}") } },
+            "spec": { "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local" },
+        });
+        site.mirrors()
+            .patch(&name, &params, &kube::api::Patch::Merge(&patch))
+            .await?;
+        site.mirror(&service, |m| {
+            let spec = m.spec.as_ref().unwrap();
+            spec.session_affinity.as_deref() == Some("None")
+                && spec.external_traffic_policy.as_deref() == Some("Cluster")
+        })
+        .await?;
+        let slice = names::slice(&name, "IPv4", 0);
+        let gone = json!({ "endpoints": [] });
+        site.slices()
+            .patch(&slice, &params, &kube::api::Patch::Merge(&gone))
+            .await?;
+        site.ready(&name, &["10.5.0.1"]).await?;
+    }
+    let mirror = site.mirror(&service, |_| true).await?;
+    assert_eq!(mirror.metadata.annotations.unwrap()["lb.io/id"], "4");
+    Ok(())
+}
