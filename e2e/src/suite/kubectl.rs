@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use lab::Layout;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    process::{Child, Command},
+    process::{Child, ChildStdout, Command},
 };
 
 use super::Scenario;
@@ -187,6 +187,7 @@ impl Kubectl {
         };
         Ok(Forward {
             port: local,
+            _output: lines.into_inner(),
             _child: child,
         })
     }
@@ -196,5 +197,7 @@ impl Kubectl {
 pub struct Forward {
     /// The port of this machine's loopback address.
     pub port: u16,
+    /// kubectl names each connection there, and is killed where nobody can read it.
+    _output: BufReader<ChildStdout>,
     _child: Child,
 }
