@@ -252,6 +252,7 @@ fn plan_machines(
     for machine in staying(&plan) {
         plan.changes.extend(template::change(pool, machine));
     }
+    follow(&mut plan, pool, machines);
     let seen = status::Seen {
         machines,
         template,
@@ -259,6 +260,13 @@ fn plan_machines(
         limits: &limits,
     };
     status::report(plan, observed, &seen, now)
+}
+
+/// Those that drain already follow the pool too: who shortens its `drainTimeout` waits for them.
+fn follow(plan: &mut Plan, pool: &api::NodePool, machines: &[&Machine]) {
+    let going = machines.iter().copied().filter(|m| is_going(m));
+    plan.changes
+        .extend(going.filter_map(|m| template::change(pool, m)));
 }
 
 /// Names that the annotation on the NodePool gives, in the same write as the new size.

@@ -168,6 +168,27 @@ fn changed_template_rolls_and_changed_labels_do_not() {
 }
 
 #[test]
+fn machines_that_drain_follow_a_shorter_time_for_it() {
+    for whole_pool in [false, true] {
+        let mut world = World::running(2, &json!({}));
+        if whole_pool {
+            world.pool.metadata.deletion_timestamp = Some(Time(world.now));
+        } else {
+            world.pool.spec.replicas = 1;
+        }
+        world.settle();
+        let going = world.going();
+        assert!(!going.is_empty());
+        world.pool.spec.drain_timeout = "5s".into();
+        world.settle();
+        let is_going = |m: &&Machine| going.contains(&m.name_any());
+        let mut machines = world.machines.iter().filter(is_going);
+        assert!(machines.all(|m| m.spec.drain_timeout.0 == "5s"));
+        assert!(world.plan().is_settled());
+    }
+}
+
+#[test]
 fn version_that_the_control_plane_cannot_have_is_refused_and_everything_stays() {
     for (version, reason) in [
         ("1.36.0", "VersionNewerThanControlPlane"),

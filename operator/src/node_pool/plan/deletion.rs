@@ -7,7 +7,7 @@ use api::{Machine, names};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Action, Plan, list, sorted, status, unchanged};
+use super::{Action, Plan, follow, list, sorted, status, unchanged};
 use crate::node_pool::observed::{Observed, is_going};
 use crate::tell::Waiting;
 
@@ -27,6 +27,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     if !finalizers.iter().any(|f| f == ORPHAN) {
         delete_all(&mut plan, &machines, "the node pool is deleted");
+        follow(&mut plan, &observed.pool, &machines);
     }
     let message = format!(
         "waits until {} are gone",
