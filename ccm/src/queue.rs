@@ -46,6 +46,8 @@ struct State {
 pub struct Queue {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
+    /// Told whenever a key was given back.
+    given_back: Arc<Notify>,
 }
 
 /// One key in hand; give it back with [`Queue::done`].
@@ -117,6 +119,18 @@ impl Queue {
         }
         drop(state);
         self.changed.notify_one();
+        self.given_back.notify_waiters();
+    }
+
+    /// Waits until nothing is queued or in hand.
+    pub async fn idle(&self) {
+        loop {
+            let given_back = self.given_back.notified();
+            if self.is_empty() {
+                return;
+            }
+            given_back.await;
+        }
     }
 
     /// Keys that are queued or in hand, without those that wait after a failure.
@@ -201,7 +215,14 @@ mod tests {
         assert!(none.is_err(), "it is in hand");
         queue.done(&turn.key);
         assert_eq!(next(&queue).await, "a");
+        let idle = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.idle().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!idle.is_finished(), "it is in hand");
         queue.done(&node("a"));
+        idle.await.expect("it is at rest");
         assert!(queue.is_empty());
     }
 

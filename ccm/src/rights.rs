@@ -54,3 +54,57 @@ pub fn management() -> Vec<Rule> {
     rules.extend(kit::lease::RULES);
     rules
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::api::rbac::v1::PolicyRule;
+    use tenant_cp::desired::cloud_controller;
+
+    use super::*;
+
+    type Rights = BTreeSet<(String, String, String)>;
+
+    fn declared(rules: &[Rule]) -> Rights {
+        let mut rights = Rights::new();
+        for rule in rules {
+            assert!(rule.names.is_empty());
+            for group in rule.groups {
+                for resource in rule.resources {
+                    let right = |verb: &&str| {
+                        (
+                            (*group).to_owned(),
+                            (*resource).to_owned(),
+                            (*verb).to_owned(),
+                        )
+                    };
+                    rights.extend(rule.verbs.iter().map(right));
+                }
+            }
+        }
+        rights
+    }
+
+    fn laid(rules: &[PolicyRule]) -> Rights {
+        let mut rights = Rights::new();
+        for rule in rules {
+            for group in rule.api_groups.iter().flatten() {
+                for resource in rule.resources.iter().flatten() {
+                    let right = |verb: &String| (group.clone(), resource.clone(), verb.clone());
+                    rights.extend(rule.verbs.iter().map(right));
+                }
+            }
+        }
+        rights
+    }
+
+    #[test]
+    fn what_the_addon_grants_is_what_the_code_declares() {
+        assert_eq!(laid(&cloud_controller::rules_inside()), declared(&tenant()));
+        assert_eq!(
+            laid(&cloud_controller::rules_outside()),
+            declared(&management())
+        );
+    }
+}

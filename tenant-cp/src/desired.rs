@@ -9,6 +9,7 @@
 mod addons;
 mod apiserver;
 mod bootstrap;
+pub mod cloud_controller;
 mod control_plane;
 mod controller_manager;
 mod disruption;

@@ -1,0 +1,337 @@
+//! What the addon `cloudController` consists of: the Deployment `ccm` in the tenant namespace, its
+//! rights there and inside the tenant cluster, its client certificate, and the ways that it and
+//! load balancers need through the NetworkPolicies.
+//!
+//! The rules are data, here, so that whoever lays them and whoever needs them agree: crate `ccm`
+//! compares them with what its code declares.
+//! Invariant: no right on Secrets, pods or Machines, and none outside the tenant namespace.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::{Container, PodSpec, PodTemplateSpec, ServiceAccount},
+        networking::v1::{
+            IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
+            NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+        },
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use pki::{KeyPair, Signer, Want};
+use serde_json::json;
+
+use super::{labels, meta, names, pod, selector};
+use crate::{Object, Settings, Validated, object};
+
+/// Deployment, ServiceAccount, Role, RoleBinding, Secret and component label.
+pub const NAME: &str = "ccm";
+/// User inside the tenant cluster.
+pub const USER: &str = "covey-ccm";
+/// ClusterRole and ClusterRoleBinding inside the tenant cluster.
+pub const ROLE: &str = "covey:ccm";
+/// Port for probes and metrics.
+const ADMIN_PORT: i32 = 8080;
+/// Annotation of the pod: hash of the certificate that it starts with.
+const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
+/// Most replicas: one leads, one waits.
+const REPLICAS: i32 = 2;
+/// Where a kubelet and kube-proxy have node ports (`--service-node-port-range`, its default).
+const NODE_PORTS: (i32, i32) = (30000, 32767);
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A right: API group, resource, verbs.
+type Right = (&'static str, &'static str, &'static [&'static str]);
+
+/// Everywhere inside the tenant cluster.
+const INSIDE: &[Right] = &[
+    ("", "nodes", &["delete", "list", "patch", "watch"]),
+    ("", "nodes/status", &["patch"]),
+    ("", "services", &["list", "patch", "watch"]),
+    ("", "services/status", &["patch"]),
+    ("discovery.k8s.io", "endpointslices", &["list", "watch"]),
+    ("events.k8s.io", "events", &["create"]),
+];
+
+/// In the tenant namespace.
+const OUTSIDE: &[Right] = &[
+    (
+        "",
+        "services",
+        &["create", "delete", "get", "list", "patch", "watch"],
+    ),
+    (
+        "coordination.k8s.io",
+        "leases",
+        &["create", "get", "update"],
+    ),
+    (
+        "discovery.k8s.io",
+        "endpointslices",
+        &["create", "delete", "list", "patch", "watch"],
+    ),
+    (
+        "kubevirt.io",
+        "virtualmachineinstances",
+        &["get", "list", "watch"],
+    ),
+    ("kubevirt.io", "virtualmachines", &["get", "list", "watch"]),
+];
+
+/// What it may do everywhere inside the tenant cluster.
+#[must_use]
+pub fn rules_inside() -> Vec<PolicyRule> {
+    INSIDE.iter().map(rule).collect()
+}
+
+/// What it may do in the tenant namespace.
+#[must_use]
+pub fn rules_outside() -> Vec<PolicyRule> {
+    OUTSIDE.iter().map(rule).collect()
+}
+
+fn rule((group, resource, verbs): &Right) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![(*group).to_owned()]),
+        resources: Some(vec![(*resource).to_owned()]),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..PolicyRule::default()
+    }
+}
+
+/// Its client certificate, by the tenant cluster's authority `ca`.
+#[must_use]
+pub fn certificate(settings: &Settings) -> Want {
+    Want {
+        name: NAME.to_owned(),
+        signer: Signer::By("ca".to_owned()),
+        common_name: USER.to_owned(),
+        organizations: Vec::new(),
+        server: false,
+        client: true,
+        dns_names: Vec::new(),
+        addresses: Vec::new(),
+        lifetime_hours: settings.certificates.leaf_hours,
+    }
+}
+
+/// ClusterRole and ClusterRoleBinding, inside the tenant cluster.
+#[must_use]
+pub fn inside() -> Vec<Object> {
+    let metadata = ObjectMeta {
+        name: Some(ROLE.to_owned()),
+        labels: Some(BTreeMap::from([(
+            api::names::LABEL_MANAGED_BY.to_owned(),
+            api::names::MANAGED_BY.to_owned(),
+        )])),
+        ..ObjectMeta::default()
+    };
+    vec![
+        Object::new(&ClusterRole {
+            metadata: metadata.clone(),
+            rules: Some(rules_inside()),
+            ..ClusterRole::default()
+        }),
+        Object::new(&ClusterRoleBinding {
+            metadata,
+            role_ref: RoleRef {
+                api_group: RBAC.to_owned(),
+                kind: "ClusterRole".to_owned(),
+                name: ROLE.to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                api_group: Some(RBAC.to_owned()),
+                kind: "User".to_owned(),
+                name: USER.to_owned(),
+                ..Subject::default()
+            }]),
+        }),
+    ]
+}
+
+/// Everything in the tenant namespace. `pair` is the certificate in the Secret [`NAME`], which also
+/// holds `ca.crt` and `kubeconfig`; `image` is the whole reference.
+#[must_use]
+pub fn outside(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Vec<Object> {
+    vec![
+        Object::new(&ServiceAccount {
+            metadata: meta(v, NAME, NAME),
+            automount_service_account_token: Some(false),
+            ..ServiceAccount::default()
+        }),
+        Object::new(&Role {
+            metadata: meta(v, NAME, NAME),
+            rules: Some(rules_outside()),
+        }),
+        Object::new(&RoleBinding {
+            metadata: meta(v, NAME, NAME),
+            role_ref: RoleRef {
+                api_group: RBAC.to_owned(),
+                kind: "Role".to_owned(),
+                name: NAME.to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                kind: "ServiceAccount".to_owned(),
+                name: NAME.to_owned(),
+                namespace: Some(v.tenant_namespace.clone()),
+                ..Subject::default()
+            }]),
+        }),
+        own_policy(v),
+        node_ports_policy(v),
+        deployment(v, image, pair),
+    ]
+}
+
+fn deployment(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Object {
+    let certificate = object::hash(&json!(pair.map(|pair| &pair.certificate)));
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels(v, NAME)),
+            // It reads its kubeconfig when it starts.
+            annotations: Some(BTreeMap::from([(
+                ANNOTATION_CERTIFICATE.to_owned(),
+                certificate,
+            )])),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            // The one part of a tenant cluster that speaks to the management API.
+            automount_service_account_token: Some(true),
+            containers: vec![container(v, image)],
+            volumes: Some(vec![pod::secret_volume(NAME)]),
+            ..pod::spec(NAME)
+        }),
+    };
+    Object::new(&Deployment {
+        metadata: meta(v, NAME, NAME),
+        spec: Some(DeploymentSpec {
+            replicas: Some(v.replicas.min(REPLICAS)),
+            revision_history_limit: Some(2),
+            selector: LabelSelector {
+                match_labels: Some(selector(NAME)),
+                ..LabelSelector::default()
+            },
+            template,
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    })
+}
+
+fn container(v: &Validated, image: &str) -> Container {
+    let amounts = |cpu: &str, memory: &str| {
+        [("cpu", cpu), ("memory", memory)]
+            .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
+            .into()
+    };
+    Container {
+        name: NAME.to_owned(),
+        image: Some(image.to_owned()),
+        args: Some(vec![
+            format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
+            format!("--namespace={}", v.tenant_namespace),
+            format!("--cluster-uid={}", v.uid),
+            format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+        ]),
+        env: Some(vec![pod::own_name("POD_NAME")]),
+        resources: Some(pod::resources(&amounts("5m", "24Mi"), &BTreeMap::new())),
+        security_context: Some(pod::container_security()),
+        liveness_probe: Some(pod::probe("/livez", ADMIN_PORT, "HTTP", 20, 6)),
+        // Ready once both APIs were listed; nothing depends on it but a rollout.
+        readiness_probe: Some(pod::probe("/readyz", ADMIN_PORT, "HTTP", 5, 3)),
+        volume_mounts: Some(vec![pod::mount(NAME, names::SECRET_DIR, true)]),
+        ..Container::default()
+    }
+}
+
+/// It reaches the tenant's API, and, wherever that is, the management API.
+fn own_policy(v: &Validated) -> Object {
+    let range = |cidr: &str, metadata: &str| NetworkPolicyPeer {
+        ip_block: Some(IPBlock {
+            cidr: cidr.to_owned(),
+            except: Some(vec![metadata.to_owned()]),
+        }),
+        ..NetworkPolicyPeer::default()
+    };
+    let tenant = NetworkPolicyPeer {
+        pod_selector: Some(LabelSelector {
+            match_labels: Some(selector(names::CONTROL_PLANE)),
+            ..LabelSelector::default()
+        }),
+        ..NetworkPolicyPeer::default()
+    };
+    let everywhere = vec![
+        range("0.0.0.0/0", "169.254.169.254/32"),
+        range("::/0", "fd00:ec2::254/128"),
+    ];
+    policy(
+        v,
+        NAME,
+        NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(selector(NAME)),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Egress".to_owned()]),
+            egress: Some(vec![
+                NetworkPolicyEgressRule {
+                    to: Some(vec![tenant]),
+                    ports: Some(vec![port("TCP", names::API_PORT, None)]),
+                },
+                NetworkPolicyEgressRule {
+                    to: Some(everywhere),
+                    ports: Some(vec![
+                        port("TCP", 443, None),
+                        port("TCP", names::API_PORT, None),
+                    ]),
+                },
+            ]),
+            ..NetworkPolicySpec::default()
+        },
+    )
+}
+
+/// Clients of load balancers come from anywhere, to node ports.
+fn node_ports_policy(v: &Validated) -> Object {
+    let (first, last) = NODE_PORTS;
+    let ports = ["TCP", "UDP", "SCTP"].map(|protocol| port(protocol, first, Some(last)));
+    policy(
+        v,
+        "load-balancers",
+        NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(selector(api::names::COMPONENT_WORKER)),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: None,
+                ports: Some(ports.into()),
+            }]),
+            ..NetworkPolicySpec::default()
+        },
+    )
+}
+
+fn policy(v: &Validated, name: &str, spec: NetworkPolicySpec) -> Object {
+    Object::new(&NetworkPolicy {
+        metadata: meta(v, name, "network"),
+        spec: Some(spec),
+    })
+}
+
+fn port(protocol: &str, number: i32, last: Option<i32>) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number)),
+        end_port: last,
+    }
+}
