@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use api::machine::MachinePhase;
-use api::{ConditionType, names, set_condition};
+use api::{ConditionType, Machine, names, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::json;
