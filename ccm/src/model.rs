@@ -61,9 +61,18 @@ impl Node {
     #[must_use]
     pub fn takes_traffic(&self) -> bool {
         !self.deleting
-            && !self.labels.contains_key(names::LABEL_EXCLUDE)
+            && !self
+                .labels
+                .get(names::LABEL_EXCLUDE)
+                .is_some_and(|value| is_yes(value))
             && !self.is_tainted(names::TAINT_TO_BE_DELETED)
     }
+}
+
+/// Whether a label of this value excludes: what Go's `strconv.ParseBool` does not take for false
+/// (`nodeIncludedPredicate` of the service controller).
+fn is_yes(value: &str) -> bool {
+    !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE")
 }
 
 impl From<&ApiNode> for Node {
