@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -15,21 +17,24 @@ use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
 use tower::util::BoxService;
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{BoxError, ServiceBuilder};
 
-use super::{Error, Transport, install_crypto};
+use super::{Error, install_crypto};
 
 /// Pause between two pings of a connection on which something is open.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
 /// An answer to a ping must come within this.
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 
+/// Requests and answers over one connection.
+pub type Multiplexed = BoxService<Request<Body>, Response<Incoming>, BoxError>;
+
 /// Makes the transport. Credentials are those of the TLS handshake: a client certificate, not a
 /// token. Nothing is sent yet.
 ///
 /// # Errors
 /// [`Error::Build`], when certificates or names are not usable.
-pub fn transport(config: &Config) -> Result<Transport, Error> {
+pub fn transport(config: &Config) -> Result<Multiplexed, Error> {
     install_crypto();
     let failed = |source| Error::Build(Box::new(source));
     let tls = config.rustls_client_config().map_err(failed)?;
@@ -56,10 +61,5 @@ pub fn transport(config: &Config) -> Result<Transport, Error> {
         .layer(config.base_uri_layer())
         .map_err(BoxError::from)
         .service(client);
-    Ok(BoxService::new(service.map_response(|response| {
-        response.map(|body| {
-            let body = http_body_util::BodyExt::map_err(body, BoxError::from);
-            Box::new(body) as Box<kube::client::DynBody>
-        })
-    })))
+    Ok(BoxService::new(service))
 }
