@@ -249,9 +249,6 @@ fn plan_machines(
         machines,
         sizing.create,
     );
-    for machine in staying(&plan) {
-        plan.changes.extend(template::change(pool, machine));
-    }
     follow(&mut plan, pool, machines);
     let seen = status::Seen {
         machines,
@@ -262,11 +259,15 @@ fn plan_machines(
     status::report(plan, observed, &seen, now)
 }
 
-/// Those that drain already follow the pool too: who shortens its `drainTimeout` waits for them.
+/// Machines follow the pool, those that drain already too: who shortens its `drainTimeout` waits for
+/// them. Not those that go now: the change would be a write for nothing.
 fn follow(plan: &mut Plan, pool: &api::NodePool, machines: &[&Machine]) {
-    let going = machines.iter().copied().filter(|m| is_going(m));
-    plan.changes
-        .extend(going.filter_map(|m| template::change(pool, m)));
+    let goes_now = |m: &&Machine| plan.deletions.iter().any(|d| d.name == m.name_any());
+    let followers = machines.iter().copied().filter(|m| !goes_now(m));
+    let changes: Vec<_> = followers
+        .filter_map(|m| template::change(pool, m))
+        .collect();
+    plan.changes.extend(changes);
 }
 
 /// Names that the annotation on the NodePool gives, in the same write as the new size.
