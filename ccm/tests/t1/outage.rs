@@ -14,10 +14,7 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
         return Ok(());
     };
     let _ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
-    site.ready(&name, &["10.5.0.1"]).await?;
+    let (service, name) = site.serving().await?;
     let node = site.nodes().get("a").await?;
 
     // The management API is away, and the node is lost: nothing is concluded from that.

@@ -54,10 +54,7 @@ async fn live(site: &Site) -> Result<()> {
     let (leadership, election) = Election::start(management, lease);
     leadership.acquired().await;
     let _ccm = Ccm::start(site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
-    site.ready(&name, &["10.5.0.1"]).await?;
+    let (_, name) = site.serving().await?;
     site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
         .await?;
     site.addresses("web", &["192.0.2.1"]).await?;

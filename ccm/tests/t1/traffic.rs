@@ -126,10 +126,7 @@ async fn a_second_writer_on_the_mirror_does_not_last_and_makes_no_fight() -> Res
         return Ok(());
     };
     let _ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
-    site.ready(&name, &["10.5.0.1"]).await?;
+    let (service, name) = site.serving().await?;
     let params = kube::api::PatchParams::default();
     for round in 0..5 {
         // What is ours comes back; what is not (an annotation of a load balancer) stays.

@@ -71,6 +71,40 @@ impl World {
         Ok(Some(world))
     }
 
+    /// With a Machine for which there is no room until [`Mode::Joining`] is set.
+    async fn without_room(prefix: &str) -> Result<Option<(Self, String)>> {
+        let Some(world) = Self::new(prefix).await? else {
+            return Ok(None);
+        };
+        world.kubevirt.set(Mode::Full);
+        world.site.create_pool("workers", 1).await?;
+        let name = world.only_machine().await?;
+        world
+            .wait_said(&name, "VirtualMachineReady", ("False", "Unschedulable"))
+            .await?;
+        Ok(Some((world, name)))
+    }
+
+    /// With a Machine whose virtual machine is refused for as long as the switch is on.
+    async fn refusing_vm(prefix: &str) -> Result<Option<(Self, String, Arc<AtomicBool>)>> {
+        let refuses = Arc::new(AtomicBool::new(true));
+        let refused = Arc::clone(&refuses);
+        let refusal = Answer::status(422).when(move |info| {
+            let made = info.verb == "create" && info.resource == "virtualmachines";
+            made && refused.load(Ordering::SeqCst)
+        });
+        let plan = FaultPlan::none().answering(refusal);
+        let Some(world) = Self::with_faults(prefix, &plan).await? else {
+            return Ok(None);
+        };
+        world.site.create_pool("workers", 1).await?;
+        let name = world.only_machine().await?;
+        world
+            .wait_said(&name, "Ready", ("False", "ProviderFailed"))
+            .await?;
+        Ok(Some((world, name, refuses)))
+    }
+
     /// With another operator, which finds the pool changed.
     async fn restarted(self, change: Value) -> Result<Self> {
         drop(self.operator);
@@ -263,15 +297,9 @@ async fn settled_pool_costs_no_write_in_either_cluster() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machine_waits_and_says_why_until_there_is_room_for_it() -> Result<()> {
-    let Some(world) = World::new("no-room").await? else {
+    let Some((world, name)) = World::without_room("no-room").await? else {
         return Ok(());
     };
-    world.kubevirt.set(Mode::Full);
-    world.site.create_pool("workers", 1).await?;
-    let name = world.only_machine().await?;
-    world
-        .wait_said(&name, "VirtualMachineReady", ("False", "Unschedulable"))
-        .await?;
     world
         .wait_said(&name, "Ready", ("False", "Unschedulable"))
         .await?;
@@ -310,21 +338,9 @@ async fn instance_that_is_refused_is_told_and_tried_again() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_machine_that_is_refused_shows_as_condition_and_is_made_later() -> Result<()> {
-    let refuses = Arc::new(AtomicBool::new(true));
-    let refused = Arc::clone(&refuses);
-    let refusal = Answer::status(422).when(move |info| {
-        let made = info.verb == "create" && info.resource == "virtualmachines";
-        made && refused.load(Ordering::SeqCst)
-    });
-    let plan = FaultPlan::none().answering(refusal);
-    let Some(world) = World::with_faults("vm-refused", &plan).await? else {
+    let Some((world, name, refuses)) = World::refusing_vm("vm-refused").await? else {
         return Ok(());
     };
-    world.site.create_pool("workers", 1).await?;
-    let name = world.only_machine().await?;
-    world
-        .wait_said(&name, "Ready", ("False", "ProviderFailed"))
-        .await?;
     refuses.store(false, Ordering::SeqCst);
     world.settle().await?;
     assert_eq!(world.names().await?, [name]);

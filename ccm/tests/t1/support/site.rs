@@ -342,6 +342,15 @@ impl Site {
         self.node(name).await.map(drop)
     }
 
+    /// One worker `a` and the Service `web`, whose mirror sends traffic to it. Gives both names.
+    pub(crate) async fn serving(&self) -> Result<(Service, String)> {
+        self.worker("a", &["10.5.0.1"]).await?;
+        let service = self.service("web", &json!({})).await?;
+        let mirror = self.mirror_name(&service);
+        self.ready(&mirror, &["10.5.0.1"]).await?;
+        Ok((service, mirror))
+    }
+
     /// Waits until a node is as wanted.
     pub(crate) async fn wait_node(
         &self,

@@ -82,6 +82,16 @@ impl World {
         Ok(())
     }
 
+    /// The budget allows it now: the pod leaves, then the virtual machine goes, and another comes.
+    pub(super) async fn leaves_in_order(&self, name: &str, pod: &str) -> Result<()> {
+        self.still_has_its_vm(name).await?;
+        self.put_budget(1);
+        self.wait_pod_goes(pod).await?;
+        self.still_has_its_vm(name).await?;
+        self.end_pod(pod);
+        self.replaced(name).await
+    }
+
     fn evictions(&self) -> Vec<Call> {
         let mut calls = self.site.tenants.calls(&self.ns);
         calls.retain(|call| call.path.ends_with("/eviction"));
@@ -108,13 +118,7 @@ async fn budget_that_refuses_an_eviction_holds_the_drain_up_until_it_allows_it()
     let asked = world.evictions();
     assert!(!asked.is_empty() && asked.iter().all(|call| call.code == 429));
     assert_eq!(world.pod("web"), before);
-    world.still_has_its_vm(&name).await?;
-
-    world.put_budget(1);
-    world.wait_pod_goes("web").await?;
-    world.still_has_its_vm(&name).await?;
-    world.end_pod("web");
-    world.replaced(&name).await
+    world.leaves_in_order(&name, "web").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,18 @@ use serde_json::json;
 
 use super::World;
 
+impl World {
+    /// KubeVirt notes that this machine's node is drained.
+    async fn evacuate(&self, name: &str) -> Result<()> {
+        let asked = Patch::Merge(json!({ "status": { "evacuationNodeName": "node-7" } }));
+        let kind = kinds::VIRTUAL_MACHINE_INSTANCE;
+        let instances = self.site.objects(kind, &self.ns);
+        let params = PatchParams::default();
+        instances.patch(name, &params, &asked).await?;
+        Ok(())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machine_that_is_to_be_evacuated_is_drained_first_and_another_takes_its_place() -> Result<()>
 {
@@ -19,23 +31,12 @@ async fn machine_that_is_to_be_evacuated_is_drained_first_and_another_takes_its_
     let name = world.names().await?.remove(0);
     world.put_budget(0);
     world.put_pod(&name, "web", &json!({}));
-    let asked = Patch::Merge(json!({ "status": { "evacuationNodeName": "node-7" } }));
-    let instances = world
-        .site
-        .objects(kinds::VIRTUAL_MACHINE_INSTANCE, &world.ns);
-    instances
-        .patch(&name, &PatchParams::default(), &asked)
-        .await?;
+    world.evacuate(&name).await?;
     world
         .wait_said(&name, "Drained", ("False", "Draining"))
         .await?;
     world.site.wait_event(&name, "Evacuating").await?;
-    world.still_has_its_vm(&name).await?;
-    world.put_budget(1);
-    world.wait_pod_goes("web").await?;
-    world.still_has_its_vm(&name).await?;
-    world.end_pod("web");
-    world.replaced(&name).await
+    world.leaves_in_order(&name, "web").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,13 +45,7 @@ async fn machines_that_nobody_evacuates_stay() -> Result<()> {
         return Ok(());
     };
     let names = world.names().await?;
-    let asked = Patch::Merge(json!({ "status": { "evacuationNodeName": "node-7" } }));
-    let instances = world
-        .site
-        .objects(kinds::VIRTUAL_MACHINE_INSTANCE, &world.ns);
-    instances
-        .patch(&names[0], &PatchParams::default(), &asked)
-        .await?;
+    world.evacuate(&names[0]).await?;
     world.replaced(&names[0]).await?;
     assert!(world.names().await?.contains(&names[1]));
     Ok(())

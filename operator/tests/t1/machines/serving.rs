@@ -140,15 +140,9 @@ async fn requests_that_are_not_a_machines_are_left_as_they_are() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_waits_until_the_provider_reports_the_machines_address() -> Result<()> {
-    let Some(world) = World::new("serving-early").await? else {
+    let Some((world, name)) = World::without_room("serving-early").await? else {
         return Ok(());
     };
-    world.kubevirt.set(Mode::Full);
-    world.site.create_pool("workers", 1).await?;
-    let name = world.only_machine().await?;
-    world
-        .wait_said(&name, "VirtualMachineReady", ("False", "Unschedulable"))
-        .await?;
     let none = json!({});
     world.ask("early", &name, &[&name, &address(&name)], &none)?;
     // What can never become right is not waited with.

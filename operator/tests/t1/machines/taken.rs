@@ -3,8 +3,7 @@
 //! Invariant: it is neither adopted, nor changed, nor deleted; people are told, and the pool goes on
 //! with another Machine.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use api::{Machine, names};
@@ -12,8 +11,6 @@ use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::FaultPlan;
-use testkit::faults::Answer;
 use testkit::fixtures::wait_gone;
 
 use super::World;
@@ -22,22 +19,10 @@ use crate::support::site::apply;
 
 /// Somebody makes a virtual machine with these labels between a Machine and its own.
 async fn taken(prefix: &str, labels: impl FnOnce(&Machine) -> Value) -> Result<()> {
-    let refuses = Arc::new(AtomicBool::new(true));
-    let refused = Arc::clone(&refuses);
-    let refusal = Answer::status(422).when(move |info| {
-        let made = info.verb == "create" && info.resource == "virtualmachines";
-        made && refused.load(Ordering::SeqCst)
-    });
-    let plan = FaultPlan::none().answering(refusal);
-    let Some(world) = World::with_faults(prefix, &plan).await? else {
+    let Some((world, name, refuses)) = World::refusing_vm(prefix).await? else {
         return Ok(());
     };
     let site = &world.site;
-    site.create_pool("workers", 1).await?;
-    let name = world.only_machine().await?;
-    world
-        .wait_said(&name, "Ready", ("False", "ProviderFailed"))
-        .await?;
     let machine = site.machines().get(&name).await?;
     let foreign = json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
