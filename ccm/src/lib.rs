@@ -11,7 +11,7 @@
 //! | [`watch`] | the watches on both APIs |
 //! | [`queue`] | who is next; one place for nodes and Services |
 //! | [`names`], [`settings`], [`cloud_config`], [`args`] | names, and what can be configured |
-//! | [`tell`] | Events on the tenant's objects |
+//! | [`error`] | why a look at one of them failed |
 //! | [`rights`] | the rights that all of this needs |
 //! | [`run`] | the wiring |
 //!
@@ -20,6 +20,7 @@
 
 pub mod args;
 pub mod cloud_config;
+pub mod error;
 pub mod model;
 pub mod names;
 pub mod node;
@@ -28,7 +29,6 @@ pub mod rights;
 pub mod run;
 pub mod service;
 pub mod settings;
-pub mod tell;
 pub mod watch;
 pub mod world;
 

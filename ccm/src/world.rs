@@ -18,7 +18,7 @@ use crate::queue::{Key, Queue};
 use crate::service::plan::slices::version;
 use crate::service::plan::{self, Observed, Presence, Slice, Target, Wish};
 use crate::settings::Settings;
-use crate::tell::Notice;
+use kit::events::Notice;
 
 mod events;
 

@@ -29,26 +29,37 @@ const LONGEST_NOTE_BYTES: usize = 1024;
 /// The right that publishing needs.
 pub const RULES: [Rule; 1] = [Rule::new(&["events.k8s.io"], &["events"], &["create"])];
 
-/// Whether something went as it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Shown as Normal.
-    Normal,
-    /// Shown as Warning.
-    Warning,
-}
-
-/// What happened.
+/// What people are told: an Event to be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Event {
-    /// Normal or Warning.
-    pub severity: Severity,
+pub struct Notice {
+    /// Shown as Warning, else as Normal.
+    pub warning: bool,
     /// PascalCase, for machines: `CertificateRotated`.
-    pub reason: String,
+    pub reason: &'static str,
     /// A sentence for people. Cut at 1024 bytes.
     pub message: String,
-    /// What was being done, PascalCase: `Rotate`.
-    pub action: String,
+}
+
+impl Notice {
+    /// Something that went as it should.
+    #[must_use]
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            warning: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Something that somebody has to mend.
+    #[must_use]
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            warning: true,
+            reason,
+            message: message.into(),
+        }
+    }
 }
 
 /// Writes Events in the name of one controller. Clones share what was written.
@@ -72,18 +83,18 @@ impl Publisher {
         }
     }
 
-    /// Writes `event` about `regarding` (with uid), unless it was written within [`QUIET`]. Gives
+    /// Writes `notice` about `regarding` (with uid), unless it was written within [`QUIET`]. Gives
     /// whether it was written.
-    pub async fn publish(&self, regarding: &ObjectReference, event: &Event) -> bool {
+    pub async fn publish(&self, regarding: &ObjectReference, notice: &Notice) -> bool {
         let key = Key {
             uid: regarding.uid.clone().unwrap_or_default(),
-            reason: event.reason.clone(),
-            message: event.message.clone(),
+            reason: notice.reason,
+            message: notice.message.clone(),
         };
         if !self.recent(|recent| recent.claim(&key, Instant::now())) {
             return false;
         }
-        let written = self.written(regarding, event);
+        let written = self.written(regarding, notice);
         // Events about objects without a namespace live in "default", as upstream's do.
         let namespace = written.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Written> = Api::namespaced(self.client.clone(), &namespace);
@@ -96,8 +107,8 @@ impl Publisher {
             };
         self.recent(|recent| recent.forget(&key));
         let name = regarding.name.as_deref().unwrap_or_default();
-        tracing::warn!(object.name = name, event.reason = %event.reason, error = %failure,
-            "could not publish Event {} about {name}", event.reason);
+        tracing::warn!(object.name = name, event.reason = notice.reason, error = %failure,
+            "could not publish Event {} about {name}", notice.reason);
         false
     }
 
@@ -105,7 +116,7 @@ impl Publisher {
         with(&mut self.recent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn written(&self, regarding: &ObjectReference, event: &Event) -> Written {
+    fn written(&self, regarding: &ObjectReference, notice: &Notice) -> Written {
         let now = jiff::Timestamp::now();
         let about = regarding.name.as_deref().unwrap_or("unknown");
         // 253 bytes is the longest name; the suffix has at most 1 + 16.
@@ -122,13 +133,14 @@ impl Publisher {
             },
             event_time: Some(MicroTime(now)),
             regarding: Some(regarding.clone()),
-            type_: Some(match event.severity {
-                Severity::Normal => "Normal".to_owned(),
-                Severity::Warning => "Warning".to_owned(),
+            type_: Some(match notice.warning {
+                true => "Warning".to_owned(),
+                false => "Normal".to_owned(),
             }),
-            reason: Some(cut(&event.reason, 128).to_owned()),
-            action: Some(cut(&event.action, 128).to_owned()),
-            note: Some(cut(&event.message, LONGEST_NOTE_BYTES).to_owned()),
+            reason: Some(notice.reason.to_owned()),
+            // The API asks for one; nothing is known about it that the reason does not say.
+            action: Some(notice.reason.to_owned()),
+            note: Some(cut(&notice.message, LONGEST_NOTE_BYTES).to_owned()),
             reporting_controller: Some(self.controller.clone()),
             reporting_instance: Some(cut(&self.instance, 128).to_owned()),
             ..Written::default()
@@ -144,7 +156,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     uid: String,
-    reason: String,
+    reason: &'static str,
     message: String,
 }
 

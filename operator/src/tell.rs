@@ -5,26 +5,14 @@
 
 use api::{ConditionStatus, ConditionType, set_condition};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::errors::Class;
-use kit::events::{Event, Publisher, Severity};
+pub use kit::events::Notice;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::FIELD_MANAGER;
-
-/// An Event.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Notice {
-    /// Normal or Warning.
-    pub warning: bool,
-    /// PascalCase.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
-}
 
 /// What is waited for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,20 +21,6 @@ pub struct Waiting {
     pub reason: &'static str,
     /// For people.
     pub message: String,
-}
-
-/// Publishes an Event; that it fails is only logged.
-pub async fn publish(events: &Publisher, about: &ObjectReference, notice: &Notice) {
-    let event = Event {
-        severity: match notice.warning {
-            true => Severity::Warning,
-            false => Severity::Normal,
-        },
-        reason: notice.reason.to_owned(),
-        message: notice.message.clone(),
-        action: "Reconcile".to_owned(),
-    };
-    events.publish(about, &event).await;
 }
 
 /// The conditions of something whose reconcile failed: Degraded and Progressing say why. None where

@@ -6,47 +6,14 @@
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::{Node as ApiNode, ObjectReference};
 use kit::apply::{Deletion, kinds};
-use kit::errors::{Class, Classify};
-use kit::lease::NotLeader;
+use kit::events::Notice;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PropagationPolicy};
 
 use super::plan::{Action, Observed, Sight};
+use crate::error::Error;
 use crate::model::{Instance, Node, Vm};
 use crate::run::Context;
-use crate::tell::{self, Notice};
-
-/// Why a step failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// We do not lead.
-    #[error(transparent)]
-    NotLeader(#[from] NotLeader),
-    /// An API refused, or was not reached.
-    #[error("{verb} {what}")]
-    Request {
-        /// What was tried.
-        verb: &'static str,
-        /// Kind and name.
-        what: String,
-        /// What the API said.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The Node could not be deleted.
-    #[error("delete the Node")]
-    Delete(#[source] kit::apply::Error),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::NotLeader(error) => error.class(),
-            Self::Request { source, .. } => source.class(),
-            Self::Delete(error) => error.class(),
-        }
-    }
-}
 
 /// Does it, and brings `observed` up to what the APIs answered. True when the Node is gone.
 ///
@@ -66,13 +33,14 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
             let patched = nodes
                 .patch_status(&name, &params, &Patch::Merge(patch))
                 .await;
-            let patched = patched.map_err(|e| request("set the addresses of", "Node", &name, e))?;
+            let patched =
+                patched.map_err(|e| Error::request("set the addresses of", "Node", &name, e))?;
             observed.node = Node::from(&patched);
         }
         Action::Patch(patch) => {
             ctx.leadership.ensure()?;
             let patched = nodes.patch(&name, &params, &Patch::Merge(patch)).await;
-            let patched = patched.map_err(|e| request("change", "Node", &name, e))?;
+            let patched = patched.map_err(|e| Error::request("change", "Node", &name, e))?;
             observed.node = Node::from(&patched);
         }
         Action::Delete { uid } => {
@@ -86,7 +54,10 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
                 propagation: PropagationPolicy::Background,
             };
             let deleted = kit::apply::delete(&ctx.tenant, &deletion).await;
-            deleted.map_err(Error::Delete)?;
+            deleted.map_err(|source| Error::Write {
+                doing: "delete the Node",
+                source,
+            })?;
             tracing::info!(node.name = name, "deleted Node {name}: its machine is gone");
             return Ok(true);
         }
@@ -104,7 +75,7 @@ async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> 
     if observed.vm.get().is_none() {
         let vms = Api::<VirtualMachine>::namespaced(ctx.management.clone(), namespace);
         let found = vms.get_opt(&machine).await;
-        let found = found.map_err(|e| request("look for", "VirtualMachine", &machine, e))?;
+        let found = found.map_err(|e| Error::request("look for", "VirtualMachine", &machine, e))?;
         observed.vm = found.map_or(Sight::Missing { certain: true }, |vm| {
             Sight::There(Vm::from(&vm))
         });
@@ -114,20 +85,12 @@ async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> 
         let instances =
             Api::<VirtualMachineInstance>::namespaced(ctx.management.clone(), namespace);
         let found = instances.get_opt(&machine).await;
-        let found = found.map_err(|e| request("look for", kind, &machine, e))?;
+        let found = found.map_err(|e| Error::request("look for", kind, &machine, e))?;
         observed.instance = found.map_or(Sight::Missing { certain: true }, |instance| {
             Sight::There(Instance::from(&instance))
         });
     }
     Ok(())
-}
-
-fn request(verb: &'static str, kind: &str, name: &str, source: kube::Error) -> Error {
-    Error::Request {
-        verb,
-        what: format!("{kind} {name}"),
-        source: Box::new(source),
-    }
 }
 
 /// Publishes Events about a node.
@@ -139,5 +102,7 @@ pub async fn tell(ctx: &Context, node: &Node, notices: &[Notice]) {
         uid: Some(node.uid.clone()),
         ..ObjectReference::default()
     };
-    tell::publish(&ctx.events, &about, notices).await;
+    for notice in notices {
+        ctx.events.publish(&about, notice).await;
+    }
 }

@@ -2,37 +2,16 @@
 //!
 //! Invariant: it does not matter why a node is looked at, nor where the last look was cut off.
 
-use kit::errors::{Class, Classify};
-
 pub mod apply;
 pub mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Error;
 use crate::run::Context;
 
 /// More steps than any life needs; reaching it is a bug in the plan.
 const MAX_STEPS: usize = 8;
-
-/// Why it failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A read or a write failed.
-    #[error(transparent)]
-    Apply(#[from] apply::Error),
-    /// A plan did not come to an end.
-    #[error("the plan of a node does not come to an end")]
-    Endless,
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Apply(error) => error.class(),
-            Self::Endless => Class::Bug,
-        }
-    }
-}
 
 /// One look, from the top. What is not in memory is gone, and needs nothing.
 ///
@@ -55,5 +34,5 @@ pub async fn reconcile(ctx: &Context, name: &str) -> Result<(), Error> {
             return Ok(());
         }
     }
-    Err(Error::Endless)
+    Err(Error::Endless("node"))
 }

@@ -31,7 +31,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{Instance, Node, Phase, Vm};
 use crate::names;
-use crate::tell::Notice;
+use kit::events::Notice;
 
 /// What is known of an object of the management cluster.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,59 +8,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::apply::{Deleted, Deletion, Kind, kinds};
-use kit::errors::{Class, Classify};
-use kit::lease::NotLeader;
+use kit::events::Notice;
 use kube::api::{Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::plan::{Action, Observed, Slice};
+use crate::error::Error;
 use crate::run::Context;
-use crate::tell::{self, Notice};
 use crate::{FIELD_MANAGER, names};
-
-/// Why a step failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// We do not lead.
-    #[error(transparent)]
-    NotLeader(#[from] NotLeader),
-    /// An API refused, or was not reached.
-    #[error("{verb} {what}")]
-    Request {
-        /// What was tried.
-        verb: &'static str,
-        /// Kind and name.
-        what: String,
-        /// What the API said.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// An object of the management cluster was not written.
-    #[error("write to the management cluster")]
-    Write(#[source] kit::apply::Error),
-    /// An answer that is not what was asked for.
-    #[error("understand the answer about {what}")]
-    Answer {
-        /// Kind and name.
-        what: String,
-        /// What is wrong with it.
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::NotLeader(error) => error.class(),
-            Self::Request { source, .. } => source.class(),
-            Self::Write(error) => error.class(),
-            Self::Answer { .. } => Class::Bug,
-        }
-    }
-}
 
 /// Does it, and brings `observed` up to what was answered. True when the rest of the plan has to be
 /// made anew.
@@ -91,7 +48,7 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
             let services = Api::<Service>::namespaced(ctx.management.clone(), namespace);
             let params = PatchParams::default();
             let patched = services.patch(name, &params, &Patch::Merge(patch)).await;
-            let patched = patched.map_err(|e| request("change", "Service", name, e))?;
+            let patched = patched.map_err(|e| Error::request("change", "Service", name, e))?;
             saw_mirror(ctx, observed, patched);
             Ok(true)
         }
@@ -125,7 +82,7 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
 
 async fn write(ctx: &Context, object: &Value) -> Result<kube::api::DynamicObject, Error> {
     let applied = kit::apply::apply(&ctx.management, object, FIELD_MANAGER, true).await;
-    applied.map_err(Error::Write)
+    applied.map_err(unwritten)
 }
 
 async fn delete(ctx: &Context, kind: Kind, name: &str, uid: &str) -> Result<Deleted, Error> {
@@ -138,7 +95,14 @@ async fn delete(ctx: &Context, kind: Kind, name: &str, uid: &str) -> Result<Dele
         propagation: PropagationPolicy::Background,
     };
     let deleted = kit::apply::delete(&ctx.management, &deletion).await;
-    deleted.map_err(Error::Write)
+    deleted.map_err(unwritten)
+}
+
+fn unwritten(source: kit::apply::Error) -> Error {
+    Error::Write {
+        doing: "write to the management cluster",
+        source,
+    }
 }
 
 fn decode<K: DeserializeOwned>(object: kube::api::DynamicObject) -> Result<K, Error> {
@@ -162,7 +126,7 @@ async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> 
 async fn look_for(ctx: &Context, observed: &mut Observed, name: &str) -> Result<(), Error> {
     let services = Api::<Service>::namespaced(ctx.management.clone(), &ctx.settings.namespace);
     let found = services.get_opt(name).await;
-    let found = found.map_err(|e| request("look for", "Service", name, e))?;
+    let found = found.map_err(|e| Error::request("look for", "Service", name, e))?;
     match found.filter(|s| ctx.world.is_mirror_of(s, &observed.uid)) {
         Some(mirror) => saw_mirror(ctx, observed, mirror),
         None => {
@@ -222,20 +186,12 @@ async fn patch_service(
             observed.service = None;
             Ok(())
         }
-        Err(source) => Err(request(
+        Err(source) => Err(Error::request(
             "change",
             "Service",
             &format!("{namespace}/{name}"),
             source,
         )),
-    }
-}
-
-fn request(verb: &'static str, kind: &str, name: &str, source: kube::Error) -> Error {
-    Error::Request {
-        verb,
-        what: format!("{kind} {name}"),
-        source: Box::new(source),
     }
 }
 
@@ -253,7 +209,10 @@ fn reference(service: &Service) -> ObjectReference {
 /// Publishes Events about a Service.
 pub async fn tell(ctx: &Context, observed: &Observed, notices: &[Notice]) {
     if let Some(service) = &observed.service {
-        tell::publish(&ctx.events, &reference(service), notices).await;
+        let about = reference(service);
+        for notice in notices {
+            ctx.events.publish(&about, notice).await;
+        }
     }
 }
 

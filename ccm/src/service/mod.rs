@@ -3,40 +3,21 @@
 //! Invariant: it does not matter why a Service is looked at, nor where the last look was cut off;
 //! nothing waits here for an address.
 
-use kit::errors::{Class, Classify};
+use kit::errors::{Class, Classify as _};
 
 pub mod apply;
 pub mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Error;
 use crate::run::Context;
-use crate::tell::Notice;
+use kit::events::Notice;
 
 /// More steps than any life needs; reaching it is a bug in the plan.
 const MAX_STEPS: usize = 12;
 /// Failures in a row after which people are told of one that may go away by itself.
 const TOLD_AFTER: u32 = 3;
-
-/// Why it failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A read or a write failed.
-    #[error(transparent)]
-    Apply(#[from] apply::Error),
-    /// A plan did not come to an end.
-    #[error("the plan of a Service does not come to an end")]
-    Endless,
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Apply(error) => error.class(),
-            Self::Endless => Class::Bug,
-        }
-    }
-}
 
 /// One look at the Service with this UID, from the top.
 ///
@@ -60,7 +41,7 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
             return Ok(());
         }
     }
-    Err(Error::Endless)
+    Err(Error::Endless("Service"))
 }
 
 /// Tells people of a failure that does not go away by itself.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::names;
 use crate::settings::{Endpoints, Settings};
-use crate::tell::Notice;
+use kit::events::Notice;
 
 pub mod mirror;
 pub mod refusal;

@@ -43,34 +43,29 @@ fn regarding(uid: &str) -> ObjectReference {
     }
 }
 
-fn event(message: &str) -> Event {
-    Event {
-        severity: Severity::Warning,
-        reason: "Waiting".to_owned(),
-        message: message.to_owned(),
-        action: "Reconcile".to_owned(),
-    }
+fn notice(message: &str) -> Notice {
+    Notice::warning("Waiting", message)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_event_is_written_once_in_ten_minutes() {
     let (publisher, sent) = publisher(&[]);
-    assert!(publisher.publish(&regarding("1"), &event("a")).await);
+    assert!(publisher.publish(&regarding("1"), &notice("a")).await);
     for _ in 0..9 {
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(!publisher.publish(&regarding("1"), &event("a")).await);
+        assert!(!publisher.publish(&regarding("1"), &notice("a")).await);
     }
     assert!(
-        publisher.publish(&regarding("1"), &event("b")).await,
+        publisher.publish(&regarding("1"), &notice("b")).await,
         "another message"
     );
     assert!(
-        publisher.publish(&regarding("2"), &event("a")).await,
+        publisher.publish(&regarding("2"), &notice("a")).await,
         "another object"
     );
     tokio::time::advance(Duration::from_secs(60)).await;
     assert!(
-        publisher.publish(&regarding("1"), &event("a")).await,
+        publisher.publish(&regarding("1"), &notice("a")).await,
         "ten minutes later"
     );
     assert_eq!(sent.lock().unwrap().len(), 4);
@@ -79,8 +74,8 @@ async fn the_same_event_is_written_once_in_ten_minutes() {
 #[tokio::test]
 async fn an_event_that_was_refused_is_tried_again_next_time() {
     let (publisher, sent) = publisher(&[403]);
-    assert!(!publisher.publish(&regarding("1"), &event("a")).await);
-    assert!(publisher.publish(&regarding("1"), &event("a")).await);
+    assert!(!publisher.publish(&regarding("1"), &notice("a")).await);
+    assert!(publisher.publish(&regarding("1"), &notice("a")).await);
     assert_eq!(sent.lock().unwrap().len(), 2);
 }
 
@@ -88,7 +83,7 @@ async fn an_event_that_was_refused_is_tried_again_next_time() {
 async fn an_event_has_all_that_the_api_server_asks_for() {
     let (publisher, sent) = publisher(&[]);
     let long = "ü".repeat(600);
-    publisher.publish(&regarding("1"), &event(&long)).await;
+    publisher.publish(&regarding("1"), &notice(&long)).await;
     let sent = sent.lock().unwrap();
     let [event] = sent.as_slice() else {
         panic!("one event")
@@ -104,7 +99,7 @@ async fn an_event_has_all_that_the_api_server_asks_for() {
         (&event["type"], &event["reason"]),
         (&"Warning".into(), &"Waiting".into())
     );
-    assert_eq!(event["action"], "Reconcile");
+    assert_eq!(event["action"], "Waiting");
     assert_eq!(event["reportingController"], "covey.dev/test");
     assert_eq!(event["reportingInstance"], "operator-0");
     assert_eq!(event["note"].as_str().unwrap().len(), 1024);
@@ -117,7 +112,7 @@ fn what_is_long_past_is_forgotten() {
     let mut recent = Recent::default();
     let key = |uid: u32| Key {
         uid: uid.to_string(),
-        reason: "r".into(),
+        reason: "r",
         message: "m".into(),
     };
     for uid in 0..100 {

@@ -29,7 +29,10 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
 /// Publishes a plan's Events; they never fail a reconcile.
 pub async fn events(ctx: &Context, plan: &Plan, machine: &Machine) {
     for notice in &plan.events {
-        tell::publish(&ctx.machine_desk.events, &machine.object_ref(&()), notice).await;
+        ctx.machine_desk
+            .events
+            .publish(&machine.object_ref(&()), notice)
+            .await;
     }
 }
 
@@ -63,12 +66,11 @@ pub async fn failure(ctx: &Context, machine: &Machine, reason: &'static str, mes
         generation,
         now,
     );
-    let notice = Notice {
-        warning: true,
-        reason,
-        message: message.to_owned(),
-    };
-    tell::publish(&ctx.machine_desk.events, &machine.object_ref(&()), &notice).await;
+    let notice = Notice::warning(reason, message);
+    ctx.machine_desk
+        .events
+        .publish(&machine.object_ref(&()), &notice)
+        .await;
     if let Err(error) = write(ctx, &machine, &status).await {
         tracing::warn!(
             error = kit::errors::chain(&error),

@@ -29,7 +29,10 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
 /// Publishes a plan's Events; they never fail a reconcile.
 pub async fn events(ctx: &Context, plan: &Plan, pool: &NodePool) {
     for notice in &plan.events {
-        tell::publish(&ctx.pool_desk.events, &pool.object_ref(&()), notice).await;
+        ctx.pool_desk
+            .events
+            .publish(&pool.object_ref(&()), notice)
+            .await;
     }
 }
 
@@ -47,12 +50,11 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         return;
     };
     status.conditions = conditions;
-    let notice = Notice {
-        warning: true,
-        reason: class.reason(),
-        message: message.to_owned(),
-    };
-    tell::publish(&ctx.pool_desk.events, &pool.object_ref(&()), &notice).await;
+    let notice = Notice::warning(class.reason(), message);
+    ctx.pool_desk
+        .events
+        .publish(&pool.object_ref(&()), &notice)
+        .await;
     if let Err(error) = write(ctx, &pool, &status).await {
         tracing::warn!(
             error = kit::errors::chain(&error),

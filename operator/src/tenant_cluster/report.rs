@@ -20,7 +20,10 @@ use crate::tell;
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     write_status(ctx, observed, plan.status.clone()).await?;
     for notice in &plan.events {
-        publish(ctx, &observed.cluster, notice).await;
+        ctx.cluster_desk
+            .events
+            .publish(&observed.cluster.object_ref(&()), notice)
+            .await;
     }
     Ok(())
 }
@@ -39,22 +42,17 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         return;
     };
     status.conditions = conditions;
-    let notice = Notice {
-        warning: true,
-        reason: class.reason(),
-        message: message.to_owned(),
-    };
-    publish(ctx, &cluster, &notice).await;
+    let notice = Notice::warning(class.reason(), message);
+    ctx.cluster_desk
+        .events
+        .publish(&cluster.object_ref(&()), &notice)
+        .await;
     if let Err(error) = write(ctx, &cluster, &status).await {
         tracing::warn!(
             error = kit::errors::chain(&error),
             "could not write why the reconcile of TenantCluster {namespace}/{name} failed"
         );
     }
-}
-
-async fn publish(ctx: &Context, cluster: &TenantCluster, notice: &Notice) {
-    tell::publish(&ctx.cluster_desk.events, &cluster.object_ref(&()), notice).await;
 }
 
 /// Writes the status if it changed.

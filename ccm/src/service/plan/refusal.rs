@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::Service;
 
 use crate::settings::Settings;
-use crate::tell::Notice;
+use kit::events::Notice;
 
 /// One port that can be mapped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -71,11 +71,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             uid: namespace_uid.to_owned(),
             resource_version: None,
         });
-        plan.events.push(Notice {
-            warning: false,
-            reason: "Deleting",
-            message: format!("deletes the tenant namespace {ns} with everything in it"),
-        });
+        let message = format!("deletes the tenant namespace {ns} with everything in it");
+        plan.events.push(Notice::normal("Deleting", message));
     }
     plan.waiting_on = Some(Waiting {
         reason: "Deleting",

@@ -289,16 +289,13 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
 fn transitions(plan: &mut Plan, observed: &Observed, was_ready: bool) {
     let is_ready = is_true(&plan.status.conditions, ConditionType::Ready);
     match &observed.tenant {
-        Tenant::Answers { version, .. } if is_ready && !was_ready => plan.events.push(Notice {
-            warning: false,
-            reason: "Ready",
-            message: format!("the API answers and serves Kubernetes {version}"),
-        }),
-        Tenant::Silent { message } if was_ready => plan.events.push(Notice {
-            warning: true,
-            reason: "ApiUnreachable",
-            message: message.clone(),
-        }),
+        Tenant::Answers { version, .. } if is_ready && !was_ready => {
+            let message = format!("the API answers and serves Kubernetes {version}");
+            plan.events.push(Notice::normal("Ready", message));
+        }
+        Tenant::Silent { message } if was_ready => {
+            plan.events.push(Notice::warning("ApiUnreachable", message));
+        }
         _ => {}
     }
 }
@@ -363,11 +360,7 @@ pub(super) fn refused(observed: &Observed, problems: &[Problem], now: Timestamp)
             &message,
         );
     }
-    plan.events.push(Notice {
-        warning: true,
-        reason,
-        message,
-    });
+    plan.events.push(Notice::warning(reason, message));
     plan
 }
 
@@ -401,11 +394,7 @@ fn authority_lost(plan: &mut Plan, valid: &Validated, observed: &Observed, now: 
         reason,
         &message,
     );
-    plan.events.push(Notice {
-        warning: true,
-        reason,
-        message,
-    });
+    plan.events.push(Notice::warning(reason, message));
 }
 
 /// The tenant namespace is being deleted although the TenantCluster is not.
@@ -432,11 +421,7 @@ pub(super) fn namespace_lost(valid: &Validated, observed: &Observed, now: Timest
     );
     plan.status.bootstrap_hash = None;
     plan.status.version = None;
-    plan.events.push(Notice {
-        warning: true,
-        reason,
-        message: message.clone(),
-    });
+    plan.events.push(Notice::warning(reason, &message));
     plan.waiting_on = Some(Waiting { reason, message });
     plan
 }
