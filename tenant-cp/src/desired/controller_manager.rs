@@ -114,6 +114,7 @@ pub(super) fn container(v: &Validated) -> Container {
         )),
         command: Some(vec!["kube-controller-manager".to_owned()]),
         args: Some(flags(v)),
+        env: pod::go_threads(&v.controller_manager.limits),
         resources: Some(pod::resources(
             &v.controller_manager.requests,
             &v.controller_manager.limits,

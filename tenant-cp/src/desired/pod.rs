@@ -37,6 +37,18 @@ pub(super) fn own_name(variable: &str) -> EnvVar {
     }
 }
 
+/// How many threads a Go program runs on at a time: one, unless the user limits its CPU; then it
+/// reads the number from the limit itself (Go 1.25, Kubernetes 1.35). Left to itself it takes one for each core of the
+/// node, and what rests spends more on waking threads than on its work (docs/benchmarks.md).
+pub(super) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar>> {
+    let one = EnvVar {
+        name: "GOMAXPROCS".to_owned(),
+        value: Some("1".to_owned()),
+        ..EnvVar::default()
+    };
+    (!limits.contains_key("cpu")).then(|| vec![one])
+}
+
 /// What every pod has; the caller adds containers and volumes.
 pub(super) fn spec(component: &str) -> PodSpec {
     PodSpec {

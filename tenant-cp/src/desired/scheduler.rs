@@ -53,6 +53,7 @@ pub(super) fn container(v: &Validated) -> Container {
         image: Some(format!("{}/kube-scheduler:v{}", v.registry, v.version)),
         command: Some(vec!["kube-scheduler".to_owned()]),
         args: Some(flags(v)),
+        env: pod::go_threads(&v.scheduler.limits),
         resources: Some(pod::resources(&v.scheduler.requests, &v.scheduler.limits)),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![pod::mount(names::SCHEDULER, names::SECRET_DIR, true)]),
