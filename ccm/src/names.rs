@@ -12,7 +12,7 @@ pub const ANNOTATION_SERVICE: &str = "covey.dev/service";
 /// Annotation on mirrors, for people: namespace of the tenant's Service.
 pub const ANNOTATION_SERVICE_NAMESPACE: &str = "covey.dev/service-namespace";
 /// Value of `app.kubernetes.io/component` on mirrors and their EndpointSlices.
-pub const COMPONENT: &str = "load-balancer";
+pub const COMPONENT: &str = api::names::COMPONENT_LOAD_BALANCER;
 /// Who manages an EndpointSlice (`endpointslice.kubernetes.io/managed-by`, KEP-752).
 pub const SLICES_MANAGED_BY: &str = "ccm.covey.dev";
 /// The label for that.

@@ -32,6 +32,8 @@ pub enum ConditionType {
     NetworkReady,
     /// The API server reaches nodes and pods.
     KonnectivityReady,
+    /// The cloud controller manager runs, where it is wanted.
+    CloudControllerReady,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -57,6 +59,7 @@ impl ConditionType {
             Self::KubeProxyReady => "KubeProxyReady",
             Self::NetworkReady => "NetworkReady",
             Self::KonnectivityReady => "KonnectivityReady",
+            Self::CloudControllerReady => "CloudControllerReady",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

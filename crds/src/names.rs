@@ -13,6 +13,9 @@ pub const LABEL_TENANT_NAMESPACE: &str = "covey.dev/tenant-cluster-namespace";
 pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
 /// Value of [`LABEL_COMPONENT`] on virtual machines and their pods.
 pub const COMPONENT_WORKER: &str = "worker";
+/// Value of [`LABEL_COMPONENT`] on what a tenant's Service of type LoadBalancer became in the tenant
+/// namespace: a Service and its EndpointSlices.
+pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
 /// Label: who manages the object.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].
@@ -36,6 +39,9 @@ pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.
 pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
+/// Label on a virtual machine, and by way of the cloud controller manager on its node: of what size
+/// it is (a well-known label of Kubernetes).
+pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Finalizer on a Machine: removed once its virtual machine and the instance of that are gone.
 pub const FINALIZER_MACHINE: &str = "covey.dev/machine";
 /// Finalizer on a NodePool: removed once it has no Machine.

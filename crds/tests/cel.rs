@@ -112,10 +112,6 @@ fn refused() -> Vec<Case> {
             CLASS,
         ),
         change(bare_load_balancer, load_balancer("a.example/x"), CLASS),
-        create(
-            tc(&json!({"addons": {"cloudController": {"enabled": true}}})),
-            "addons.cloudController is not available yet; remove it or set enabled to false",
-        ),
         change(
             none.clone(),
             tc(&json!({"addons": {"csi": {"enabled": true}}})),

@@ -2,10 +2,12 @@
 //! the chart's roles are that output.
 //!
 //! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
-//! TenantCluster, and our own; no wildcard; `bind` only on two roles by name
+//! TenantCluster, and our own; no wildcard; `bind` only on three roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
 use kit::rbac::Rule;
+use serde_json::{Value, json};
+use tenant_cp::desired::cloud_controller;
 
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
@@ -68,8 +70,11 @@ pub fn cluster() -> Vec<Rule> {
             &["rolebindings"],
             &["create", "get", "list", "patch", "watch"],
         ),
-        Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"])
-            .named(&[TENANT_NAMESPACE_ROLE, USER_NAMESPACE_ROLE]),
+        Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"]).named(&[
+            cloud_controller::CLUSTER_ROLE,
+            TENANT_NAMESPACE_ROLE,
+            USER_NAMESPACE_ROLE,
+        ]),
         // Events about a TenantCluster stand beside it.
         Rule::new(&["events.k8s.io"], &["events"], &["create"]),
         // The webhook's caBundle.
@@ -83,13 +88,13 @@ pub fn cluster() -> Vec<Rule> {
 }
 
 /// In every tenant namespace: the parts of a control plane, which go with the namespace (one by one
-/// only what konnectivity leaves when it is switched off); and the virtual machines of Machines with
+/// only what addons leave when they are switched off); and the virtual machines of Machines with
 /// the Secrets that they boot with.
 #[must_use]
 pub fn tenant_namespace() -> Vec<Rule> {
     let mut rules = control_plane();
     rules.extend([
-        // What a Machine boots with; konnectivity's.
+        // What a Machine boots with; those of addons that are switched off.
         Rule::new(&[""], &["secrets"], &["delete", "get"]),
         Rule::new(
             &["kubevirt.io"],
@@ -97,14 +102,34 @@ pub fn tenant_namespace() -> Vec<Rule> {
             &["watch"],
         ),
     ]);
+    rules.extend(cloud_controller_off());
     rules.extend(providers::kubevirt::RULES);
     rules
+}
+
+/// To take the cloud controller manager away when it is switched off.
+fn cloud_controller_off() -> Vec<Rule> {
+    const NAMED: &[&str] = &[cloud_controller::NAME];
+    const POLICIES: &[&str] = &[cloud_controller::NAME, cloud_controller::LOAD_BALANCERS];
+    vec![
+        Rule::new(&[""], &["serviceaccounts"], &["delete"]).named(NAMED),
+        Rule::new(&["apps"], &["deployments"], &["delete"]).named(NAMED),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], &["delete"]).named(POLICIES),
+        Rule::new(&["policy"], &["poddisruptionbudgets"], &["delete"]).named(NAMED),
+        Rule::new(
+            &["rbac.authorization.k8s.io"],
+            &["rolebindings"],
+            &["delete"],
+        )
+        .named(NAMED),
+    ]
 }
 
 fn control_plane() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
-        Rule::new(&[""], &["services"], &["delete"]).named(&["konnectivity"]),
+        // Konnectivity's, and mirrors of the tenant's load balancers, whose names are hashes.
+        Rule::new(&[""], &["services"], &["delete"]),
         Rule::new(
             &[""],
             &["persistentvolumeclaims", "serviceaccounts", "services"],
@@ -155,23 +180,30 @@ pub fn system_namespace() -> Vec<Rule> {
 /// # Errors
 /// When they cannot be written as YAML, which is a bug.
 pub fn yaml() -> anyhow::Result<String> {
-    let role = |kind: &str, name: &str, rules: &[Rule]| {
-        let mut metadata = serde_json::json!({ "name": name });
+    let role = |kind: &str, name: &str, rules: Value| {
+        let mut metadata = json!({ "name": name });
         if kind == "Role" {
             metadata["namespace"] = "{{ .Release.Namespace }}".into();
         }
-        serde_json::json!({
+        json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
             "metadata": metadata,
-            "rules": kit::rbac::render(rules),
+            "rules": rules,
         })
     };
+    let ours = |kind, name, rules: &[Rule]| role(kind, name, json!(kit::rbac::render(rules)));
     let roles = [
-        role("ClusterRole", "covey-operator", &cluster()),
-        role("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
-        role("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
-        role("Role", "covey-operator", &system_namespace()),
+        ours("ClusterRole", "covey-operator", &cluster()),
+        ours("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
+        ours("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
+        // Not the operator's: bound to the account `ccm` of a tenant namespace.
+        role(
+            "ClusterRole",
+            cloud_controller::CLUSTER_ROLE,
+            json!(cloud_controller::rules_outside()),
+        ),
+        ours("Role", "covey-operator", &system_namespace()),
     ];
     let mut text = String::from("# Generated from operator/src/rbac.rs by `cargo xtask deploy`.\n");
     for role in roles {

@@ -52,11 +52,14 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects.extend(service_account::service_accounts(v));
     objects.extend(network_policy::network_policies(v, settings));
     objects.extend(disruption::budgets(v));
+    if v.addons.cloud_controller {
+        objects.extend(cloud_controller::base(v));
+    }
     objects
 }
 
-/// StatefulSet `etcd` and Deployment `control-plane`. `store` is what the Secrets hold: what a
-/// program reads only when it starts shows in its pod.
+/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`. `store` is what the
+/// Secrets hold: what a program reads only when it starts shows in its pod.
 #[must_use]
 pub fn workloads(
     v: &Validated,
@@ -64,10 +67,15 @@ pub fn workloads(
     addresses: &Addresses,
     store: &pki::Store,
 ) -> Vec<Object> {
-    vec![
+    let mut objects = vec![
         etcd::stateful_set(v, settings, addresses),
         control_plane::deployment(v, settings, addresses, store),
-    ]
+    ];
+    if v.addons.cloud_controller {
+        let pair = store.get(cloud_controller::NAME);
+        objects.push(cloud_controller::deployment(v, settings, pair));
+    }
+    objects
 }
 
 /// Labels of an object in the tenant namespace, or of the kubeconfig's Secret.

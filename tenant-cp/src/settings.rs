@@ -59,6 +59,12 @@ pub struct AddonImages {
     /// Registry of flannel for tenants whose registry is `registry.k8s.io`, which has no flannel.
     /// Default: `ghcr.io`.
     pub flannel_registry: String,
+    /// The cloud controller manager, in the tenant namespace. Default: `covey-dev/ccm:` and the
+    /// version of the operator.
+    pub ccm: String,
+    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Default: `ghcr.io`.
+    pub ccm_registry: String,
 }
 
 /// Pools of address ranges.
@@ -95,6 +101,8 @@ pub struct DefaultResources {
     pub scheduler: BTreeMap<String, String>,
     /// Konnectivity's server. Default: 5m, 24Mi.
     pub konnectivity: BTreeMap<String, String>,
+    /// The cloud controller manager. Default: 5m, 24Mi.
+    pub cloud_controller: BTreeMap<String, String>,
     /// etcd. Default: 20m, 80Mi.
     pub etcd: BTreeMap<String, String>,
 }
@@ -147,6 +155,8 @@ impl Default for AddonImages {
             core_dns: "coredns/coredns:v1.13.1".to_owned(),
             flannel: "flannel-io/flannel:v0.28.4".to_owned(),
             flannel_registry: "ghcr.io".to_owned(),
+            ccm: concat!("covey-dev/ccm:", env!("CARGO_PKG_VERSION")).to_owned(),
+            ccm_registry: "ghcr.io".to_owned(),
         }
     }
 }
@@ -178,6 +188,7 @@ impl Default for DefaultResources {
             controller_manager: requests("10m", "64Mi"),
             scheduler: requests("5m", "48Mi"),
             konnectivity: requests("5m", "24Mi"),
+            cloud_controller: requests("5m", "24Mi"),
             etcd: requests("20m", "80Mi"),
         }
     }

@@ -90,6 +90,8 @@ pub struct Addons {
     pub flannel: bool,
     /// konnectivity, on both sides.
     pub konnectivity: bool,
+    /// The cloud controller manager, in the tenant namespace.
+    pub cloud_controller: bool,
 }
 
 /// How the API is published.

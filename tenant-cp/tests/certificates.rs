@@ -90,14 +90,15 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..14, 0..14),
+        lost in proptest::collection::btree_set(0usize..15, 0..15),
     ) {
-        let v = minimal();
+        let mut v = minimal();
+        v.addons.cloud_controller = true;
         let wants = wants(&v);
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 14);
+        prop_assert_eq!(names.len(), 15);
         for index in lost {
             secrets.remove(&names[index]);
         }

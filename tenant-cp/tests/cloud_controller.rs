@@ -2,13 +2,37 @@
 
 mod fixtures;
 
-use fixtures::minimal;
-use pki::{Key, KeyPair};
+use fixtures::{TRUST, addresses, minimal};
+use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
-use tenant_cp::desired::cloud_controller::{certificate, inside, outside};
-use tenant_cp::{Object, Settings};
+use tenant_cp::desired::cloud_controller::{NAME, certificate, inside, parts, rules_outside};
+use tenant_cp::{
+    Object, Settings, Validated,
+    certificates::{self, Material},
+    desired,
+};
 
-const IMAGE: &str = "ghcr.io/covey-dev/ccm:0.1.0";
+const IMAGE: &str = concat!("ghcr.io/covey-dev/ccm:", env!("CARGO_PKG_VERSION"));
+
+fn with_addon() -> Validated {
+    let mut v = minimal();
+    v.addons.cloud_controller = true;
+    v
+}
+
+/// Its objects in the tenant namespace, but the Secret.
+fn outside(v: &Validated, pair: Option<&KeyPair>) -> Vec<Object> {
+    let settings = Settings::default();
+    let store: Store = pair
+        .map(|pair| (NAME.to_owned(), pair.clone()))
+        .into_iter()
+        .collect();
+    let mut objects = desired::base(v, &settings);
+    objects.extend(desired::workloads(v, &settings, &addresses("x"), &store));
+    let parts = parts(&v.tenant_namespace);
+    objects.retain(|object| parts.contains(&object.key()));
+    objects
+}
 
 fn find<'a>(objects: &'a [Object], kind: &str) -> &'a Value {
     &objects
@@ -27,8 +51,8 @@ fn pair(text: &str) -> KeyPair {
 
 #[test]
 fn everything_is_in_the_tenant_namespace_and_nothing_gets_a_right_elsewhere() {
-    let v = minimal();
-    let objects = outside(&v, IMAGE, None);
+    let v = with_addon();
+    let objects = outside(&v, None);
     for object in &objects {
         assert_eq!(
             object.namespace.as_deref(),
@@ -39,15 +63,32 @@ fn everything_is_in_the_tenant_namespace_and_nothing_gets_a_right_elsewhere() {
         assert!(!object.kind.starts_with("Cluster"), "{}", object.key());
     }
     let forbidden = ["*", "secrets", "pods", "machines", "serviceaccounts"];
-    for object in objects.iter().chain(&inside()) {
-        for rule in object.value["rules"].as_array().into_iter().flatten() {
-            let text = rule.to_string();
-            let found = forbidden
-                .iter()
-                .find(|word| text.contains(&format!("\"{word}\"")));
-            assert_eq!(found, None, "{}: {text}", object.key());
-        }
+    let mut rules = json!(rules_outside())
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    for object in inside() {
+        rules.extend(
+            object.value["rules"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(),
+        );
     }
+    assert!(rules.len() > 8);
+    for rule in rules {
+        let text = rule.to_string();
+        let found = forbidden
+            .iter()
+            .find(|word| text.contains(&format!("\"{word}\"")));
+        assert_eq!(found, None, "{text}");
+    }
+    let binding = find(&objects, "RoleBinding");
+    assert_eq!(binding["roleRef"]["name"], "covey-ccm");
+    assert_eq!(
+        binding["subjects"],
+        json!([{ "kind": "ServiceAccount", "name": "ccm", "namespace": "covey-demo-0a1b2" }])
+    );
     assert_eq!(
         find(&inside(), "ClusterRoleBinding")["subjects"][0]["name"],
         "covey-ccm"
@@ -56,7 +97,7 @@ fn everything_is_in_the_tenant_namespace_and_nothing_gets_a_right_elsewhere() {
 
 #[test]
 fn pod_is_restricted_and_has_the_only_token_of_a_tenant_cluster() {
-    let objects = outside(&minimal(), IMAGE, None);
+    let objects = outside(&with_addon(), None);
     let pod = &find(&objects, "Deployment")["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], true);
     assert_eq!(
@@ -80,9 +121,9 @@ fn pod_is_restricted_and_has_the_only_token_of_a_tenant_cluster() {
 
 #[test]
 fn renewed_certificate_makes_one_rollout_and_the_same_one_none() {
-    let v = minimal();
+    let v = with_addon();
     let template = |text: &str| {
-        let objects = outside(&v, IMAGE, Some(&pair(text)));
+        let objects = outside(&v, Some(&pair(text)));
         find(&objects, "Deployment")["spec"]["template"].clone()
     };
     assert_eq!(template("one"), template("one"));
@@ -98,7 +139,7 @@ fn certificate_is_a_clients_and_in_no_group() {
 
 #[test]
 fn load_balancers_reach_node_ports_and_nothing_else() {
-    let objects = outside(&minimal(), IMAGE, None);
+    let objects = outside(&with_addon(), None);
     let policy = objects
         .iter()
         .find(|o| o.name == "load-balancers")
@@ -115,4 +156,56 @@ fn load_balancers_reach_node_ports_and_nothing_else() {
         );
     }
     assert_eq!(spec["egress"], Value::Null);
+}
+
+#[test]
+fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() {
+    let v = minimal();
+    assert_eq!(outside(&v, None), []);
+    let its = |v: &Validated| {
+        let objects = desired::bootstrap(v, &Settings::default(), &addresses("x"), TRUST);
+        objects.iter().filter(|o| o.name == "covey:ccm").count()
+    };
+    assert_eq!((its(&v), its(&with_addon())), (0, 2));
+    let wanted: Vec<_> = outside(&with_addon(), None)
+        .iter()
+        .map(Object::key)
+        .collect();
+    let missing: Vec<_> = parts(&v.tenant_namespace)
+        .into_iter()
+        .filter(|key| !wanted.contains(key))
+        .collect();
+    assert_eq!(
+        missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["Secret covey-demo-0a1b2/ccm"]
+    );
+}
+
+#[test]
+fn secret_holds_what_the_pod_is_told_to_read() {
+    let store: Store = ["ca", NAME]
+        .map(|name| (name.to_owned(), pair(name)))
+        .into();
+    let material = Material {
+        store,
+        ..Material::default()
+    };
+    let secrets = certificates::leaf_secrets(&with_addon(), &material);
+    let data = &find(&secrets, "Secret")["data"];
+    let keys: Vec<_> = data.as_object().expect("data").keys().collect();
+    assert_eq!(keys, ["ca.crt", "ccm.crt", "ccm.key", "kubeconfig"]);
+    assert_eq!(certificates::leaf_secrets(&minimal(), &material), []);
+}
+
+#[test]
+fn image_comes_from_its_own_registry_or_from_the_mirror() {
+    let image = |registry: &str| {
+        let mut v = with_addon();
+        registry.clone_into(&mut v.registry);
+        let objects = outside(&v, None);
+        find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+    };
+    assert_eq!(image("registry.k8s.io"), IMAGE);
+    let mirror = IMAGE.replace("ghcr.io", "mirror.example.com/k8s");
+    assert_eq!(image("mirror.example.com/k8s"), mirror);
 }

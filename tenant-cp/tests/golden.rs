@@ -63,6 +63,7 @@ fn load_balancer() -> Validated {
     v.endpoint.load_balancer_class = Some("example.com/nlb".to_owned());
     v.endpoint.source_ranges = vec!["10.0.0.0/8".to_owned()];
     v.endpoint.annotations = [("example.com/scheme".to_owned(), "internal".to_owned())].into();
+    v.addons.cloud_controller = true;
     v
 }
 
@@ -129,6 +130,7 @@ fn every_certificate_stands_in_the_documentation() {
     let text = include_str!("../../docs/certificates.md");
     let mut v = node_port();
     v.addons.konnectivity = true;
+    v.addons.cloud_controller = true;
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
     assert!(wants.len() > 15);
     for want in wants {

@@ -137,6 +137,23 @@ proptest! {
         }
     }
 
+    /// With one replica, a budget that wants one to stay would hold up the drain of its node for ever.
+    #[test]
+    fn no_budget_keeps_a_node_of_the_management_cluster_from_being_drained(
+        v in validated(), a in any_addresses(),
+    ) {
+        let all = objects(&v, &a);
+        let budgets: Vec<_> =
+            all.iter().filter(|object| object.kind == "PodDisruptionBudget").collect();
+        prop_assert_eq!(budgets.len(), if v.addons.cloud_controller { 3 } else { 2 });
+        for budget in budgets {
+            let spec = &budget.value["spec"];
+            prop_assert_eq!(&spec["maxUnavailable"], 1, "{}", &budget.name);
+            prop_assert!(spec["minAvailable"].is_null(), "{}", &budget.name);
+            prop_assert_eq!(&spec["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+        }
+    }
+
     #[test]
     fn no_flag_stands_twice_and_none_that_is_managed_comes_from_the_user(
         v in validated(), a in any_addresses(),
@@ -327,6 +344,7 @@ fn operators_rights_do_not_depend_on_what_is_switched_on() {
         kube_proxy: false,
         flannel: false,
         konnectivity: false,
+        cloud_controller: false,
     };
     let mut nowhere = addresses("x");
     nowhere.endpoint = None;

@@ -8,7 +8,8 @@ use crate::generated::{self, Args, File};
 
 const ROLES: &str = "deploy/charts/covey/templates/rbac-rules.yaml";
 /// What the other templates and the admission policies refer to.
-const NAMES: [&str; 3] = [
+const NAMES: [&str; 4] = [
+    "covey-ccm",
     "covey-operator",
     "covey-tenant-namespace",
     "covey-user-namespace",
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_missing_role_and_a_wildcard_are_refused() {
-        let error = roles(&printed(&NAMES[..2])).unwrap_err().to_string();
+        let error = roles(&printed(&NAMES[..3])).unwrap_err().to_string();
         assert!(error.contains("covey-user-namespace"), "{error}");
         assert!(roles(&(printed(&NAMES) + "verbs: ['*']\n")).is_err());
     }

@@ -176,6 +176,22 @@ fn schema_knows_every_setting() {
         known.keys().cloned().collect::<BTreeSet<_>>(),
         users_settings()
     );
+    let settings = serde_json::to_value(Settings::default()).unwrap();
+    for (name, schema) in known {
+        assert_known(&format!("config.{name}"), schema, &settings[name]);
+    }
+}
+
+/// Below the top too, where the schema lists what there is.
+fn assert_known(path: &str, schema: &Value, settings: &Value) {
+    let listed = schema["properties"].as_object();
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        let Some(listed) = listed else { continue };
+        let schema = listed.get(name);
+        let schema = schema.unwrap_or_else(|| panic!("the schema refuses {path}"));
+        assert_known(&path, schema, value);
+    }
 }
 
 #[test]
@@ -229,7 +245,11 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
                 role["kind"] == "ClusterRole" && bound.contains(&&role["metadata"]["name"]);
             assert!(!(cluster_wide && text.contains("secrets")), "{text}");
             if text.contains("bind\"") {
-                let roles = json!(["covey-tenant-namespace", "covey-user-namespace"]);
+                let roles = json!([
+                    "covey-ccm",
+                    "covey-tenant-namespace",
+                    "covey-user-namespace"
+                ]);
                 assert_eq!(rule["resourceNames"], roles);
             }
             rules += 1;

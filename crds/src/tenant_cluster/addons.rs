@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!self.cloudController.enabled").field_path(".cloudController").message("addons.cloudController is not available yet; remove it or set enabled to false"),
     validation = Rule::new("!self.csi.enabled").field_path(".csi").message("addons.csi is not available yet; remove it or set enabled to false")
 )]
 pub struct Addons {
@@ -36,8 +35,9 @@ pub struct Addons {
     #[serde(default)]
     pub konnectivity: Addon,
 
-    /// Load balancers and node lifecycle. Not available yet. Default: `{"enabled": false}`.
-    /// Example: `{"enabled": false}`.
+    /// Load balancers and node lifecycle: Services of type LoadBalancer get addresses of the
+    /// management cluster, nodes go with their machines. Switched off, such Services lose their
+    /// addresses. Default: `{"enabled": false}`. Example: `{"enabled": true}`.
     #[serde(default)]
     pub cloud_controller: OptionalAddon,
 

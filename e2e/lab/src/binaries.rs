@@ -89,7 +89,7 @@ pub(crate) fn build_agent(layout: &Layout, progress: &Progress) -> Result<()> {
     install(&built, &agent(layout))
 }
 
-/// Builds one binary of the workspace, as a step of its own; cargo itself says where it put it.
+/// Builds one binary of the workspace, as a step of its own.
 pub(crate) fn cargo_binary(
     layout: &Layout,
     what: &str,
@@ -97,6 +97,18 @@ pub(crate) fn cargo_binary(
     environment: &[(&str, &str)],
     progress: &Progress,
 ) -> Result<PathBuf> {
+    let mut built = cargo_binaries(layout, what, args, environment, progress)?;
+    built.pop().context("cargo built no binary")
+}
+
+/// Builds binaries of the workspace in one step; cargo itself says where it put them.
+pub(crate) fn cargo_binaries(
+    layout: &Layout,
+    what: &str,
+    args: &[&str],
+    environment: &[(&str, &str)],
+    progress: &Progress,
+) -> Result<Vec<PathBuf>> {
     let mut step = progress.step(what);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = run::command(cargo, ["build", "--message-format=json-render-diagnostics"])
@@ -115,7 +127,7 @@ pub(crate) fn cargo_binary(
             .into_iter()
             .flatten()
             .filter_map(|line| executable(&line))
-            .last()
+            .collect::<Vec<_>>()
     });
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -137,9 +149,9 @@ pub(crate) fn cargo_binary(
         }
     }
     let status = child.wait()?;
-    let built = messages.join().ok().flatten();
+    let built = messages.join().unwrap_or_default();
     let result = match built {
-        Some(path) if status.success() => Ok(path),
+        paths if status.success() => Ok(paths),
         _ => Err(anyhow!(
             "cargo build {}: {status}\n{}",
             args.join(" "),

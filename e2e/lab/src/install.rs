@@ -1,4 +1,5 @@
-//! Installs the operator in the lab as a user would: an image, the chart, helm.
+//! Installs the operator in the lab as a user would: images of all that Covey consists of, the chart,
+//! helm.
 //!
 //! Invariant: what runs is built from this checkout.
 
@@ -22,8 +23,7 @@ use crate::{
     up::{kubectl, load},
 };
 
-/// What the operator's binary is built for: static, so that its image needs no files of a
-/// distribution.
+/// What the binaries are built for: static, so that their images need no files of a distribution.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// How the operator is installed.
@@ -50,16 +50,18 @@ impl Operator {
     }
 }
 
-/// Builds the operator, pushes its image to the lab and installs or upgrades the chart.
+/// Builds the operator and the cloud controller manager, pushes their images to the lab and installs
+/// or upgrades the chart.
 ///
 /// # Errors
 /// When the lab is down, the build fails or the operator does not become ready in 3 minutes.
 pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progress) -> Result<()> {
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
-    let binary = build(layout, progress)?;
+    let [binary, ccm] = build(layout, progress)?;
 
-    let name = format!("ghcr.io/covey-dev/operator:{}", operator.version);
+    let version = &operator.version;
+    let name = format!("ghcr.io/covey-dev/operator:{version}");
     let host = state
         .hosts
         .get(MANAGEMENT_HOST)
@@ -69,8 +71,12 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         slot: state.slot,
     };
     let bins = programs::find(&binaries::wanted(&[], false))?;
-    let image = images::operator(&name, &binary)?;
-    load(host, &cluster, &[image], &bins, progress)?;
+    let wanted = [
+        images::operator(&name, &binary)?,
+        // As the operator's settings call it: tenant clusters ask for it.
+        images::ccm(&format!("ghcr.io/covey-dev/ccm:{version}"), &ccm)?,
+    ];
+    load(host, &cluster, &wanted, &bins, progress)?;
 
     let step = progress.step("installing the chart");
     let mut helm = Command::new(layout.tool("helm"));
@@ -106,7 +112,8 @@ fn digest(file: &Path) -> Result<String> {
     Ok(hex::encode(&Sha256::digest(bytes)[..8]))
 }
 
-fn build(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
+/// The operator and the cloud controller manager, by one cargo: they share nearly all crates.
+fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 2]> {
     // Only for what is built for TARGET, never for build scripts: hence `--target` although it is
     // the machine's own.
     let args = [
@@ -114,16 +121,27 @@ fn build(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
         "operator",
         "--bin",
         "operator",
+        "-p",
+        "ccm",
+        "--bin",
+        "ccm",
         "--release",
         "--target",
         TARGET,
     ];
     let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
-    binaries::cargo_binary(
+    let built = binaries::cargo_binaries(
         layout,
-        "building the operator (release)",
+        "building operator and ccm (release)",
         &args,
         &flags,
         progress,
-    )
+    )?;
+    let named = |name: &str| {
+        let found = built.iter().find(|path| path.ends_with(name));
+        found
+            .cloned()
+            .with_context(|| format!("cargo built no {name}"))
+    };
+    Ok([named("operator")?, named("ccm")?])
 }

@@ -104,6 +104,25 @@ const KONNECTIVITY: &[Question] = &[
     ("get", "nodes/proxy", "", "", false),
     ("impersonate", "users", "", "", false),
 ];
+const CCM: &[Question] = &[
+    ("delete", "nodes", "", "", true),
+    ("patch", "nodes/status", "", "", true),
+    ("create", "nodes", "", "", false),
+    ("get", "nodes/proxy", "", "", false),
+    ("patch", "services/status", "default", "", true),
+    ("create", "services", "default", "", false),
+    ("delete", "services", "default", "", false),
+    (
+        "list",
+        "endpointslices.discovery.k8s.io",
+        "default",
+        "",
+        true,
+    ),
+    ("get", "secrets", "kube-system", "", false),
+    ("list", "pods", "", "", false),
+    ("impersonate", "users", "", "", false),
+];
 const OPERATOR: &[Question] = &[
     ("list", "namespaces", "", "", true),
     ("get", "namespaces", "", "kube-system", false),
@@ -160,7 +179,9 @@ async fn each_certificate_may_do_its_job_and_no_more() {
 }
 
 async fn rights(s: &suite::Scenario) -> Result<()> {
-    let tenant = s.tenant("demo", |_| {}).await?;
+    let tenant = s
+        .tenant("demo", |spec| spec.addons.cloud_controller.enabled = true)
+        .await?;
     tenant.settled(PATIENCE).await?;
     let credentials::Access {
         server,
@@ -182,6 +203,7 @@ async fn rights(s: &suite::Scenario) -> Result<()> {
         ("scheduler", "scheduler", SCHEDULER),
         ("apiserver", "apiserver-kubelet-client", KUBELET_CLIENT),
         ("konnectivity-server", "konnectivity-client", KONNECTIVITY),
+        ("ccm", "ccm", CCM),
         ("operator-client", "operator", OPERATOR),
     ] {
         let identity = stored(&tenant, secret, leaf).await?;

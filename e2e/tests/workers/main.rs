@@ -12,6 +12,7 @@ mod drain;
 mod evacuation;
 mod hostile;
 mod join;
+mod load_balancer;
 mod lost;
 mod sizes;
 mod traffic;

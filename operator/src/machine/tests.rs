@@ -3,12 +3,13 @@
 //! Invariant: a test says what happens around the Machine and looks at what became of it.
 
 use api::machine::MachinePhase;
+use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Description, State};
 use serde_json::json;
 
 use super::observed::{Node, Pod};
-use super::plan::PATIENCE;
+use super::plan::{Action, PATIENCE};
 use world::{Api, NAME, World};
 
 mod laws;
@@ -111,6 +112,28 @@ fn user_data_that_somebody_deleted_comes_back_with_the_same_token() {
     world.settle();
     assert_eq!(world.user_data.clone().unwrap().token, Some(token));
     assert_eq!(world.drawn, 1);
+}
+
+#[test]
+fn kubelet_is_told_of_a_cloud_provider_only_where_there_is_a_cloud_controller() {
+    for enabled in [false, true] {
+        let mut world = World::new();
+        world.settle();
+        let addons = &mut world.cluster.as_mut().unwrap().spec.addons;
+        addons.cloud_controller.enabled = enabled;
+        let before = world.writes;
+        world.settle();
+        assert_eq!(world.writes, before, "what was made to boot with stays");
+        world.user_data = None;
+        let plan = world.plan();
+        let found = plan.actions.iter().find_map(|action| match action {
+            Action::CreateUserData(secret) => secret.value["data"]["userdata"].as_str(),
+            _ => None,
+        });
+        let data = base64::engine::general_purpose::STANDARD.decode(found.unwrap());
+        let data = String::from_utf8(data.unwrap()).unwrap();
+        assert_eq!(data.contains("cloud-provider"), enabled, "{data}");
+    }
 }
 
 #[test]

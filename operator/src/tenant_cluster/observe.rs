@@ -18,6 +18,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::desired::cloud_controller;
 use tenant_cp::object::Key;
 
 use super::observed::{Observed, Tenant};
@@ -110,6 +111,10 @@ pub async fn observe(
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
+        if asks_for_cloud_controller(&cluster, &ns, &objects) {
+            let name = cloud_controller::NAME;
+            objects.extend(get(ctx, kinds::ROLE_BINDING, Some(&ns), name).await?);
+        }
     }
     if readable && deleting {
         for kind in [kinds::POD, kinds::PERSISTENT_VOLUME_CLAIM] {
@@ -141,6 +146,19 @@ pub async fn observe(
         observed.start = ask_for_start(ctx, &observed, &ns, now);
     }
     Ok(Some(observed))
+}
+
+/// Whether there is, or should be, a binding of the cloud controller manager. It is the first part
+/// that goes, so others tell of it.
+fn asks_for_cloud_controller(
+    cluster: &TenantCluster,
+    ns: &str,
+    objects: &BTreeMap<Key, Value>,
+) -> bool {
+    cluster.spec.addons.cloud_controller.enabled
+        || cloud_controller::parts(ns)
+            .iter()
+            .any(|key| objects.contains_key(key))
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

@@ -26,11 +26,13 @@ use crate::starts::Answer;
 mod addresses;
 mod deletion;
 pub mod inside;
+mod left_over;
 mod status;
 
 pub use crate::tell::{Notice, Waiting};
 use addresses::{addresses, all_addresses, server, service_port};
 pub use inside::Inside;
+use left_over::left_over;
 pub use status::{INSIDE_SWEEP, SLOW_SWEEP, answers_since};
 
 /// How long a visit goes on trying while a control plane starts for the first time.
@@ -270,28 +272,6 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     status::report(plan, valid, observed, now)
 }
 
-/// What konnectivity left when it was switched off, once no pod needs it any more.
-fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
-    if valid.addons.konnectivity || !status::rolled_out(valid, observed) {
-        return Vec::new();
-    }
-    let ns = valid.tenant_namespace.as_str();
-    let parts = [
-        ("Service", desired::names::KONNECTIVITY),
-        ("Secret", desired::names::KONNECTIVITY_SERVER),
-        ("Secret", certificates::KONNECTIVITY_AUTHORITY),
-    ];
-    let target = |(kind, name): (&str, &str)| {
-        let uid = observed.text(kind, ns, name, "/metadata/uid")?;
-        Some(Target {
-            key: Key::new(kind, ns, name),
-            uid: uid.to_owned(),
-            resource_version: None,
-        })
-    };
-    parts.into_iter().filter_map(target).collect()
-}
-
 /// Asks the tenant's API once per reconcile, after everything else is in place, and mends what
 /// differs inside.
 fn plan_inside(
@@ -327,7 +307,7 @@ fn plan_inside(
         lay,
         look,
         workloads: match observed.workers {
-            true => wanted_addons(valid).map(Addon::workload).collect(),
+            true => wanted_addons(valid).filter_map(Addon::workload).collect(),
             false => Vec::new(),
         },
         patience,

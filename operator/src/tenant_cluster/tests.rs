@@ -19,6 +19,8 @@ use super::plan::inside::pods;
 use super::plan::{Action, Plan, SLOW_SWEEP, plan};
 use crate::starts::Answer;
 
+mod cloud_controller;
+
 const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const NS: &str = "covey-demo-0a1b2";
 

@@ -168,8 +168,11 @@ async fn live(site: &Site) -> Result<()> {
     site.wait_ready("demo").await?;
     let ns = tenant_namespace(&cluster);
     for enabled in [false, true] {
-        let konnectivity = json!({ "konnectivity": { "enabled": enabled } });
-        site.change("demo", &json!({ "spec": { "addons": konnectivity } }))
+        // The one goes when the other comes.
+        let addons = json!({
+            "konnectivity": { "enabled": enabled }, "cloudController": { "enabled": !enabled },
+        });
+        site.change("demo", &json!({ "spec": { "addons": addons } }))
             .await?;
         site.wait_ready("demo").await?;
     }

@@ -12,7 +12,7 @@ use pki::{Key, KeyPair, Store};
 use super::{Material, ServiceAccountKeys, files, kubeconfig};
 use crate::{
     Object, Validated,
-    desired::{meta, names, service_port},
+    desired::{cloud_controller, meta, names, service_port},
 };
 
 /// What the Secrets hold: Secret name to key to bytes.
@@ -27,7 +27,7 @@ pub const SERVICE_ACCOUNT: &str = "service-account";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
 /// The Secrets that [`leaf_secrets`] makes.
-pub const CONSUMERS: [&str; 7] = [
+pub const CONSUMERS: [&str; 8] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
@@ -35,6 +35,7 @@ pub const CONSUMERS: [&str; 7] = [
     names::ETCD,
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
+    cloud_controller::NAME,
 ];
 
 /// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
@@ -63,8 +64,8 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 }
 
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
-/// `etcd`, `etcd-healthcheck-client` and `operator-client`; and `konnectivity-ca`. One whose material
-/// is not complete is left out; that never means that it should be deleted.
+/// `etcd`, `etcd-healthcheck-client`, `operator-client` and `ccm`; and `konnectivity-ca`. One whose
+/// material is not complete is left out; that never means that it should be deleted.
 #[must_use]
 pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     let mut secrets: Vec<Object> = CONSUMERS
@@ -175,6 +176,12 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
         names::OPERATOR_CLIENT => {
             files.pair("operator", store.get("operator")?);
             files.certificate("ca", store)?;
+        }
+        cloud_controller::NAME if v.addons.cloud_controller => {
+            files.pair(name, store.get(name)?);
+            files.certificate("ca", store)?;
+            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
+            files.put("kubeconfig", &kubeconfig::of_client(name, &server));
         }
         _ => return None,
     }

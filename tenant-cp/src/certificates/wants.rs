@@ -10,7 +10,10 @@ use std::{
 use pki::{Signer, Want};
 
 use super::KONNECTIVITY_AUTHORITY;
-use crate::{Addresses, Settings, Validated, desired::names, desired::network_address};
+use crate::{
+    Addresses, Settings, Validated,
+    desired::{cloud_controller, names, network_address},
+};
 
 /// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
 /// there are no addresses, and so is konnectivity.
@@ -94,6 +97,9 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
             names::KONNECTIVITY_USER,
             None,
         ));
+    }
+    if v.addons.cloud_controller {
+        list.push(cloud_controller::certificate(settings));
     }
     for member in 0..v.etcd.replicas {
         list.push(member_pair(v, settings, member, "server"));

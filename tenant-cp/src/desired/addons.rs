@@ -30,15 +30,18 @@ pub enum Addon {
     Flannel,
     /// The way from the API server to nodes and pods.
     Konnectivity,
+    /// Load balancers and node lifecycle: only rights are inside.
+    CloudController,
 }
 
 impl Addon {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::CoreDns,
         Self::KubeProxy,
         Self::Flannel,
         Self::Konnectivity,
+        Self::CloudController,
     ];
 
     /// Value of the label `covey.dev/addon`.
@@ -49,6 +52,7 @@ impl Addon {
             Self::KubeProxy => "kube-proxy",
             Self::Flannel => "flannel",
             Self::Konnectivity => "konnectivity",
+            Self::CloudController => "cloud-controller",
         }
     }
 
@@ -60,19 +64,22 @@ impl Addon {
             Self::KubeProxy => v.addons.kube_proxy,
             Self::Flannel => v.addons.flannel,
             Self::Konnectivity => v.addons.konnectivity,
+            Self::CloudController => v.addons.cloud_controller,
         }
     }
 
     /// The one object inside the tenant cluster whose pods say whether it works: a Deployment or a
-    /// DaemonSet.
+    /// DaemonSet. None where its pods are not inside.
     #[must_use]
-    pub fn workload(self) -> Key {
-        match self {
+    pub fn workload(self) -> Option<Key> {
+        let key = match self {
             Self::CoreDns => Key::new("Deployment", "kube-system", "coredns"),
             Self::KubeProxy => Key::new("DaemonSet", "kube-system", "kube-proxy"),
             Self::Flannel => Key::new("DaemonSet", flannel::NAMESPACE, "kube-flannel-ds"),
             Self::Konnectivity => Key::new("DaemonSet", "kube-system", "konnectivity-agent"),
-        }
+            Self::CloudController => return None,
+        };
+        Some(key)
     }
 }
 
@@ -129,6 +136,10 @@ fn built(addon: Addon, inside: &Inside<'_>) -> Vec<Object> {
         Addon::KubeProxy => kube_proxy::manifests(inside),
         Addon::Flannel => flannel::manifests(inside),
         Addon::Konnectivity => konnectivity::manifests(inside),
+        Addon::CloudController => {
+            let objects = super::cloud_controller::inside().into_iter();
+            objects.map(|object| object.value).collect()
+        }
     };
     manifests
         .into_iter()

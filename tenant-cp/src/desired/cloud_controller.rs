@@ -16,9 +16,7 @@ use k8s_openapi::{
             IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
             NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
         },
-        rbac::v1::{
-            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
-        },
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject},
     },
     apimachinery::pkg::{
         apis::meta::v1::{LabelSelector, ObjectMeta},
@@ -29,12 +27,19 @@ use pki::{KeyPair, Signer, Want};
 use serde_json::json;
 
 use super::{labels, meta, names, pod, selector};
-use crate::{Object, Settings, Validated, object};
+use crate::{
+    Object, Settings, Validated,
+    object::{self, Key},
+};
 
-/// Deployment, ServiceAccount, Role, RoleBinding, Secret and component label.
+/// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
 pub const NAME: &str = "ccm";
 /// User inside the tenant cluster.
 pub const USER: &str = "covey-ccm";
+/// NetworkPolicy for what load balancers need.
+pub const LOAD_BALANCERS: &str = "load-balancers";
+/// ClusterRole of the chart with [`rules_outside`], bound in tenant namespaces (docs/adr/0001).
+pub const CLUSTER_ROLE: &str = "covey-ccm";
 /// ClusterRole and ClusterRoleBinding inside the tenant cluster.
 pub const ROLE: &str = "covey:ccm";
 /// Port for probes and metrics.
@@ -156,26 +161,37 @@ pub fn inside() -> Vec<Object> {
     ]
 }
 
-/// Everything in the tenant namespace. `pair` is the certificate in the Secret [`NAME`], which also
-/// holds `ca.crt` and `kubeconfig`; `image` is the whole reference.
+/// Everything in the tenant namespace by name, but for the mirrors of Services, in the order in which
+/// it has to go: without its rights it makes none of what is deleted after them.
 #[must_use]
-pub fn outside(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Vec<Object> {
+pub fn parts(tenant_namespace: &str) -> Vec<Key> {
+    [
+        ("RoleBinding", NAME),
+        ("Deployment", NAME),
+        ("PodDisruptionBudget", NAME),
+        ("NetworkPolicy", NAME),
+        ("NetworkPolicy", LOAD_BALANCERS),
+        ("ServiceAccount", NAME),
+        ("Secret", NAME),
+    ]
+    .map(|(kind, name)| Key::new(kind, tenant_namespace, name))
+    .into()
+}
+
+/// Account, rights and NetworkPolicies in the tenant namespace.
+pub(super) fn base(v: &Validated) -> Vec<Object> {
     vec![
         Object::new(&ServiceAccount {
             metadata: meta(v, NAME, NAME),
             automount_service_account_token: Some(false),
             ..ServiceAccount::default()
         }),
-        Object::new(&Role {
-            metadata: meta(v, NAME, NAME),
-            rules: Some(rules_outside()),
-        }),
         Object::new(&RoleBinding {
             metadata: meta(v, NAME, NAME),
             role_ref: RoleRef {
                 api_group: RBAC.to_owned(),
-                kind: "Role".to_owned(),
-                name: NAME.to_owned(),
+                kind: "ClusterRole".to_owned(),
+                name: CLUSTER_ROLE.to_owned(),
             },
             subjects: Some(vec![Subject {
                 kind: "ServiceAccount".to_owned(),
@@ -186,11 +202,12 @@ pub fn outside(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Vec<Object
         }),
         own_policy(v),
         node_ports_policy(v),
-        deployment(v, image, pair),
     ]
 }
 
-fn deployment(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Object {
+/// The Deployment. `pair` is the certificate in the Secret [`NAME`], which also holds `ca.crt` and
+/// `kubeconfig`.
+pub(super) fn deployment(v: &Validated, settings: &Settings, pair: Option<&KeyPair>) -> Object {
     let certificate = object::hash(&json!(pair.map(|pair| &pair.certificate)));
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
@@ -205,7 +222,7 @@ fn deployment(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Object {
         spec: Some(PodSpec {
             // The one part of a tenant cluster that speaks to the management API.
             automount_service_account_token: Some(true),
-            containers: vec![container(v, image)],
+            containers: vec![container(v, settings)],
             volumes: Some(vec![pod::secret_volume(NAME)]),
             ..pod::spec(NAME)
         }),
@@ -226,15 +243,19 @@ fn deployment(v: &Validated, image: &str, pair: Option<&KeyPair>) -> Object {
     })
 }
 
-fn container(v: &Validated, image: &str) -> Container {
-    let amounts = |cpu: &str, memory: &str| {
-        [("cpu", cpu), ("memory", memory)]
-            .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
-            .into()
-    };
+/// Kubernetes' registry does not have it; a mirror is asked to, beside the others.
+fn image(v: &Validated, settings: &Settings) -> String {
+    let images = &settings.images;
+    match v.registry.as_str() {
+        "registry.k8s.io" => format!("{}/{}", images.ccm_registry, images.ccm),
+        mirror => format!("{mirror}/{}", images.ccm),
+    }
+}
+
+fn container(v: &Validated, settings: &Settings) -> Container {
     Container {
         name: NAME.to_owned(),
-        image: Some(image.to_owned()),
+        image: Some(image(v, settings)),
         args: Some(vec![
             format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
             format!("--namespace={}", v.tenant_namespace),
@@ -242,7 +263,10 @@ fn container(v: &Validated, image: &str) -> Container {
             format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
         ]),
         env: Some(vec![pod::own_name("POD_NAME")]),
-        resources: Some(pod::resources(&amounts("5m", "24Mi"), &BTreeMap::new())),
+        resources: Some(pod::resources(
+            &settings.resources.cloud_controller,
+            &BTreeMap::new(),
+        )),
         security_context: Some(pod::container_security()),
         liveness_probe: Some(pod::probe("/livez", ADMIN_PORT, "HTTP", 20, 6)),
         // Ready once both APIs were listed; nothing depends on it but a rollout.
@@ -305,7 +329,7 @@ fn node_ports_policy(v: &Validated) -> Object {
     let ports = ["TCP", "UDP", "SCTP"].map(|protocol| port(protocol, first, Some(last)));
     policy(
         v,
-        "load-balancers",
+        LOAD_BALANCERS,
         NetworkPolicySpec {
             pod_selector: Some(LabelSelector {
                 match_labels: Some(selector(api::names::COMPONENT_WORKER)),

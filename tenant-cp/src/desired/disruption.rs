@@ -11,11 +11,14 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-use super::{meta, names, selector};
+use super::{cloud_controller, meta, names, selector};
 use crate::{Object, Validated};
 
 pub(super) fn budgets(v: &Validated) -> Vec<Object> {
+    let cloud_controller = v.addons.cloud_controller.then_some(cloud_controller::NAME);
     [names::CONTROL_PLANE, names::ETCD]
+        .into_iter()
+        .chain(cloud_controller)
         .map(|name| {
             Object::new(&PodDisruptionBudget {
                 metadata: meta(v, name, name),
@@ -31,5 +34,5 @@ pub(super) fn budgets(v: &Validated) -> Vec<Object> {
                 ..PodDisruptionBudget::default()
             })
         })
-        .into()
+        .collect()
 }

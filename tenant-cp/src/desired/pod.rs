@@ -1,7 +1,7 @@
-//! Pieces that all pods of a control plane share.
+//! Pieces that all pods of a tenant namespace share, but for those of machines.
 //!
 //! Invariant: whatever is built from these pieces satisfies Pod Security "restricted", has a
-//! read-only root file system and no service account token.
+//! read-only root file system and, unless it says otherwise, no service account token.
 
 use std::collections::BTreeMap;
 

@@ -58,6 +58,7 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             kube_proxy: spec.addons.kube_proxy.enabled,
             flannel: spec.addons.cni.type_ == CniType::Flannel,
             konnectivity: spec.addons.konnectivity.enabled,
+            cloud_controller: spec.addons.cloud_controller.enabled,
         },
         registry: spec
             .images

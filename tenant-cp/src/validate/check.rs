@@ -184,18 +184,12 @@ fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>)
 }
 
 fn addons(tc: &TenantCluster, problems: &mut Vec<Problem>) {
-    let addons = &tc.spec.addons;
-    for (field, addon) in [
-        ("cloudController", addons.cloud_controller),
-        ("csi", addons.csi),
-    ] {
-        if addon.enabled {
-            problems.push(Problem::new(
-                format!("spec.addons.{field}"),
-                "AddonUnavailable",
-                "it is not available yet: remove it or set enabled to false",
-            ));
-        }
+    if tc.spec.addons.csi.enabled {
+        problems.push(Problem::new(
+            "spec.addons.csi",
+            "AddonUnavailable",
+            "it is not available yet: remove it or set enabled to false",
+        ));
     }
 }
 
@@ -270,6 +264,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         ("controllerManager", &defaults.controller_manager),
         ("scheduler", &defaults.scheduler),
         ("konnectivity", &defaults.konnectivity),
+        ("cloudController", &defaults.cloud_controller),
         ("etcd", &defaults.etcd),
     ] {
         let malformed: BTreeSet<&String> = amounts

@@ -114,11 +114,6 @@ fn every_bad_input_is_answered_with_a_sentence() {
         ),
         // Addons
         (
-            json!({"spec": {"addons": {"cloudController": {"enabled": true}}}}),
-            "spec.addons.cloudController: it is not available yet: remove it or set enabled to \
-             false",
-        ),
-        (
             json!({"spec": {"addons": {"csi": {"enabled": true}}}}),
             "spec.addons.csi: it is not available yet: remove it or set enabled to false",
         ),

@@ -19,7 +19,9 @@ mod objects;
 mod policies;
 #[path = "../support/mod.rs"]
 mod support;
-use objects::{RESTRICTED, TENANT, UID, USER, binding, namespace, secret, tenant_cluster, with};
+use objects::{
+    CCM, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, tenant_cluster, with,
+};
 use support::{CHART, Helm, helm, root};
 
 const OPERATOR: &str = "system:serviceaccount:covey-system:covey-operator";
@@ -128,9 +130,11 @@ async fn policies_confine_the_operator_and_nobody_else() {
     for name in ["users-a", "users-b", "covey-docs"] {
         installed.create(namespace(name, &[])).await;
     }
-    installed
-        .create(namespace("covey-a-11111", &[(UID, "u1"), RESTRICTED]))
-        .await;
+    for name in ["covey-a-11111", "covey-b-11111"] {
+        installed
+            .create(namespace(name, &[(UID, "u1"), RESTRICTED]))
+            .await;
+    }
     installed.create(tenant_cluster("users-a")).await;
     // As it is left behind by the last TenantCluster of a namespace.
     let unlabelled = |name, namespace| {
@@ -144,6 +148,8 @@ async fn policies_confine_the_operator_and_nobody_else() {
         .create(unlabelled("covey-operator", "users-b"))
         .await;
     installed.create(unlabelled("admins", "users-a")).await;
+    installed.create(binding("ccm", "covey-b-11111", CCM)).await;
+    installed.create(unlabelled("ccm", "users-b")).await;
     installed
         .create(secret("ours-kubeconfig", "users-a", true))
         .await;
@@ -218,6 +224,16 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("delete", "", "secrets", "covey-r-11111", true),
         ("get", "", "secrets", "covey-r-11111", true),
         ("delete", "", "secrets", "covey-system", false),
+        // Mirrors of load balancers, when the cloud controller manager is switched off.
+        ("delete", "", "services", "covey-r-11111", true),
+        ("delete", "", "services", "rights-a", false),
+        (
+            "create",
+            "discovery.k8s.io",
+            "endpointslices",
+            "covey-r-11111",
+            false,
+        ),
         (
             "create",
             "kubevirt.io",

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
+use crate::objects::{CCM, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
 
 /// What the operator may do, and what it may not with a part of the answer.
 pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
@@ -33,6 +33,12 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let labelled = |namespace| {
         let mut object = binding("covey-operator", namespace, USER);
         object["metadata"]["labels"][UID] = json!("u1");
+        object
+    };
+    let ccm = |namespace: &str| {
+        let mut object = binding("ccm", namespace, CCM);
+        object["subjects"][0]["name"] = json!("ccm");
+        object["subjects"][0]["namespace"] = json!(namespace);
         object
     };
     vec![
@@ -167,6 +173,42 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             "create",
             labelled("covey-system"),
             Some("its own namespace"),
+        ),
+        // The cloud controller manager's
+        ("apply", ccm("covey-a-11111"), None),
+        ("delete", ccm("covey-b-11111"), None),
+        ("delete", ccm("users-b"), Some("users-b is none")),
+        ("apply", ccm("users-a"), Some("users-a is none")),
+        ("apply", ccm("covey-docs"), Some("covey-docs is none")),
+        ("create", ccm("covey-system"), Some("its own namespace")),
+        (
+            "apply",
+            binding("ccm", "covey-a-11111", TENANT),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "covey-a-11111", CCM),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            binding("ccm", "covey-a-11111", CCM),
+            Some("only to the account ccm"),
+        ),
+        (
+            "apply",
+            with(
+                ccm("covey-a-11111"),
+                "/subjects/0/namespace",
+                json!("covey-docs"),
+            ),
+            Some("only to the account ccm"),
+        ),
+        (
+            "apply",
+            both(ccm("covey-a-11111")),
+            Some("only to the account ccm"),
         ),
         // No TenantCluster there:
         (

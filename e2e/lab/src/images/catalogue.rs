@@ -115,13 +115,25 @@ pub fn coredns(bins: &Bins) -> anyhow::Result<Image> {
 /// # Errors
 /// The binary is missing, or its libraries cannot be found.
 pub fn operator(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/operator")
+}
+
+fn program(name: &str, binary: &Path, place: &str) -> anyhow::Result<Image> {
     let mut layers = Vec::new();
     let files = libraries(binary)?;
     if !files.is_empty() {
         layers.push(Layer::Files(files));
     }
-    layers.push(Layer::Files(vec![File::program("/operator", binary)]));
-    Ok(image(name, layers, "/operator"))
+    layers.push(Layer::Files(vec![File::program(place, binary)]));
+    Ok(image(name, layers, place))
+}
+
+/// The cloud controller manager, as `/ccm`; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn ccm(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/ccm")
 }
 
 /// `registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0`.

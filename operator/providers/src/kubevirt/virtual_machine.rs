@@ -69,7 +69,7 @@ pub fn virtual_machine(
         metadata: ObjectMeta {
             name: Some(name),
             namespace: Some(namespace),
-            labels: Some(labels),
+            labels: Some(with_instance_type(labels, wanted)),
             ..ObjectMeta::default()
         },
         spec: VirtualMachineSpec {
@@ -91,6 +91,25 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
         names::COMPONENT_WORKER.to_owned(),
     );
     labels
+}
+
+/// The cloud controller manager copies this label to the node. On the VirtualMachine alone: nobody
+/// selects pods by it.
+fn with_instance_type(
+    mut labels: BTreeMap<String, String>,
+    wanted: &KubeVirt,
+) -> BTreeMap<String, String> {
+    if let Some(instance_type) = instance_type(wanted) {
+        labels.insert(names::LABEL_INSTANCE_TYPE.to_owned(), instance_type);
+    }
+    labels
+}
+
+/// What a node of this size is called: processors and whole mebibytes of memory, however these were
+/// written, e.g. `kubevirt-2cpu-4096Mi`. None for an amount that cannot be read.
+fn instance_type(wanted: &KubeVirt) -> Option<String> {
+    let mebibytes = tenant_cp::validate::bytes(&wanted.memory.0)? >> 20;
+    Some(format!("kubevirt-{}cpu-{mebibytes}Mi", wanted.cpu))
 }
 
 /// Rather on a node of the management cluster where no other machine of the pool is; where there is

@@ -193,8 +193,8 @@ fn taint(taint: &api::node_pool::Taint) -> k8s_openapi::api::core::v1::Taint {
 }
 
 /// Whether a cloud controller initialises the tenant cluster's nodes.
-fn external_cloud_provider(_cluster: &api::TenantCluster) -> bool {
-    false
+fn external_cloud_provider(cluster: &api::TenantCluster) -> bool {
+    cluster.spec.addons.cloud_controller.enabled
 }
 
 fn base64(text: &str) -> Value {

@@ -139,7 +139,9 @@ impl Site {
     /// many pods of each that are ready.
     pub(crate) fn play_addons(&self, namespace: &str, nodes: i64, ready: i64) {
         for addon in Addon::ALL {
-            let key = addon.workload();
+            let Some(key) = addon.workload() else {
+                continue;
+            };
             let (plural, status) = match key.kind.as_str() {
                 "DaemonSet" => (
                     "daemonsets",

@@ -2,15 +2,17 @@
 //!
 //! An addon works as soon as one pod of it is ready: a node that is on its way is the business of its
 //! Machine, and a condition that went back and forth with every node would say nothing.
-//! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run.
+//! The cloud controller manager's pods are in the tenant namespace, and are counted there.
+//! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
+//! has anything to do.
 
 use api::ConditionType;
 use tenant_cp::Validated;
-use tenant_cp::desired::Addon;
+use tenant_cp::desired::{Addon, cloud_controller};
 
 use super::Conditions;
 use crate::tenant_cluster::observed::{Observed, Tenant};
-use crate::tenant_cluster::plan::inside::Pods;
+use crate::tenant_cluster::plan::inside::{self, Pods};
 
 /// What is known of one addon.
 pub(super) struct State {
@@ -25,8 +27,10 @@ enum What {
     Unknown,
     /// There is no node that it could run on.
     NoNodes,
-    /// It has pods.
+    /// It has pods, and nodes that need them.
     Has(Pods),
+    /// It has pods, and nobody needs them yet.
+    Idle(Pods),
 }
 
 pub(super) fn states(valid: &Validated, observed: &Observed) -> Vec<State> {
@@ -41,6 +45,15 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     if !addon.is_wanted(valid) {
         return What::Off;
     }
+    let Some(workload) = addon.workload() else {
+        let ns = valid.tenant_namespace.as_str();
+        let deployment = observed.object("Deployment", ns, cloud_controller::NAME);
+        let pods = deployment.map(inside::pods).unwrap_or_default();
+        return match observed.workers {
+            true => What::Has(pods),
+            false => What::Idle(pods),
+        };
+    };
     if !observed.workers {
         return What::NoNodes;
     }
@@ -54,7 +67,7 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
         .map(|(_, pods)| pods.wanted)
         .sum();
     let daemon_sets = pods.keys().any(|key| key.kind == "DaemonSet");
-    match pods.get(&addon.workload()) {
+    match pods.get(&workload) {
         _ if daemon_sets && nodes == 0 => What::NoNodes,
         Some(pods) => What::Has(*pods),
         None => What::Has(Pods::default()),
@@ -71,7 +84,7 @@ pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
                 let message = "it runs once there are nodes";
                 set.set(type_, false.into(), "NoNodes", message);
             }
-            What::Has(pods) => {
+            What::Has(pods) | What::Idle(pods) => {
                 let works = pods.ready > 0;
                 let reason = if works { "PodsReady" } else { "PodsNotReady" };
                 set.set(type_, works.into(), reason, &numbers(pods));
@@ -109,5 +122,6 @@ fn condition(addon: Addon) -> ConditionType {
         Addon::KubeProxy => ConditionType::KubeProxyReady,
         Addon::Flannel => ConditionType::NetworkReady,
         Addon::Konnectivity => ConditionType::KonnectivityReady,
+        Addon::CloudController => ConditionType::CloudControllerReady,
     }
 }

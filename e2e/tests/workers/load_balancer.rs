@@ -1,0 +1,140 @@
+//! A tenant's Service of type LoadBalancer is reached from outside of the tenant cluster: it has an
+//! address of the management cluster, follows its Service, and goes with it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Result, bail, ensure};
+use api::names;
+use e2e::{
+    cluster::{
+        operator::get,
+        wait::{wait_for, wait_gone, wait_list},
+    },
+    suite::{
+        self, PATIENCE, Scenario,
+        workers::{NODES, PODS, Workers},
+        workload::{HTTP, Workload},
+    },
+};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
+use serde_json::json;
+use tokio::time::{Instant, interval};
+
+const NAME: &str = "public";
+const WEB: Workload<'_> = Workload {
+    name: "web",
+    replicas: 1,
+    config_map: None,
+};
+
+#[tokio::test]
+async fn a_load_balancer_is_reached_from_outside_follows_its_service_and_goes_with_it() {
+    suite::run("load-balancer", load_balancer).await;
+}
+
+async fn load_balancer(s: &Scenario) -> Result<()> {
+    let workers = s
+        .workers(|cluster, _| cluster.addons.cloud_controller.enabled = true)
+        .await?;
+    workers.pool.settled(1, NODES).await?;
+    workers.tenant.settled(PODS).await?;
+    node_is_initialised(&workers).await?;
+    let pods = WEB.deploy(&workers.kubectl, PODS).await?;
+
+    publish(&workers, &[80]).await?;
+    let services = in_default(&workers).await?;
+    let what = "has an address";
+    let address = wait_for(&services, NAME, what, PATIENCE, address).await?;
+    let (mirror, uid) = mirror(&workers, &address).await?;
+    answers(&address, 80, &pods[0]).await?;
+
+    publish(&workers, &[80, 8080]).await?;
+    answers(&address, 8080, &pods[0]).await?;
+    answers(&address, 80, &pods[0]).await?;
+
+    // Waits for the finalizer: the Service goes only when its mirror has gone.
+    let delete = ["delete", "service", NAME];
+    workers.kubectl.run_within(PATIENCE, &delete).await?;
+    let outside: Api<Service> = workers.tenant.parts();
+    wait_gone(&outside, &mirror, Some(&uid), PATIENCE).await
+}
+
+/// The taint of a new node is gone, and it is known of what size its machine is.
+async fn node_is_initialised(workers: &Workers) -> Result<()> {
+    let nodes = Api::<Node>::all(workers.tenant.admin(PATIENCE).await?);
+    let list = nodes.list(&ListParams::default()).await?;
+    ensure!(!list.items.is_empty(), "there is no node");
+    for node in list {
+        let name = node.name_any();
+        let type_ = node.labels().get(names::LABEL_INSTANCE_TYPE);
+        ensure!(
+            type_.is_some_and(|type_| type_ == "kubevirt-2cpu-1536Mi"),
+            "{name} is of type {type_:?}"
+        );
+        let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let new = |key: &str| key.starts_with("node.cloudprovider.kubernetes.io/");
+        ensure!(taints.iter().all(|taint| !new(&taint.key)), "{taints:?}");
+    }
+    Ok(())
+}
+
+async fn in_default(workers: &Workers) -> Result<Api<Service>> {
+    let admin = workers.tenant.admin(PATIENCE).await?;
+    Ok(Api::namespaced(admin, "default"))
+}
+
+async fn publish(workers: &Workers, ports: &[u16]) -> Result<()> {
+    let port = |port: &u16| json!({ "name": format!("p{port}"), "port": port, "targetPort": HTTP });
+    let ports: Vec<_> = ports.iter().map(port).collect();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME },
+        "spec": { "type": "LoadBalancer", "selector": { "app": WEB.name }, "ports": ports },
+    });
+    workers.kubectl.apply(&service.to_string()).await.map(drop)
+}
+
+fn address(service: &Service) -> Option<String> {
+    let status = service.status.as_ref()?.load_balancer.as_ref()?;
+    status.ingress.as_ref()?.first()?.ip.clone()
+}
+
+/// Name and UID of the only mirror in the tenant namespace, which has the address that the tenant
+/// was told.
+async fn mirror(workers: &Workers, expected: &str) -> Result<(String, String)> {
+    let outside: Api<Service> = workers.tenant.parts();
+    let selector = format!(
+        "{}={}",
+        names::LABEL_COMPONENT,
+        names::COMPONENT_LOAD_BALANCER
+    );
+    let config = Config::default().labels(&selector);
+    let only = |all: &BTreeMap<String, Service>| match all.values().collect::<Vec<_>>()[..] {
+        [one] => Some((one.name_any(), one.uid()?, address(one)?)),
+        _ => None,
+    };
+    let what = "one mirror with an address";
+    let (name, uid, found) = wait_list(&outside, config, what, PATIENCE, only).await?;
+    ensure!(
+        found == expected,
+        "{name} has {found}, the tenant was told {expected}"
+    );
+    Ok((name, uid))
+}
+
+/// Asked from outside until it answers: the rules of kube-proxy take a moment on both sides.
+async fn answers(address: &str, port: u16, pod: &str) -> Result<()> {
+    let (begun, wanted) = (Instant::now(), format!("hello from {pod}"));
+    let mut tries = interval(Duration::from_millis(100));
+    loop {
+        tries.tick().await;
+        let said = get(address, port, "/from-outside").await;
+        match said {
+            Ok(said) if said.trim() == wanted => return Ok(()),
+            said if begun.elapsed() > PATIENCE => {
+                bail!("{address}:{port} said {said:?} instead of {wanted:?}")
+            }
+            _ => {}
+        }
+    }
+}
