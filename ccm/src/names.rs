@@ -22,9 +22,8 @@ pub const SLICES_OF_SELECTOR: &str = "endpointslice-controller.k8s.io";
 /// Label on an EndpointSlice: the Service that it belongs to.
 pub const LABEL_SLICE_OF: &str = "kubernetes.io/service-name";
 
-/// Finalizer on the tenant's Service while it may have a load balancer
-/// (k8s.io/cloud-provider `service/helpers`).
-pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// Finalizer on the tenant's Service while it may have a load balancer.
+pub const FINALIZER: &str = api::names::FINALIZER_LOAD_BALANCER;
 /// Label on a node that load balancers leave out.
 pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Taint on a node that the Cluster Autoscaler is about to delete.

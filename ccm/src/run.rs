@@ -25,7 +25,7 @@ use crate::world::World;
 use crate::{node, service, watch};
 
 /// Name of the Lease in the tenant namespace.
-pub const LEASE: &str = "covey-ccm";
+pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
 /// How long a stop may take.
 const GRACE: Duration = Duration::from_secs(15);
 /// A look that takes longer is stuck, and the process is not live.

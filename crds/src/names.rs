@@ -42,6 +42,11 @@ pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
 /// Label on a virtual machine, and by way of the cloud controller manager on its node: of what size
 /// it is (a well-known label of Kubernetes).
 pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Lease of the cloud controller manager, in the tenant namespace.
+pub const LEASE_CLOUD_CONTROLLER: &str = "covey-ccm";
+/// Finalizer on a tenant's Service while it may have a load balancer (k8s.io/cloud-provider
+/// `service/helpers`).
+pub const FINALIZER_LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// Finalizer on a Machine: removed once its virtual machine and the instance of that are gone.
 pub const FINALIZER_MACHINE: &str = "covey.dev/machine";
 /// Finalizer on a NodePool: removed once it has no Machine.

@@ -114,6 +114,9 @@ fn cloud_controller_off() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["serviceaccounts"], &["delete"]).named(NAMED),
         Rule::new(&["apps"], &["deployments"], &["delete"]).named(NAMED),
+        // The one that it made for itself.
+        Rule::new(&["coordination.k8s.io"], &["leases"], &["delete", "get"])
+            .named(&[cloud_controller::LEASE]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], &["delete"]).named(POLICIES),
         Rule::new(&["policy"], &["poddisruptionbudgets"], &["delete"]).named(NAMED),
         Rule::new(

@@ -60,6 +60,9 @@ pub enum Error {
     /// What an addon left could not be deleted.
     #[error("delete an object inside the tenant cluster")]
     DeleteObject(#[source] apply::Error),
+    /// A Service kept what the cloud controller manager left on it.
+    #[error("release a Service inside the tenant cluster from its load balancer")]
+    ReleaseService(#[source] Box<kube::Error>),
     /// The objects inside could not be read.
     #[error("look at the objects inside the tenant cluster")]
     LookInside(#[source] Box<kube::Error>),
@@ -69,7 +72,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::BuildClient(_) => Class::Bug,
-            Self::AskVersion(e) | Self::LookInside(e) => e.class(),
+            Self::AskVersion(e) | Self::LookInside(e) | Self::ReleaseService(e) => e.class(),
             Self::ApplyObject(e) | Self::DeleteObject(e) => e.class(),
         }
     }

@@ -177,7 +177,11 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
         .collect();
     assert_eq!(
         missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["Secret covey-demo-0a1b2/ccm"]
+        // The one it makes itself, the other belongs to the certificates.
+        [
+            "Lease covey-demo-0a1b2/covey-ccm",
+            "Secret covey-demo-0a1b2/ccm"
+        ]
     );
 }
 

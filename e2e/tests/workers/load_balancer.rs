@@ -1,5 +1,5 @@
 //! A tenant's Service of type LoadBalancer is reached from outside of the tenant cluster: it has an
-//! address of the management cluster, follows its Service, and goes with it.
+//! address of the management cluster, follows its Service, and goes with it, or with the addon.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +17,11 @@ use e2e::{
     },
 };
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+    runtime::watcher::Config,
+};
 use serde_json::json;
 use tokio::time::{Instant, interval};
 
@@ -57,7 +61,36 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
     let delete = ["delete", "service", NAME];
     workers.kubectl.run_within(PATIENCE, &delete).await?;
     let outside: Api<Service> = workers.tenant.parts();
-    wait_gone(&outside, &mirror, Some(&uid), PATIENCE).await
+    wait_gone(&outside, &mirror, Some(&uid), PATIENCE).await?;
+    switched_off(&workers, &services).await
+}
+
+/// A Service that has a load balancer loses it, and can be deleted although nobody is left who
+/// minds it.
+async fn switched_off(workers: &Workers, services: &Api<Service>) -> Result<()> {
+    publish(workers, &[80]).await?;
+    let what = "has an address";
+    let had = wait_for(services, NAME, what, PATIENCE, address).await?;
+    let (mirror, uid) = mirror(workers, &had).await?;
+    let off = json!({ "spec": { "addons": { "cloudController": { "enabled": false } } } });
+    let tenant = &workers.tenant;
+    tenant
+        .api()
+        .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(off))
+        .await?;
+    let outside: Api<Service> = tenant.parts();
+    wait_gone(&outside, &mirror, Some(&uid), PATIENCE).await?;
+    let free = |service: &Service| {
+        let free = service.finalizers().is_empty() && address(service).is_none();
+        free.then_some(())
+    };
+    wait_for(services, NAME, "is released", PATIENCE, free).await?;
+    let delete = ["delete", "service", NAME];
+    workers
+        .kubectl
+        .run_within(PATIENCE, &delete)
+        .await
+        .map(drop)
 }
 
 /// The taint of a new node is gone, and it is known of what size its machine is.

@@ -152,7 +152,10 @@ pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(),
         name: &target.key.name,
         uid: &target.uid,
         resource_version: target.resource_version.as_deref(),
-        propagation: PropagationPolicy::Background,
+        propagation: match target.with_dependents {
+            true => PropagationPolicy::Foreground,
+            false => PropagationPolicy::Background,
+        },
     };
     apply::delete(client, &deletion).await.map(drop)
 }

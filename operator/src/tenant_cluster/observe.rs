@@ -111,9 +111,8 @@ pub async fn observe(
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
-        if asks_for_cloud_controller(&cluster, &ns, &objects) {
-            let name = cloud_controller::NAME;
-            objects.extend(get(ctx, kinds::ROLE_BINDING, Some(&ns), name).await?);
+        for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
+            objects.extend(get(ctx, *kind, Some(&ns), name).await?);
         }
     }
     if readable && deleting {
@@ -148,17 +147,26 @@ pub async fn observe(
     Ok(Some(observed))
 }
 
-/// Whether there is, or should be, a binding of the cloud controller manager. It is the first part
-/// that goes, so others tell of it.
-fn asks_for_cloud_controller(
+/// What of the cloud controller manager no list shows: its binding, and, once it is switched off, the
+/// Lease that it made. Others tell of them then, because they go before the last of those.
+fn unlisted_parts(
     cluster: &TenantCluster,
     ns: &str,
     objects: &BTreeMap<Key, Value>,
-) -> bool {
-    cluster.spec.addons.cloud_controller.enabled
-        || cloud_controller::parts(ns)
-            .iter()
-            .any(|key| objects.contains_key(key))
+) -> &'static [(Kind, &'static str)] {
+    static ALL: [(Kind, &str); 2] = [
+        (kinds::ROLE_BINDING, cloud_controller::NAME),
+        (kinds::LEASE, cloud_controller::LEASE),
+    ];
+    let left = || {
+        let parts = cloud_controller::parts(ns);
+        parts.iter().any(|key| objects.contains_key(key))
+    };
+    match cluster.spec.addons.cloud_controller.enabled {
+        true => &ALL[..1],
+        false if left() => &ALL,
+        false => &[],
+    }
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

@@ -32,7 +32,7 @@ mod status;
 pub use crate::tell::{Notice, Waiting};
 use addresses::{addresses, all_addresses, server, service_port};
 pub use inside::Inside;
-use left_over::left_over;
+use left_over::{cloud_controller_goes, left_over};
 pub use status::{INSIDE_SWEEP, SLOW_SWEEP, answers_since};
 
 /// How long a visit goes on trying while a control plane starts for the first time.
@@ -92,6 +92,8 @@ pub struct Target {
     pub uid: String,
     /// Only as it was seen, where that matters.
     pub resource_version: Option<String>,
+    /// Whether it stays, marked, until what it owns is gone, instead of the other way round.
+    pub with_dependents: bool,
 }
 
 /// What is not a write of a Kubernetes object.
@@ -126,6 +128,8 @@ pub enum Action {
         lay: Vec<Object>,
         /// Whether to look at the objects inside.
         look: bool,
+        /// Whether that look is not the last, because something is held back.
+        provisional: bool,
         /// Workloads whose pods are to be counted.
         workloads: Vec<Key>,
         /// How long to keep trying: longer while a start is under way.
@@ -301,11 +305,13 @@ fn plan_inside(
         .as_ref()
         .and_then(|s| s.bootstrap_hash.as_deref());
     let address = (addresses.cluster_ip, service_port(valid));
+    let goes = cloud_controller_goes(valid, observed);
     let visit = |lay: Vec<Object>, look: bool, patience| Action::Visit {
         address,
         endpoint: addresses.endpoint.clone(),
         lay,
         look,
+        provisional: goes.is_some(),
         workloads: match observed.workers {
             true => wanted_addons(valid).filter_map(Addon::workload).collect(),
             false => Vec::new(),
@@ -330,11 +336,14 @@ fn plan_inside(
             seen: Seen::Objects(live),
             ..
         } => {
-            let inside = inside::plan(&objects, live);
-            if inside.is_empty() {
-                plan.in_place = Some(hash);
-            } else {
+            let inside = inside::plan(&objects, live, goes.is_some());
+            if !inside.is_empty() {
                 plan.actions.push(Action::Mend { address, inside });
+            } else if let Some(message) = goes {
+                let reason = status::REMOVING_CLOUD_CONTROLLER;
+                plan.waiting_on = Some(Waiting { reason, message });
+            } else {
+                plan.in_place = Some(hash);
             }
         }
         Tenant::Answers {

@@ -38,6 +38,8 @@ struct World {
     look: bool,
     /// The objects inside the tenant cluster.
     inside: BTreeMap<Key, Value>,
+    /// The tenant's own Services.
+    services: BTreeMap<Key, Value>,
     writes: usize,
 }
 
@@ -52,6 +54,7 @@ impl World {
             workers: false,
             look: false,
             inside: BTreeMap::new(),
+            services: BTreeMap::new(),
             writes: 0,
         }
     }
@@ -138,6 +141,9 @@ impl World {
                     observed.tenant = self.answer(!lay.is_empty(), *look, workloads);
                 }
                 Action::Mend { inside, .. } => {
+                    if inside.release && !self.release_services(budget) {
+                        return false;
+                    }
                     for target in &inside.delete {
                         if !self.spend(budget) {
                             return false;
@@ -324,6 +330,7 @@ fn minimal() -> Value {
 fn large() -> Value {
     json!({
         "version": "1.34.4", "etcd": { "replicas": 3 },
+        "addons": { "cloudController": { "enabled": true } },
         "controlPlane": { "replicas": 3, "endpoint": { "type": "NodePort", "host": "203.0.113.9" } },
     })
 }

@@ -23,6 +23,8 @@ use crate::context::Context;
 use crate::tenant;
 use crate::tenant_watch;
 
+mod release;
+
 /// Pause between two visits of an API that is starting.
 const VISIT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -38,6 +40,7 @@ pub(super) async fn visit(
         endpoint,
         lay,
         look,
+        provisional,
         workloads,
         patience,
     } = action
@@ -69,7 +72,7 @@ pub(super) async fn visit(
         look: *look,
         workloads,
     };
-    if *look {
+    if *look && !provisional {
         // Before it is read, so that what changes meanwhile is looked at again.
         ctx.tenants.looked(&uid);
     }
@@ -143,6 +146,9 @@ async fn mend_all(
     if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
         let client = administrator.client().map_err(Error::Inside)?;
         lay(&client, &mut rights).await.map_err(Error::Inside)?;
+        if inside.release {
+            release::services(ctx, &client).await?;
+        }
         for target in &inside.delete {
             ctx.leadership.ensure().map_err(Error::Fence)?;
             let deleted = apply::delete(&client, target).await;

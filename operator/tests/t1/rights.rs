@@ -20,7 +20,7 @@ use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
 use crate::support::kubevirt::{KubeVirtPlayer, Mode};
-use crate::support::site::tenant_namespace;
+use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site, state, webhook};
 
 /// Where a rule holds.
@@ -175,6 +175,14 @@ async fn live(site: &Site) -> Result<()> {
         site.change("demo", &json!({ "spec": { "addons": addons } }))
             .await?;
         site.wait_ready("demo").await?;
+        if !enabled {
+            // As the cloud controller manager makes it for itself.
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": names::LEASE_CLOUD_CONTROLLER, "namespace": ns },
+            });
+            apply(&site.admin, &lease).await?;
+        }
     }
     let _kubevirt = workers(site, &ns).await?;
     for kind in state::PARTS {

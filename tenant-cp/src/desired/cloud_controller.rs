@@ -26,7 +26,7 @@ use k8s_openapi::{
 use pki::{KeyPair, Signer, Want};
 use serde_json::json;
 
-use super::{labels, meta, names, pod, selector};
+use super::{labels, meta, names, network_policy::METADATA, pod, selector};
 use crate::{
     Object, Settings, Validated,
     object::{self, Key},
@@ -40,6 +40,8 @@ pub const USER: &str = "covey-ccm";
 pub const LOAD_BALANCERS: &str = "load-balancers";
 /// ClusterRole of the chart with [`rules_outside`], bound in tenant namespaces (docs/adr/0001).
 pub const CLUSTER_ROLE: &str = "covey-ccm";
+/// Lease, which it makes itself.
+pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
 /// ClusterRole and ClusterRoleBinding inside the tenant cluster.
 pub const ROLE: &str = "covey:ccm";
 /// Port for probes and metrics.
@@ -162,12 +164,14 @@ pub fn inside() -> Vec<Object> {
 }
 
 /// Everything in the tenant namespace by name, but for the mirrors of Services, in the order in which
-/// it has to go: without its rights it makes none of what is deleted after them.
+/// it has to go. First the Deployment: no pod of it is to make anew what is deleted after it. Last the
+/// Secret: whoever lists the namespace sees by it that something is left.
 #[must_use]
 pub fn parts(tenant_namespace: &str) -> Vec<Key> {
     [
-        ("RoleBinding", NAME),
         ("Deployment", NAME),
+        ("RoleBinding", NAME),
+        ("Lease", LEASE),
         ("PodDisruptionBudget", NAME),
         ("NetworkPolicy", NAME),
         ("NetworkPolicy", LOAD_BALANCERS),
@@ -292,10 +296,8 @@ fn own_policy(v: &Validated) -> Object {
         }),
         ..NetworkPolicyPeer::default()
     };
-    let everywhere = vec![
-        range("0.0.0.0/0", "169.254.169.254/32"),
-        range("::/0", "fd00:ec2::254/128"),
-    ];
+    let [v4, v6] = METADATA;
+    let everywhere = vec![range("0.0.0.0/0", v4), range("::/0", v6)];
     policy(
         v,
         NAME,

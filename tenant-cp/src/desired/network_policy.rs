@@ -12,6 +12,8 @@
 //! | workers | workers | all |
 //! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
 //!
+//! What the addon `cloudController` needs besides is in [`super::cloud_controller`].
+//!
 //! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
 //! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers
 //! of one tenant cluster do not reach the pods of another is said twice: here, where the management
@@ -136,7 +138,7 @@ fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
 
 /// Credentials of the management cluster's nodes are had there by whoever asks
 /// (the same address with every large cloud, and its IPv6 form).
-const METADATA: [&str; 2] = ["169.254.169.254/32", "fd00:ec2::254/128"];
+pub(super) const METADATA: [&str; 2] = ["169.254.169.254/32", "fd00:ec2::254/128"];
 
 fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
     let reserved = || settings.network.reserved.iter().map(IpNet::to_string);

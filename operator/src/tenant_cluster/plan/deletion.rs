@@ -70,6 +70,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             key: Key::new("Namespace", "", &ns),
             uid: namespace_uid.to_owned(),
             resource_version: None,
+            with_dependents: false,
         });
         let message = format!("deletes the tenant namespace {ns} with everything in it");
         plan.events.push(Notice::normal("Deleting", message));

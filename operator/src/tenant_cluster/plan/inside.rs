@@ -8,16 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::LABEL_ADDON;
 use kit::apply::difference;
 use serde_json::Value;
+use tenant_cp::desired::Addon;
 use tenant_cp::object::{Key, Object};
 
 use super::Target;
 use crate::FIELD_MANAGER;
+
+pub mod release;
 
 /// What to do inside the tenant cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inside {
     /// Objects to apply.
     pub apply: Vec<Object>,
+    /// Whether the tenant's Services are to be released ([`release`]) before anything is deleted:
+    /// what is deleted is how one sees that it is still to be done.
+    pub release: bool,
     /// Objects to delete.
     pub delete: Vec<Target>,
 }
@@ -30,28 +36,35 @@ impl Inside {
     }
 }
 
-/// Compares what is wanted with what is there.
+/// Compares what is wanted with what is there. What the cloud controller manager had stays while it
+/// `goes`.
 #[must_use]
-pub fn plan(wanted: &[Object], live: &BTreeMap<Key, Value>) -> Inside {
+pub fn plan(wanted: &[Object], live: &BTreeMap<Key, Value>, goes: bool) -> Inside {
     let differs = |object: &&Object| {
         let live = live.get(&object.key());
         live.is_none_or(|live| difference(&object.value, live).is_some())
     };
     let keys: BTreeSet<Key> = wanted.iter().map(Object::key).collect();
-    let left = live
+    let its =
+        |value: &Value| value["metadata"]["labels"][LABEL_ADDON] == Addon::CloudController.name();
+    let left: Vec<_> = live
         .iter()
-        .filter(|(key, value)| !keys.contains(key) && is_ours(key, value));
+        .filter(|(key, value)| !keys.contains(key) && is_ours(key, value))
+        .filter(|(_, value)| !(goes && its(value)))
+        .collect();
     let target = |(key, value): (&Key, &Value)| {
         let text = |field: &str| value["metadata"][field].as_str().map(str::to_owned);
         Some(Target {
             key: key.clone(),
             uid: text("uid")?,
             resource_version: Some(text("resourceVersion")?),
+            with_dependents: false,
         })
     };
     Inside {
         apply: wanted.iter().filter(differs).cloned().collect(),
-        delete: left.filter_map(target).collect(),
+        release: left.iter().any(|(_, value)| its(value)),
+        delete: left.into_iter().filter_map(target).collect(),
     }
 }
 
@@ -129,11 +142,11 @@ mod tests {
             object("ConfigMap", "b", Some("x")),
         ];
         let mut seen: BTreeMap<_, _> = [live(&wanted[0], FIELD_MANAGER)].into();
-        assert_eq!(plan(&wanted, &seen).apply, wanted[1..]);
+        assert_eq!(plan(&wanted, &seen, false).apply, wanted[1..]);
         seen.extend([live(&wanted[1], FIELD_MANAGER)]);
-        assert!(plan(&wanted, &seen).is_empty());
+        assert!(plan(&wanted, &seen, false).is_empty());
         seen.get_mut(&wanted[1].key()).unwrap()["data"]["a"] = json!("c");
-        assert_eq!(plan(&wanted, &seen).apply, wanted[1..]);
+        assert_eq!(plan(&wanted, &seen, false).apply, wanted[1..]);
     }
 
     #[test]
@@ -153,13 +166,36 @@ mod tests {
             key: off.key(),
             uid: "u".to_owned(),
             resource_version: Some("7".to_owned()),
+            with_dependents: false,
         };
-        assert_eq!(plan(&[], &seen).delete, [target]);
+        assert_eq!(plan(&[], &seen, false).delete, [target]);
         let mut going = seen;
         for value in going.values_mut() {
             value["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         }
-        assert!(plan(&[], &going).is_empty());
+        assert!(plan(&[], &going, false).is_empty());
+    }
+
+    #[test]
+    fn what_the_cloud_controller_had_stays_while_it_goes_and_then_services_are_released_first() {
+        let role = object(
+            "ClusterRole",
+            "covey:ccm",
+            Some(Addon::CloudController.name()),
+        );
+        let other = object("ConfigMap", "other", Some("x"));
+        let seen: BTreeMap<_, _> = [live(&role, FIELD_MANAGER), live(&other, FIELD_MANAGER)].into();
+        let keys = |inside: &Inside| {
+            let keys = inside.delete.iter().map(|target| target.key.clone());
+            keys.collect::<Vec<_>>()
+        };
+        let going = plan(&[], &seen, true);
+        assert_eq!((keys(&going), going.release), (vec![other.key()], false));
+        let gone = plan(&[], &seen, false);
+        assert_eq!(keys(&gone), [role.key(), other.key()]);
+        assert!(gone.release);
+        let wanted = plan(std::slice::from_ref(&role), &seen, false);
+        assert!(!wanted.release);
     }
 
     #[test]

@@ -11,9 +11,8 @@ use tenant_cp::{Validated, certificates};
 
 use super::{Observed, Target, status};
 
-/// What addons left when they were switched off: of konnectivity once no pod needs it any more, of
-/// the cloud controller manager in the order that [`cloud_controller::parts`] asks for, and then the
-/// mirrors of Services that it made.
+/// What addons left when they were switched off and that may go now: of konnectivity once no pod
+/// needs it any more, of the cloud controller manager first what runs and then all else.
 pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
@@ -25,31 +24,72 @@ pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
         ]);
     }
     if !valid.addons.cloud_controller {
-        parts.extend(cloud_controller::parts(ns));
-        let mirrors = observed.objects.iter().filter(|(key, live)| {
-            key.kind == "Service" && key.namespace == ns && is_mirror(valid, live)
-        });
-        parts.extend(mirrors.map(|(key, _)| key.clone()));
+        let deployment = deployment(ns);
+        if observed.objects.contains_key(&deployment) {
+            parts.push(deployment);
+        } else {
+            parts.extend(mirrors(valid, observed).cloned());
+            parts.extend(cloud_controller::parts(ns));
+        }
     }
     let target = |key: Key| {
         let live = observed.objects.get(&key)?;
         if live.pointer("/metadata/deletionTimestamp").is_some() {
-            // Somebody's finalizer; asked once is enough.
+            // Something holds it; asked once is enough.
             return None;
         }
         let uid = live.pointer("/metadata/uid")?.as_str()?.to_owned();
         Some(Target {
-            key,
             uid,
             resource_version: None,
+            // A Deployment that is gone says that no pod of it works any more.
+            with_dependents: key.kind == "Deployment",
+            key,
         })
     };
     parts.into_iter().filter_map(target).collect()
 }
 
-/// Whether a Service is what the cloud controller manager made of one of the tenant's.
-fn is_mirror(valid: &Validated, live: &Value) -> bool {
-    let labels = &live["metadata"]["labels"];
-    labels[LABEL_COMPONENT] == COMPONENT_LOAD_BALANCER
-        && labels[LABEL_TENANT_UID] == valid.uid.as_str()
+/// What has to go before the tenant's Services are told that they have no load balancer: pods that
+/// would put the finalizer on again, and mirrors, whose addresses may still be in use. None when the
+/// cloud controller manager is wanted, or nothing of that is left.
+pub(super) fn cloud_controller_goes(valid: &Validated, observed: &Observed) -> Option<String> {
+    if valid.addons.cloud_controller {
+        return None;
+    }
+    let ns = valid.tenant_namespace.as_str();
+    if observed.objects.contains_key(&deployment(ns)) {
+        return Some(format!(
+            "waits until the pods of the Deployment {ns}/ccm are gone"
+        ));
+    }
+    let mut mirrors = mirrors(valid, observed);
+    let first = mirrors.next()?;
+    let more = match mirrors.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "waits until the load balancers of the tenant cluster are gone: Service {ns}/{}{more}",
+        first.name
+    ))
+}
+
+fn deployment(ns: &str) -> Key {
+    Key::new("Deployment", ns, cloud_controller::NAME)
+}
+
+/// What the cloud controller manager made of the tenant's Services.
+fn mirrors<'a>(valid: &Validated, observed: &'a Observed) -> impl Iterator<Item = &'a Key> {
+    let (ns, uid) = (valid.tenant_namespace.clone(), valid.uid.clone());
+    let is_mirror = move |key: &Key, live: &Value| {
+        let labels = &live["metadata"]["labels"];
+        key.kind == "Service"
+            && key.namespace == ns
+            && labels[LABEL_COMPONENT] == COMPONENT_LOAD_BALANCER
+            && labels[LABEL_TENANT_UID] == uid.as_str()
+    };
+    let all = observed.objects.iter();
+    all.filter(move |(key, live)| is_mirror(key, live))
+        .map(|(key, _)| key)
 }

@@ -22,6 +22,10 @@ pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
 pub const INSIDE_SWEEP: Duration = Duration::from_secs(9 * 3600);
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 
+/// The cloud controller manager was switched off, and holds back what is to be done inside.
+pub(super) const REMOVING_CLOUD_CONTROLLER: &str = "RemovingCloudController";
+/// Pause between two looks at load balancers that go: nobody is woken by them.
+const REMOVING_PAUSE: Duration = Duration::from_secs(5);
 /// Reason of a Ready that is False although the API answers.
 const ADDONS_NOT_READY: &str = "AddonsNotReady";
 
@@ -306,6 +310,7 @@ fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Du
         Some("Starting") => return Duration::from_secs(1),
         Some("ApiUnreachable") => return BREAKER_PAUSE,
         Some("WaitingForStart") => return crate::starts::PATIENCE,
+        Some(REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
         _ => {}
     }
     let ends = observed
