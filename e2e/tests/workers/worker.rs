@@ -1,7 +1,7 @@
 //! A tenant cluster with one worker: it joins by itself, its Machine follows the virtual machine,
 //! its pods answer what kubectl asks, names and Services are found, and nothing of it stays.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use api::{ConditionType, Machine, condition, machine::MachinePhase, names};
@@ -19,6 +19,10 @@ use e2e::{
 };
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
+
+/// Shorter than the pool's `joinTimeout`, so that a machine that hangs is there to be looked at, its
+/// console included, when the test fails.
+const JOINED: Duration = Duration::from_secs(540);
 
 #[tokio::test]
 async fn one_worker_joins_and_runs_pods_and_leaves_nothing_behind() {
@@ -42,7 +46,7 @@ async fn joined(workers: &Workers) -> Result<String> {
     let mut phases: Vec<(String, MachinePhase)> = Vec::new();
     let pool = &workers.pool;
     let what = "the only Machine runs and is ready";
-    let found = pool.machines_are(what, NODES, |all| {
+    let found = pool.machines_are(what, JOINED, |all| {
         for (name, machine) in all {
             let phase = machine.status.as_ref().and_then(|status| status.phase);
             let now = (name.clone(), phase.unwrap_or_default());
