@@ -13,7 +13,7 @@ use base64::Engine as _;
 use futures::{StreamExt, TryStreamExt, stream};
 use kit::apply;
 use kit::client::deadline::DeadlineLayer;
-use kit::client::multiplexed::{self, Multiplexed};
+use kit::client::{Transport, multiplexed};
 use kit::errors::{Class, Classify};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Client, Config, ResourceExt};
@@ -102,7 +102,7 @@ impl Visit {
         ))
     }
 
-    fn transport(&self) -> Result<Multiplexed, Error> {
+    fn transport(&self) -> Result<Transport, Error> {
         multiplexed::transport(&self.config()?).map_err(|e| Error::BuildClient(Box::new(e)))
     }
 

@@ -1,12 +1,12 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
 //! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
-//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller (faults in tests), and kube's
-//! own stack of credentials and transport. So every attempt is counted, limited and timed, and an
-//! injected fault is retried as a real one would be.
+//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller (faults in tests), and
+//! credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
+//! an injected fault is retried as a real one would be.
 //!
-//! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is switched off: a
-//! reconcile that hangs there holds its slot; our backoff per object does the waiting.
+//! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile
+//! that hangs in it holds its slot; our backoff per object does the waiting.
 
 pub mod count;
 pub mod deadline;
@@ -19,11 +19,11 @@ use std::sync::Once;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes};
-use kube::client::{Body, ClientBuilder, DynBody};
+use kube::client::{Body, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::buffer::Buffer;
-use tower::layer::{layer_fn, util::Identity};
+use tower::layer::util::Identity;
 use tower::retry::Retry;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
@@ -44,6 +44,9 @@ pub enum Error {
     /// What the server is to be called is not a name.
     #[error("the server's TLS name is not usable; it is a DNS name or an address")]
     ServerName(#[source] rustls_pki_types::InvalidDnsNameError),
+    /// A proxy is to be used.
+    #[error("proxies are not supported; remove proxy-url from the kubeconfig, or HTTPS_PROXY")]
+    Proxy,
 }
 
 impl Classify for Error {
@@ -81,16 +84,16 @@ pub async fn config(args: &ClientArgs) -> Result<Config, Error> {
     }
 }
 
-/// kube's stack of credentials and transport, around which a caller's layer goes.
+/// Credentials and connections, around which a caller's layer goes.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// As [`connect`], from a configuration that is read already and with the layer `extra` around the
 /// transport; [`Identity`] adds nothing.
 ///
 /// # Errors
-/// [`Error::Build`].
+/// As those of [`multiplexed::transport`].
 pub fn build<L, B>(
-    mut config: Config,
+    config: Config,
     args: &ClientArgs,
     requests: &RequestCounter,
     extra: &L,
@@ -102,14 +105,10 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    install_crypto();
-    config.default_retry = false;
-    // Reads are timed by `deadline`, which knows watches from plain requests.
-    config.read_timeout = None;
-    let builder =
-        ClientBuilder::try_from(config).map_err(|source| Error::Build(Box::new(source)))?;
-    let ours = layer_fn(|transport| stack(transport, args, requests));
-    Ok(builder.with_layer(extra).with_layer(&ours).build())
+    // Time-outs of ours, in `deadline`, know watches from plain requests.
+    let transport = extra.layer(multiplexed::transport(&config)?);
+    let namespace = config.default_namespace;
+    Ok(assemble(transport, namespace, args, requests))
 }
 
 /// A client over any transport, with our layers around it: for tests that bring a fake API server.

@@ -10,6 +10,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use tokio::time::Instant;
 
+use tower::layer::layer_fn;
+
 use super::*;
 
 /// Fails the first `failures` requests with `code`, then answers with a ConfigMap.
