@@ -1,5 +1,8 @@
 //! A tenant's Service of type LoadBalancer is reached from outside of the tenant cluster: it has an
 //! address of the management cluster, follows its Service, and goes with it, or with the addon.
+//!
+//! The suite `worker` takes [`node_is_initialised`] and [`is_reached`] along, so that a short run has
+//! them, too.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -45,13 +48,12 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
     workers.tenant.settled(PODS).await?;
     node_is_initialised(&workers).await?;
     let pods = WEB.deploy(&workers.kubectl, PODS).await?;
-
-    publish(&workers, &[80]).await?;
     let services = in_default(&workers).await?;
-    let what = "has an address";
-    let address = wait_for(&services, NAME, what, PATIENCE, address).await?;
-    let (mirror, uid) = mirror(&workers, &address).await?;
-    answers(&address, 80, &pods[0]).await?;
+    let Reached {
+        address,
+        mirror,
+        uid,
+    } = is_reached(&workers, &pods[0]).await?;
 
     publish(&workers, &[80, 8080]).await?;
     answers(&address, 8080, &pods[0]).await?;
@@ -65,13 +67,38 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
     switched_off(&workers, &services).await
 }
 
+/// Where a Service is reached, and what stands for it in the tenant namespace.
+pub(crate) struct Reached {
+    address: String,
+    mirror: String,
+    uid: String,
+}
+
+/// The only pod of the workload `web` answers at an address of the management cluster.
+pub(crate) async fn is_reached(workers: &Workers, pod: &str) -> Result<Reached> {
+    let reached = published(workers).await?;
+    answers(&reached.address, 80, pod).await?;
+    Ok(reached)
+}
+
+/// The Service is there and has an address, the one of its mirror.
+async fn published(workers: &Workers) -> Result<Reached> {
+    publish(workers, &[80]).await?;
+    let services = in_default(workers).await?;
+    let what = "has an address";
+    let address = wait_for(&services, NAME, what, PATIENCE, address).await?;
+    let (mirror, uid) = mirror(workers, &address).await?;
+    Ok(Reached {
+        address,
+        mirror,
+        uid,
+    })
+}
+
 /// A Service that has a load balancer loses it, and can be deleted although nobody is left who
 /// minds it.
 async fn switched_off(workers: &Workers, services: &Api<Service>) -> Result<()> {
-    publish(workers, &[80]).await?;
-    let what = "has an address";
-    let had = wait_for(services, NAME, what, PATIENCE, address).await?;
-    let (mirror, uid) = mirror(workers, &had).await?;
+    let Reached { mirror, uid, .. } = published(workers).await?;
     let off = json!({ "spec": { "addons": { "cloudController": { "enabled": false } } } });
     let tenant = &workers.tenant;
     tenant
@@ -94,7 +121,7 @@ async fn switched_off(workers: &Workers, services: &Api<Service>) -> Result<()> 
 }
 
 /// The taint of a new node is gone, and it is known of what size its machine is.
-async fn node_is_initialised(workers: &Workers) -> Result<()> {
+pub(crate) async fn node_is_initialised(workers: &Workers) -> Result<()> {
     let nodes = Api::<Node>::all(workers.tenant.admin(PATIENCE).await?);
     let list = nodes.list(&ListParams::default()).await?;
     ensure!(!list.items.is_empty(), "there is no node");

@@ -1,5 +1,6 @@
 //! A tenant cluster with one worker: it joins by itself, its Machine follows the virtual machine,
-//! its pods answer what kubectl asks, names and Services are found, and nothing of it stays.
+//! its pods answer what kubectl asks, names and Services are found, a load balancer leads to them from
+//! outside, and nothing of it stays.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,6 +21,8 @@ use e2e::{
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
 
+use super::load_balancer;
+
 /// Shorter than the pool's `joinTimeout`, so that a machine that hangs is there to be looked at, its
 /// console included, when the test fails.
 const JOINED: Duration = Duration::from_secs(540);
@@ -30,14 +33,19 @@ async fn one_worker_joins_and_runs_pods_and_leaves_nothing_behind() {
 }
 
 async fn worker(s: &Scenario) -> Result<()> {
-    let workers = s.workers(|_, _| {}).await?;
+    let workers = s
+        .workers(|cluster, _| cluster.addons.cloud_controller.enabled = true)
+        .await?;
     let name = joined(&workers).await?;
     let tenant = &workers.tenant;
     // A tenant with nodes is Ready only with the addons that they need.
     tenant.settled(PODS).await?;
     node_is_the_machines(&workers, &name).await?;
     token_is_gone(tenant, &name).await?;
-    pods_answer(&workers).await?;
+    load_balancer::node_is_initialised(&workers).await?;
+    let pod = pods_answer(&workers).await?;
+    // It is there when the tenant cluster goes.
+    load_balancer::is_reached(&workers, &pod).await?;
     nothing_is_left(&workers).await
 }
 
@@ -152,7 +160,8 @@ async fn token_is_gone(tenant: &Tenant, machine: &str) -> Result<()> {
 }
 
 /// exec, logs, DNS and a Service, each at the first try: the cluster has said that it is ready.
-async fn pods_answer(workers: &Workers) -> Result<()> {
+/// Returns the name of the pod that answers.
+async fn pods_answer(workers: &Workers) -> Result<String> {
     let kubectl = &workers.kubectl;
     let web = Workload {
         name: "web",
@@ -187,7 +196,7 @@ async fn pods_answer(workers: &Workers) -> Result<()> {
 
     let log = kubectl.run(&["logs", pod]).await?;
     ensure!(log.contains("GET /by-name"), "the request is not in {log}");
-    Ok(())
+    Ok(pod.clone())
 }
 
 /// Deletion of the tenant cluster takes its machines with it; the node pool is the user's, stays,
