@@ -244,12 +244,34 @@ fn only_suggested_flags_give_way_to_the_user() {
 }
 
 #[test]
+fn times_of_leases_are_all_ours_or_all_the_users() {
+    let times = |v: &_| {
+        let all = flags(&objects(v, &addresses("x"))).into_iter();
+        let of_leases = all.filter(|(_, flag, _)| flag.starts_with("leader-elect-"));
+        of_leases
+            .map(|(container, _, value)| (container, value))
+            .collect::<Vec<_>>()
+    };
+    let mut v = minimal();
+    assert_eq!(times(&v).len(), 6);
+    let duration = ("leader-elect-lease-duration".to_owned(), "60s".to_owned());
+    v.scheduler.extra_args.extend([duration]);
+    let left = times(&v);
+    let of_scheduler = ("scheduler".to_owned(), "60s".to_owned());
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert!(left.contains(&of_scheduler), "{left:?}");
+}
+
+#[test]
 fn every_flag_that_covey_sets_is_managed_or_a_suggestion() {
     let suggestions = [
         "audit-log-maxage",
         "audit-log-maxbackup",
         "audit-log-maxsize",
         "goaway-chance",
+        "leader-elect-lease-duration",
+        "leader-elect-renew-deadline",
+        "leader-elect-retry-period",
         "node-cidr-mask-size",
         "request-timeout",
         "terminated-pod-gc-threshold",

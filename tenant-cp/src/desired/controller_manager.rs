@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Container;
 
 use super::{
-    flags::{CIPHER_SUITES, Program, Table, args},
+    flags::{CIPHER_SUITES, Program, Table, args, lease_times},
     names, pod,
 };
 use crate::Validated;
@@ -87,6 +87,7 @@ pub(super) fn flags(v: &Validated) -> Vec<String> {
     if !v.controller_manager.extra_args.contains_key(mask) {
         computed.push((mask, node_mask(&v.network.pod_cidr).to_string()));
     }
+    computed.extend(lease_times(&v.controller_manager.extra_args));
     args(
         Program::ControllerManager,
         &computed,

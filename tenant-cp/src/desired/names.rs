@@ -47,6 +47,8 @@ pub const ETCD_CLIENT_PORT: i32 = 2379;
 pub const ETCD_PEER_PORT: i32 = 2380;
 /// Port of etcd for probes and metrics, without TLS.
 pub const ETCD_METRICS_PORT: i32 = 2381;
+/// Port of etcd for what is not gRPC, inside the pod.
+pub const ETCD_HTTP_PORT: i32 = 2382;
 
 /// Where each container mounts its Secret.
 pub const SECRET_DIR: &str = "/etc/kubernetes";

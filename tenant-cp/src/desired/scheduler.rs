@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::{
-    flags::{CIPHER_SUITES, Program, Table, args},
+    flags::{CIPHER_SUITES, Program, Table, args, lease_times},
     names, pod,
 };
 use crate::Validated;
@@ -44,7 +44,8 @@ pub(super) const FLAGS: Table = Table {
 };
 
 pub(super) fn flags(v: &Validated) -> Vec<String> {
-    args(Program::Scheduler, &[], &v.scheduler.extra_args)
+    let extra = &v.scheduler.extra_args;
+    args(Program::Scheduler, &lease_times(extra), extra)
 }
 
 pub(super) fn container(v: &Validated) -> Container {
