@@ -42,6 +42,10 @@ pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
 /// Label on a virtual machine, and by way of the cloud controller manager on its node: of what size
 /// it is (a well-known label of Kubernetes).
 pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The zone that a node, or a virtual machine, is in.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+/// The region that a node, or a virtual machine, is in.
+pub const LABEL_REGION: &str = "topology.kubernetes.io/region";
 /// Lease of the cloud controller manager, in the tenant namespace.
 pub const LEASE_CLOUD_CONTROLLER: &str = "covey-ccm";
 /// Finalizer on a tenant's Service while it may have a load balancer (k8s.io/cloud-provider

@@ -20,6 +20,13 @@ const APPLY: &[&str] = &["create", "list", "patch"];
 /// Cluster-wide: the kinds of ours, and metadata of what was applied, to notice drift.
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
+    let mut rules = kinds_of_ours_and_parts();
+    // In which zone and region machines are.
+    rules.extend(providers::kubevirt::NODE_RULES);
+    rules
+}
+
+fn kinds_of_ours_and_parts() -> Vec<Rule> {
     vec![
         Rule::new(
             &["covey.dev"],

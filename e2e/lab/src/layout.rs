@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail};
 
 /// Name of the one host that every lab has.
 pub const MANAGEMENT_HOST: &str = "management-0";
+/// The zone that the host says it is in, as a cloud's would.
+pub const ZONE: &str = "lab-a";
 
 /// The paths of one checkout's lab.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub mod worker;
 
 pub use down::down;
 pub use install::{Operator, install_operator};
-pub use layout::{Layout, MANAGEMENT_HOST};
+pub use layout::{Layout, MANAGEMENT_HOST, ZONE};
 pub use status::status;
 pub use up::{UpOptions, up};
 

@@ -9,18 +9,24 @@
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
 //! a machine is gone only when neither the VirtualMachine nor the instance is there.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
+use k8s_openapi::api::core::v1::Node;
 use kit::rbac::Rule;
 use kube::api::{
-    DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions, PropagationPolicy,
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tenant_cp::settings::KubeVirtSettings;
 
-use crate::{Answer, Capabilities, Description, Error, Listed, Provider};
+use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
 
 pub mod describe;
 pub mod resolve;
@@ -31,7 +37,7 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         &["kubevirt.io"],
         &["virtualmachines"],
-        &["create", "delete", "get", "list"],
+        &["create", "delete", "get", "list", "patch"],
     ),
     Rule::new(
         &["kubevirt.io"],
@@ -46,9 +52,14 @@ pub const WATCH_RULES: &[Rule] = &[Rule::new(
     &["list", "watch"],
 )];
 
+/// The right to see where the management cluster's nodes are.
+pub const NODE_RULES: &[Rule] = &[Rule::new(&[""], &["nodes"], &["get"])];
+
 /// The provider.
 pub struct KubeVirt {
     client: Client,
+    /// Where nodes are, by name. It never changes: a node that is elsewhere is another one.
+    nodes: Mutex<HashMap<String, Topology>>,
     settings: KubeVirtSettings,
     field_manager: &'static str,
 }
@@ -59,6 +70,7 @@ impl KubeVirt {
     pub fn new(client: Client, settings: KubeVirtSettings, field_manager: &'static str) -> Self {
         Self {
             client,
+            nodes: Mutex::default(),
             settings,
             field_manager,
         }
@@ -83,6 +95,28 @@ impl KubeVirt {
         let vm = self.find::<VirtualMachine>(machine).await?;
         let instance = self.find::<VirtualMachineInstance>(machine).await?;
         Ok((vm, instance))
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, HashMap<String, Topology>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a node of the management cluster is; none where there is no such node any more.
+    async fn whereabouts(&self, node: &str) -> Result<Option<Topology>, Error> {
+        if let Some(known) = self.nodes().get(node) {
+            return Ok(Some(known.clone()));
+        }
+        let nodes = Api::<Node>::all(self.client.clone());
+        let found = nodes.get_metadata_opt(node).await;
+        let found = found.map_err(|source| Error::Request {
+            verb: "read",
+            object: format!("Node {node}"),
+            source: Box::new(source),
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        let at = describe::topology(&found.metadata);
+        self.nodes().insert(node.to_owned(), at.clone());
+        Ok(Some(at))
     }
 
     async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
@@ -187,7 +221,35 @@ impl Provider for KubeVirt {
     fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>> {
         Box::pin(async move {
             let (vm, instance) = self.look(machine).await?;
-            Ok(describe::describe(vm.as_ref(), instance.as_ref(), machine))
+            let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
+            let node = instance.as_ref().and_then(describe::node);
+            if let (Some(found), Some(node)) = (&mut found, node) {
+                found.at = self.whereabouts(node).await?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn place<'a>(&'a self, machine: &'a Machine, at: &'a Topology) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let found = self.find::<VirtualMachine>(machine).await?;
+            let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+            let Some(vm) = found.filter(ours) else {
+                return Ok(());
+            };
+            let (namespace, name) = place(machine);
+            // The UID: only this one.
+            let patch = Patch::Merge(json!({ "metadata": { "uid": vm.uid(), "labels": {
+                names::LABEL_ZONE: at.zone, names::LABEL_REGION: at.region,
+            } } }));
+            let params = PatchParams {
+                field_manager: Some(self.field_manager.to_owned()),
+                ..PatchParams::default()
+            };
+            let api = self.api::<VirtualMachine>(&namespace);
+            let done = api.patch_metadata(&name, &params, &patch).await;
+            let failed = |source| failed::<VirtualMachine>("change", &namespace, &name, source);
+            done.map(drop).map_err(failed)
         })
     }
 

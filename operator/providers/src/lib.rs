@@ -49,6 +49,12 @@ pub trait Provider: Send + Sync {
     /// [`Error`].
     fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>>;
 
+    /// Writes down, where the cloud controller manager finds it, where the machine is.
+    ///
+    /// # Errors
+    /// [`Error`]; also when the machine is not this Machine's.
+    fn place<'a>(&'a self, machine: &'a Machine, at: &'a Topology) -> Answer<'a, ()>;
+
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
     /// what is not this Machine's is left alone.
     ///
@@ -86,12 +92,25 @@ pub struct Description {
     pub instance: Option<String>,
     /// Addresses, sorted as the provider does, without those that only the machine itself reaches.
     pub addresses: Vec<MachineAddress>,
+    /// Where it runs; none while that is not known.
+    pub at: Option<Topology>,
+    /// Where it is said to be: what [`Provider::place`] wrote last.
+    pub placed: Topology,
     /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.
     pub evacuating: bool,
     /// It is being deleted.
     pub deleting: bool,
     /// It has the Machine's name and is not the Machine's.
     pub foreign: bool,
+}
+
+/// Where something is. None of it where the platform has no such thing.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Topology {
+    /// What fails together.
+    pub zone: Option<String>,
+    /// What is near each other.
+    pub region: Option<String>,
 }
 
 /// How far a machine is.

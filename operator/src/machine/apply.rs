@@ -47,7 +47,7 @@ pub enum Error {
     /// The provider refused, or was not reached.
     #[error("{verb} the virtual machine")]
     Provider {
-        /// `make` or `delete`.
+        /// `make`, `label` or `delete`.
         verb: &'static str,
         /// What it said.
         #[source]
@@ -148,6 +148,19 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             let made = provider.map_err(failed)?.create(&observed.machine).await;
             made.map_err(failed)?;
             observed.vm = Some(Description::default());
+            Ok(())
+        }
+        Action::PlaceVm(at) => {
+            let failed = |source| Error::Provider {
+                verb: "label",
+                source,
+            };
+            let provider = ctx.providers.get(&observed.machine.spec.provider);
+            let placed = provider.map_err(failed)?.place(&observed.machine, at);
+            placed.await.map_err(failed)?;
+            if let Some(vm) = &mut observed.vm {
+                vm.placed = at.clone();
+            }
             Ok(())
         }
         Action::DeleteVm => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::machine::MachinePhase;
 use api::{MachineStatus, names};
 use jiff::Timestamp;
-use providers::{Description, State};
+use providers::{Description, State, Topology};
 use serde_json::Value;
 use tenant_cp::Object;
 use tenant_cp::csr::{self, Verdict};
@@ -75,6 +75,8 @@ pub enum Action {
     },
     /// Make the virtual machine.
     CreateVm,
+    /// Write down where the virtual machine is.
+    PlaceVm(Topology),
     /// Delete the virtual machine and its instance.
     DeleteVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
@@ -188,6 +190,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.tell(false, "Evacuating", message.to_owned());
         plan.actions.push(Action::DeleteSelf);
         return plan;
+    }
+    if let Some(vm) = &observed.vm
+        && let Some(at) = vm.at.as_ref().filter(|at| **at != vm.placed)
+    {
+        plan.actions.push(Action::PlaceVm(at.clone()));
     }
     if let Tenant::Answers(seen) = &observed.tenant {
         decide(&mut plan, observed, seen);

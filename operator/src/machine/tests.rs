@@ -5,7 +5,7 @@
 use api::machine::MachinePhase;
 use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use providers::{Description, State};
+use providers::{Description, State, Topology};
 use serde_json::json;
 
 use super::observed::{Node, Pod};
@@ -13,6 +13,7 @@ use super::plan::{Action, PATIENCE};
 use world::{Api, NAME, World};
 
 mod laws;
+mod leaving;
 mod world;
 
 fn said(status: &str, reason: &str) -> (String, String) {
@@ -180,6 +181,25 @@ fn crash_after_any_write_ends_in_the_same_world() {
 }
 
 #[test]
+fn machine_is_placed_where_its_host_is_and_follows_it() {
+    let mut world = World::running();
+    for zone in [Some("a"), Some("b"), None] {
+        let at = Topology {
+            zone: zone.map(str::to_owned),
+            region: Some("here".into()),
+        };
+        world.vm.as_mut().unwrap().at = Some(at.clone());
+        world.settle();
+        assert_eq!(world.vm.as_ref().unwrap().placed, at);
+    }
+    // Nobody knows where the host is: what was known is better than nothing.
+    let before = world.writes;
+    world.vm.as_mut().unwrap().at = None;
+    world.settle();
+    assert_eq!(world.writes, before);
+}
+
+#[test]
 fn nothing_is_made_while_the_control_plane_does_not_answer() {
     for api in [Api::Silent, Api::NotAsked] {
         let mut world = World::new();
@@ -324,135 +344,6 @@ fn virtual_machine_that_fails_is_told_of_with_the_reason() {
     assert_eq!(world.condition("Ready"), said("False", "ErrImagePull"));
     assert_eq!(world.told("VirtualMachineFailing"), 1);
     world.comes_up();
-}
-
-#[test]
-fn evacuated_machine_deletes_itself_and_drains_first() {
-    let mut world = World::running();
-    world.pods = vec![pod("a")];
-    world.vm.as_mut().unwrap().evacuating = true;
-    world.settle();
-    assert_eq!(world.told("Evacuating"), 1);
-    world.settle();
-    assert_eq!(world.phase(), MachinePhase::Draining);
-    assert!(!world.vm.clone().unwrap().deleting && world.pods[0].going);
-    world.goes();
-}
-
-#[test]
-fn drain_cordons_evicts_and_waits_and_only_then_the_virtual_machine_goes() {
-    let mut world = World::running();
-    world.pods = vec![pod("a"), pod("b")];
-    world.delete();
-    world.settle();
-    assert!(world.node.clone().unwrap().unschedulable);
-    assert!(world.pods.iter().all(|p| p.going));
-    assert_eq!(world.condition("Drained"), said("False", "Draining"));
-    assert_eq!(world.condition("Ready"), said("False", "Draining"));
-    world.settle();
-    assert!(!world.vm.clone().unwrap().deleting);
-    world.pods.clear();
-    world.settle();
-    assert_eq!(world.condition("Drained"), said("True", "Drained"));
-    assert!(world.vm.clone().unwrap().deleting);
-    assert_eq!(world.phase(), MachinePhase::Deleting);
-    world.settle();
-    assert!(!world.gone && world.node.is_some());
-    world.vm = None;
-    world.settle();
-    assert!(world.gone && world.node.is_none() && world.user_data.is_none());
-    assert_eq!(world.told("Draining"), 1);
-}
-
-#[test]
-fn drain_that_a_budget_blocks_ends_with_its_time_out() {
-    let mut world = World::running();
-    world.pods = vec![pod("a")];
-    world.protected = true;
-    let took = world.goes();
-    assert!((300..310).contains(&took.as_secs()), "{took:?}");
-    assert_eq!(world.told("DrainGivenUp"), 1);
-    assert_eq!(world.condition("Drained"), said("False", "GivenUp"));
-    let mut world = World::running();
-    world.machine.spec.drain_timeout = "0s".into();
-    world.pods = vec![pod("a")];
-    world.protected = true;
-    assert!(world.goes().as_secs() <= 3);
-}
-
-#[test]
-fn pods_that_end_on_a_dead_node_are_not_waited_for() {
-    let mut world = World::running();
-    world.pods = vec![Pod {
-        going: true,
-        ..pod("a")
-    }];
-    world.node_is(None);
-    world.delete();
-    world.settle();
-    assert!(world.vm.clone().unwrap().deleting);
-}
-
-#[test]
-fn api_that_does_not_answer_holds_a_deletion_up_for_its_patience_only() {
-    for api in [Api::Silent, Api::NotAsked] {
-        let mut world = World::running();
-        world.api = api;
-        world.delete();
-        world.settle();
-        assert!(!world.vm.clone().unwrap().deleting);
-        let took = world.goes();
-        assert!(took.as_secs() >= PATIENCE.as_secs() as i64);
-        assert!(
-            took.as_secs() <= 2 * PATIENCE.as_secs() as i64 + 10,
-            "{took:?}"
-        );
-        assert_eq!(world.told("NodeLeftBehind"), 1);
-    }
-}
-
-#[test]
-fn machine_that_never_joined_goes_without_asking_anybody() {
-    let mut world = World::new();
-    world.settle();
-    world.vm_runs();
-    world.settle();
-    assert!(world.goes().as_secs() <= 3);
-    assert!(world.token.is_none());
-    let mut world = World::new();
-    assert!(world.goes().as_secs() <= 1);
-}
-
-#[test]
-fn machine_of_a_cluster_that_goes_is_not_drained() {
-    let mut world = World::running();
-    world.pods = vec![pod("a")];
-    world.protected = true;
-    world.cluster.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(world.now));
-    world.api = Api::Silent;
-    assert!(world.goes().as_secs() <= 3);
-    let mut world = World::running();
-    (world.cluster, world.namespace) = (None, false);
-    assert!(
-        world.goes().as_secs() <= 1,
-        "its namespace took everything along"
-    );
-}
-
-#[test]
-fn virtual_machine_of_another_is_not_deleted() {
-    let mut world = World::new();
-    world.vm = Some(Description {
-        foreign: true,
-        ..Description::default()
-    });
-    world.settle();
-    assert_eq!(
-        world.condition("Ready"),
-        said("False", "VirtualMachineTaken")
-    );
-    world.goes();
-    assert!(!world.vm.unwrap().deleting);
 }
 
 #[test]

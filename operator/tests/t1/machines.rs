@@ -18,7 +18,7 @@ use testkit::FaultPlan;
 use testkit::faults::Answer;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::support::kubevirt::{KubeVirtPlayer, Mode, node_path};
+use crate::support::kubevirt::{KubeVirtPlayer, Mode, ZONE, node_path};
 use crate::support::pools::{number, said};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
@@ -233,6 +233,8 @@ async fn pool_of_two_becomes_ready_with_what_machines_need_and_no_more() -> Resu
             vm.labels()[names::LABEL_MACHINE_UID],
             machine.uid().unwrap()
         );
+        assert_eq!(vm.labels()[names::LABEL_ZONE], ZONE);
+        assert!(!instance.labels().contains_key(names::LABEL_ZONE));
         let secret = names::user_data_secret(&name);
         let volumes = vm.data["spec"]["template"]["spec"]["volumes"].to_string();
         assert!(volumes.contains(&secret), "{volumes}");

@@ -8,7 +8,11 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{Cluster, PAUSE_IMAGE, ProgramPaths, control_plane::flags, text};
-use crate::{cgroups::Cgroups, host::Program, layout::MANAGEMENT_HOST};
+use crate::{
+    cgroups::Cgroups,
+    host::Program,
+    layout::{MANAGEMENT_HOST, ZONE},
+};
 
 /// Socket of containerd inside a host.
 pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
@@ -36,6 +40,10 @@ pub(super) fn programs(cluster: &Cluster, paths: &ProgramPaths) -> Vec<Program> 
             ("config", &cluster.config_file("kubelet.json")),
             ("hostname-override", MANAGEMENT_HOST),
             ("kubeconfig", &cluster.config_file("kubelet.kubeconfig")),
+            (
+                "node-labels",
+                &format!("topology.kubernetes.io/zone={ZONE}"),
+            ),
             ("node-ip", &cluster.slot.host_address(0).to_string()),
             ("root-dir", "/var/lib/kubelet"),
         ],

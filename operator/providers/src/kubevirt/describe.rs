@@ -13,12 +13,13 @@ use api::foreign::kubevirt::{
     VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus,
 };
 use api::machine::MachineAddress;
+use api::names;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::machine_uid;
 use super::virtual_machine::INTERFACE;
-use crate::{Description, Listed, State};
+use crate::{Description, Listed, State, Topology};
 
 /// Longest text of somebody else's that goes into a message.
 const MOST: usize = 400;
@@ -49,6 +50,22 @@ const HOPELESS: &[(&str, &str)] = &[
 pub(super) fn is_of(metadata: &ObjectMeta, machine: &Machine) -> bool {
     let uid = machine.metadata.uid.as_deref().unwrap_or_default();
     !uid.is_empty() && machine_uid(metadata) == uid
+}
+
+/// Where the labels of an object say that it is.
+pub(super) fn topology(metadata: &ObjectMeta) -> Topology {
+    let labels = metadata.labels.as_ref();
+    let label = |name: &str| labels.and_then(|labels| labels.get(name)).cloned();
+    Topology {
+        zone: label(names::LABEL_ZONE),
+        region: label(names::LABEL_REGION),
+    }
+}
+
+/// The node of the management cluster that an instance runs on.
+pub(super) fn node(instance: &VirtualMachineInstance) -> Option<&str> {
+    let node = instance.status.as_ref()?.node_name.as_deref();
+    node.filter(|node| !node.is_empty())
 }
 
 /// What is there of a machine; none only when nothing is.
@@ -111,6 +128,8 @@ fn both(
         state,
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
         addresses: status.map(addresses).unwrap_or_default(),
+        at: None,
+        placed: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
         evacuating: status
             .and_then(|status| status.evacuation_node_name.as_deref())
             .is_some_and(|node| !node.is_empty()),

@@ -268,6 +268,7 @@ impl World {
                 self.booted_with = stored.cloned();
                 self.vm = Some(Description::default());
             }
+            Action::PlaceVm(at) => self.vm.as_mut().unwrap().placed = at.clone(),
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
                 self.token = Some(TokenSeen {

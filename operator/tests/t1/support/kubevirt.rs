@@ -25,6 +25,11 @@ use tokio::task::JoinHandle;
 
 use super::Site;
 
+/// The management cluster's node that all of them run on; [`host`] makes it.
+pub(crate) const HOST: &str = "host-1";
+/// The zone that it is in.
+pub(crate) const ZONE: &str = "zone-a";
+
 /// As KubeVirt calls it.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 
@@ -72,6 +77,17 @@ impl Drop for KubeVirtPlayer {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Makes the management cluster's node, once.
+async fn host(admin: &Client) -> Result<()> {
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": {
+        "name": HOST, "labels": { names::LABEL_ZONE: ZONE, names::LABEL_REGION: "here" },
+    } });
+    let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(admin.clone());
+    let apply = PatchParams::apply("player");
+    nodes.patch(HOST, &apply, &Patch::Apply(node)).await?;
+    Ok(())
 }
 
 /// The path of a node.
@@ -128,6 +144,9 @@ impl Stage {
         mut events: BoxStream<'static, Seen>,
         mut modes: watch::Receiver<Mode>,
     ) {
+        if let Err(error) = host(&self.client).await {
+            eprintln!("the player of KubeVirt has no host: {error:#}");
+        }
         loop {
             let due: Vec<Key> = tokio::select! {
                 changed = modes.changed() => match changed {
@@ -240,7 +259,7 @@ impl Stage {
                                  "reason": "Unschedulable", "message": "0/1 nodes are available" }],
             }),
             _ => json!({
-                "phase": "Running", "conditions": null,
+                "phase": "Running", "conditions": null, "nodeName": HOST,
                 "interfaces": [{ "name": "default", "ipAddress": address(name) }],
             }),
         };

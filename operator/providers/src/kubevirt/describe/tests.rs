@@ -20,7 +20,7 @@ fn metadata(machine_uid: &str) -> Value {
     json!({
         "name": "workers-a",
         "uid": "object-1",
-        "labels": {api::names::LABEL_MACHINE_UID: machine_uid},
+        "labels": {names::LABEL_MACHINE_UID: machine_uid},
     })
 }
 

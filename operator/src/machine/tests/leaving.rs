@@ -1,0 +1,132 @@
+//! How a Machine goes: its node is drained, then its virtual machine deleted.
+
+use super::*;
+
+#[test]
+fn evacuated_machine_deletes_itself_and_drains_first() {
+    let mut world = World::running();
+    world.pods = vec![pod("a")];
+    world.vm.as_mut().unwrap().evacuating = true;
+    world.settle();
+    assert_eq!(world.told("Evacuating"), 1);
+    world.settle();
+    assert_eq!(world.phase(), MachinePhase::Draining);
+    assert!(!world.vm.clone().unwrap().deleting && world.pods[0].going);
+    world.goes();
+}
+
+#[test]
+fn drain_cordons_evicts_and_waits_and_only_then_the_virtual_machine_goes() {
+    let mut world = World::running();
+    world.pods = vec![pod("a"), pod("b")];
+    world.delete();
+    world.settle();
+    assert!(world.node.clone().unwrap().unschedulable);
+    assert!(world.pods.iter().all(|p| p.going));
+    assert_eq!(world.condition("Drained"), said("False", "Draining"));
+    assert_eq!(world.condition("Ready"), said("False", "Draining"));
+    world.settle();
+    assert!(!world.vm.clone().unwrap().deleting);
+    world.pods.clear();
+    world.settle();
+    assert_eq!(world.condition("Drained"), said("True", "Drained"));
+    assert!(world.vm.clone().unwrap().deleting);
+    assert_eq!(world.phase(), MachinePhase::Deleting);
+    world.settle();
+    assert!(!world.gone && world.node.is_some());
+    world.vm = None;
+    world.settle();
+    assert!(world.gone && world.node.is_none() && world.user_data.is_none());
+    assert_eq!(world.told("Draining"), 1);
+}
+
+#[test]
+fn drain_that_a_budget_blocks_ends_with_its_time_out() {
+    let mut world = World::running();
+    world.pods = vec![pod("a")];
+    world.protected = true;
+    let took = world.goes();
+    assert!((300..310).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(world.told("DrainGivenUp"), 1);
+    assert_eq!(world.condition("Drained"), said("False", "GivenUp"));
+    let mut world = World::running();
+    world.machine.spec.drain_timeout = "0s".into();
+    world.pods = vec![pod("a")];
+    world.protected = true;
+    assert!(world.goes().as_secs() <= 3);
+}
+
+#[test]
+fn pods_that_end_on_a_dead_node_are_not_waited_for() {
+    let mut world = World::running();
+    world.pods = vec![Pod {
+        going: true,
+        ..pod("a")
+    }];
+    world.node_is(None);
+    world.delete();
+    world.settle();
+    assert!(world.vm.clone().unwrap().deleting);
+}
+
+#[test]
+fn api_that_does_not_answer_holds_a_deletion_up_for_its_patience_only() {
+    for api in [Api::Silent, Api::NotAsked] {
+        let mut world = World::running();
+        world.api = api;
+        world.delete();
+        world.settle();
+        assert!(!world.vm.clone().unwrap().deleting);
+        let took = world.goes();
+        assert!(took.as_secs() >= PATIENCE.as_secs() as i64);
+        assert!(
+            took.as_secs() <= 2 * PATIENCE.as_secs() as i64 + 10,
+            "{took:?}"
+        );
+        assert_eq!(world.told("NodeLeftBehind"), 1);
+    }
+}
+
+#[test]
+fn machine_that_never_joined_goes_without_asking_anybody() {
+    let mut world = World::new();
+    world.settle();
+    world.vm_runs();
+    world.settle();
+    assert!(world.goes().as_secs() <= 3);
+    assert!(world.token.is_none());
+    let mut world = World::new();
+    assert!(world.goes().as_secs() <= 1);
+}
+
+#[test]
+fn machine_of_a_cluster_that_goes_is_not_drained() {
+    let mut world = World::running();
+    world.pods = vec![pod("a")];
+    world.protected = true;
+    world.cluster.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(world.now));
+    world.api = Api::Silent;
+    assert!(world.goes().as_secs() <= 3);
+    let mut world = World::running();
+    (world.cluster, world.namespace) = (None, false);
+    assert!(
+        world.goes().as_secs() <= 1,
+        "its namespace took everything along"
+    );
+}
+
+#[test]
+fn virtual_machine_of_another_is_not_deleted() {
+    let mut world = World::new();
+    world.vm = Some(Description {
+        foreign: true,
+        ..Description::default()
+    });
+    world.settle();
+    assert_eq!(
+        world.condition("Ready"),
+        said("False", "VirtualMachineTaken")
+    );
+    world.goes();
+    assert!(!world.vm.unwrap().deleting);
+}
