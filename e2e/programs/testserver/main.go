@@ -1,6 +1,7 @@
 // What the suites run in pods of tenant clusters: one small server that is what its callers expect.
 //
-// Port 8080, plain: every path answers with the name of the pod. Port 8443, TLS, with a certificate
+// Port 8080, plain: every path answers with the name of the pod, /you with the caller's address; over
+// UDP, a datagram comes back behind the name of the pod. Port 8443, TLS, with a certificate
 // of its own for the names given as arguments, printed to standard output as PEM: an admission
 // webhook (/validate) and an aggregated API (/apis/testing.covey.dev/v1). The latter answers only
 // who proves by a certificate of the front proxy's authority (file REQUESTHEADER_CA) that it may
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -40,6 +42,8 @@ func main() {
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	plain := http.NewServeMux()
 	plain.HandleFunc("/", hello)
+	plain.HandleFunc("/you", you)
+	go echo()
 	go serve(&http.Server{Addr: ":8080", Handler: plain})
 
 	secure := http.NewServeMux()
@@ -68,6 +72,31 @@ func hello(w http.ResponseWriter, r *http.Request) {
 	name, _ := os.Hostname()
 	fmt.Fprintf(w, "hello from %s\n", name)
 	log.Printf("%s %s %s", r.RemoteAddr, r.Method, r.URL.Path)
+}
+
+// you says who asks, as far as this pod can see.
+func you(w http.ResponseWriter, r *http.Request) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	check(err)
+	fmt.Fprintln(w, host)
+}
+
+// echo sends datagrams back.
+func echo() {
+	name, _ := os.Hostname()
+	socket, err := net.ListenPacket("udp", ":8080")
+	check(err)
+	datagram := make([]byte, 1500)
+	for {
+		size, from, err := socket.ReadFrom(datagram)
+		if err != nil {
+			log.Print(err)
+			continue
+		}
+		if _, err := socket.WriteTo([]byte(name+": "+string(datagram[:size])), from); err != nil {
+			log.Print(err)
+		}
+	}
 }
 
 // validate answers an AdmissionReview: what carries the label is refused, all else is let in.

@@ -11,7 +11,7 @@ use super::kubectl::Kubectl;
 
 /// The image, which workers of the lab have already.
 pub const IMAGE: &str = "ghcr.io/covey-dev/testserver:1";
-/// Plain HTTP.
+/// Plain HTTP; over UDP, an echo.
 pub const HTTP: u16 = 8080;
 /// TLS: the webhook and the aggregated API.
 pub const HTTPS: u16 = 8443;

@@ -26,9 +26,14 @@ use kube::{
     runtime::watcher::Config,
 };
 use serde_json::json;
-use tokio::time::{Instant, interval};
+use tokio::{
+    net::UdpSocket,
+    time::{Instant, interval, timeout},
+};
 
 const NAME: &str = "public";
+/// The Service's port of UDP (RFC 862).
+const ECHO: u16 = 7;
 const WEB: Workload<'_> = Workload {
     name: "web",
     replicas: 1,
@@ -58,6 +63,7 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
     publish(&workers, &[80, 8080]).await?;
     answers(&address, 8080, &pods[0]).await?;
     answers(&address, 80, &pods[0]).await?;
+    clients_address_is_kept(&workers, &address).await?;
 
     // Waits for the finalizer: the Service goes only when its mirror has gone.
     let delete = ["delete", "service", NAME];
@@ -74,10 +80,12 @@ pub(crate) struct Reached {
     uid: String,
 }
 
-/// The only pod of the workload `web` answers at an address of the management cluster.
+/// The only pod of the workload `web` answers at an address of the management cluster, by TCP and
+/// UDP.
 pub(crate) async fn is_reached(workers: &Workers, pod: &str) -> Result<Reached> {
     let reached = published(workers).await?;
     answers(&reached.address, 80, pod).await?;
+    echoes(&reached.address, pod).await?;
     Ok(reached)
 }
 
@@ -120,7 +128,7 @@ async fn switched_off(workers: &Workers, services: &Api<Service>) -> Result<()> 
         .map(drop)
 }
 
-/// The taint of a new node is gone, and it is known of what size its machine is.
+/// The taint of a new node is gone, and it is known of what size its machine is, and where.
 pub(crate) async fn node_is_initialised(workers: &Workers) -> Result<()> {
     let nodes = Api::<Node>::all(workers.tenant.admin(PATIENCE).await?);
     let list = nodes.list(&ListParams::default()).await?;
@@ -131,6 +139,11 @@ pub(crate) async fn node_is_initialised(workers: &Workers) -> Result<()> {
         ensure!(
             type_.is_some_and(|type_| type_ == "kubevirt-2cpu-1536Mi"),
             "{name} is of type {type_:?}"
+        );
+        let zone = node.labels().get(names::LABEL_ZONE);
+        ensure!(
+            zone.is_some_and(|zone| zone == lab::ZONE),
+            "{name} is in {zone:?}, not where its host is"
         );
         let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
         let new = |key: &str| key.starts_with("node.cloudprovider.kubernetes.io/");
@@ -144,9 +157,11 @@ async fn in_default(workers: &Workers) -> Result<Api<Service>> {
     Ok(Api::namespaced(admin, "default"))
 }
 
+/// Ports of TCP, and one of UDP.
 async fn publish(workers: &Workers, ports: &[u16]) -> Result<()> {
     let port = |port: &u16| json!({ "name": format!("p{port}"), "port": port, "targetPort": HTTP });
-    let ports: Vec<_> = ports.iter().map(port).collect();
+    let mut ports: Vec<_> = ports.iter().map(port).collect();
+    ports.push(json!({ "name": "echo", "protocol": "UDP", "port": ECHO, "targetPort": HTTP }));
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME },
         "spec": { "type": "LoadBalancer", "selector": { "app": WEB.name }, "ports": ports },
@@ -182,14 +197,62 @@ async fn mirror(workers: &Workers, expected: &str) -> Result<(String, String)> {
     Ok((name, uid))
 }
 
+/// A datagram comes back from the pod. Each is sent until then: UDP may lose some.
+async fn echoes(address: &str, pod: &str) -> Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
+    socket.connect((address, ECHO)).await?;
+    let (begun, wanted) = (Instant::now(), format!("{pod}: hello"));
+    loop {
+        socket.send(b"hello").await?;
+        let mut said = [0; 256];
+        let answer = timeout(Duration::from_millis(200), socket.recv(&mut said)).await;
+        match answer {
+            Ok(Ok(size)) => {
+                let said = String::from_utf8_lossy(&said[..size]);
+                ensure!(said == wanted, "{said:?} came back instead of {wanted:?}");
+                return Ok(());
+            }
+            // Refused by somebody on the way, or lost.
+            answer if begun.elapsed() > PATIENCE => bail!("no echo from {address}: {answer:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// With `externalTrafficPolicy: Local` the pod sees who asks; without, a node.
+async fn clients_address_is_kept(workers: &Workers, address: &str) -> Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
+    socket.connect((address, ECHO)).await?;
+    let ours = socket.local_addr()?.ip().to_string();
+    let seen = get(address, 80, "/you").await?;
+    ensure!(
+        seen.trim() != ours,
+        "the address {ours} is kept in any case, so this proves nothing"
+    );
+    let local = r#"{"spec":{"externalTrafficPolicy":"Local"}}"#;
+    let patch = ["patch", "service", NAME, "-p", local];
+    workers.kubectl.run(&patch).await?;
+    let (begun, mut tries) = (Instant::now(), interval(Duration::from_millis(100)));
+    loop {
+        tries.tick().await;
+        let seen = get(address, 80, "/you").await;
+        match seen {
+            Ok(seen) if seen.trim() == ours => return Ok(()),
+            seen if begun.elapsed() > PATIENCE => {
+                bail!("{ours} asked {address}, and the pod sees {seen:?}")
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Asked from outside until it answers: the rules of kube-proxy take a moment on both sides.
 async fn answers(address: &str, port: u16, pod: &str) -> Result<()> {
     let (begun, wanted) = (Instant::now(), format!("hello from {pod}"));
     let mut tries = interval(Duration::from_millis(100));
     loop {
         tries.tick().await;
-        let said = get(address, port, "/from-outside").await;
-        match said {
+        match get(address, port, "/from-outside").await {
             Ok(said) if said.trim() == wanted => return Ok(()),
             said if begun.elapsed() > PATIENCE => {
                 bail!("{address}:{port} said {said:?} instead of {wanted:?}")

@@ -109,6 +109,6 @@ async fn a_server_without_http2_is_spoken_to_all_the_same() {
 fn a_proxy_is_refused_and_not_passed_by() {
     let mut config = Config::new("https://localhost".parse().expect("a URL"));
     config.proxy_url = Some("http://localhost:3128".parse().expect("a URL"));
-    let refused = transport(&config).err().expect("proxies are not supported");
+    let refused = transport(&config).expect_err("proxies are not supported");
     assert!(refused.to_string().contains("proxy-url"), "{refused}");
 }
