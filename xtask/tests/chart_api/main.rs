@@ -255,13 +255,6 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             "covey-r-11111",
             true,
         ),
-        (
-            "update",
-            "kubevirt.io",
-            "virtualmachines",
-            "covey-r-11111",
-            false,
-        ),
         ("patch", "kubevirt.io", "virtualmachines", "rights-a", false),
         ("get", "", "nodes", "", true),
         ("list", "", "nodes", "", false),
