@@ -17,16 +17,9 @@ pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
 const WATCH: &[&str] = &["list", "watch"];
 const APPLY: &[&str] = &["create", "list", "patch"];
 
-/// Cluster-wide: the kinds of ours, and metadata of what was applied, to notice drift.
+/// Cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, and nodes.
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
-    let mut rules = kinds_of_ours_and_parts();
-    // In which zone and region machines are.
-    rules.extend(providers::kubevirt::NODE_RULES);
-    rules
-}
-
-fn kinds_of_ours_and_parts() -> Vec<Rule> {
     vec![
         Rule::new(
             &["covey.dev"],
@@ -91,6 +84,7 @@ fn kinds_of_ours_and_parts() -> Vec<Rule> {
             &["list", "patch", "watch"],
         )
         .named(&["covey"]),
+        providers::kubevirt::NODE_RULE,
     ]
 }
 

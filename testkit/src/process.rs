@@ -36,7 +36,7 @@ impl Process {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args);
-        // A sixth of a kube-apiserver's time in a test goes to collecting garbage of requests;
+        // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests;
         // memory it has for much more.
         command.env("GOGC", "400");
         command.stdin(Stdio::null()).stdout(output).stderr(errors);

@@ -199,12 +199,14 @@ async fn mirror(workers: &Workers, expected: &str) -> Result<(String, String)> {
 
 /// A datagram comes back from the pod. Each is sent until then: UDP may lose some.
 async fn echoes(address: &str, pod: &str) -> Result<()> {
-    let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
-    socket.connect((address, ECHO)).await?;
+    let socket = towards(address).await?;
     let (begun, wanted) = (Instant::now(), format!("{pod}: hello"));
+    let mut tries = interval(Duration::from_millis(200));
     loop {
-        socket.send(b"hello").await?;
+        tries.tick().await;
         let mut said = [0; 256];
+        // What the kernel says when it is sent may be that the one before was refused on the way.
+        let sent = socket.send(b"hello").await;
         let answer = timeout(Duration::from_millis(200), socket.recv(&mut said)).await;
         match answer {
             Ok(Ok(size)) => {
@@ -212,18 +214,24 @@ async fn echoes(address: &str, pod: &str) -> Result<()> {
                 ensure!(said == wanted, "{said:?} came back instead of {wanted:?}");
                 return Ok(());
             }
-            // Refused by somebody on the way, or lost.
-            answer if begun.elapsed() > PATIENCE => bail!("no echo from {address}: {answer:?}"),
+            answer if begun.elapsed() > PATIENCE => {
+                bail!("no echo from {address}: {sent:?}, {answer:?}")
+            }
             _ => {}
         }
     }
 }
 
-/// With `externalTrafficPolicy: Local` the pod sees who asks; without, a node.
-async fn clients_address_is_kept(workers: &Workers, address: &str) -> Result<()> {
+/// A socket whose own address is the one that packets to `address` go out from.
+async fn towards(address: &str) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
     socket.connect((address, ECHO)).await?;
-    let ours = socket.local_addr()?.ip().to_string();
+    Ok(socket)
+}
+
+/// With `externalTrafficPolicy: Local` the pod sees who asks; without, a node.
+async fn clients_address_is_kept(workers: &Workers, address: &str) -> Result<()> {
+    let ours = towards(address).await?.local_addr()?.ip().to_string();
     let seen = get(address, 80, "/you").await?;
     ensure!(
         seen.trim() != ours,
@@ -232,30 +240,22 @@ async fn clients_address_is_kept(workers: &Workers, address: &str) -> Result<()>
     let local = r#"{"spec":{"externalTrafficPolicy":"Local"}}"#;
     let patch = ["patch", "service", NAME, "-p", local];
     workers.kubectl.run(&patch).await?;
+    says(address, 80, "/you", &ours).await
+}
+
+async fn answers(address: &str, port: u16, pod: &str) -> Result<()> {
+    says(address, port, "/from-outside", &format!("hello from {pod}")).await
+}
+
+/// Asked from outside until it says so: the rules of kube-proxy take a moment on both sides.
+async fn says(address: &str, port: u16, path: &str, wanted: &str) -> Result<()> {
     let (begun, mut tries) = (Instant::now(), interval(Duration::from_millis(100)));
     loop {
         tries.tick().await;
-        let seen = get(address, 80, "/you").await;
-        match seen {
-            Ok(seen) if seen.trim() == ours => return Ok(()),
-            seen if begun.elapsed() > PATIENCE => {
-                bail!("{ours} asked {address}, and the pod sees {seen:?}")
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Asked from outside until it answers: the rules of kube-proxy take a moment on both sides.
-async fn answers(address: &str, port: u16, pod: &str) -> Result<()> {
-    let (begun, wanted) = (Instant::now(), format!("hello from {pod}"));
-    let mut tries = interval(Duration::from_millis(100));
-    loop {
-        tries.tick().await;
-        match get(address, port, "/from-outside").await {
+        match get(address, port, path).await {
             Ok(said) if said.trim() == wanted => return Ok(()),
             said if begun.elapsed() > PATIENCE => {
-                bail!("{address}:{port} said {said:?} instead of {wanted:?}")
+                bail!("{address}:{port}{path} said {said:?} instead of {wanted:?}")
             }
             _ => {}
         }

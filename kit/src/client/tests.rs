@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use tokio::time::Instant;
-
 use tower::layer::layer_fn;
 
 use super::*;

@@ -45,15 +45,8 @@ pub const RULES: &[Rule] = &[
         &["delete", "get", "list"],
     ),
 ];
-/// The rights that a watch over all tenant namespaces needs.
-pub const WATCH_RULES: &[Rule] = &[Rule::new(
-    &["kubevirt.io"],
-    &["virtualmachineinstances", "virtualmachines"],
-    &["list", "watch"],
-)];
-
-/// The right to see where the management cluster's nodes are.
-pub const NODE_RULES: &[Rule] = &[Rule::new(&[""], &["nodes"], &["get"])];
+/// The right to see in which zone and region the management cluster's nodes are.
+pub const NODE_RULE: Rule = Rule::new(&[""], &["nodes"], &["get"]);
 
 /// The provider.
 pub struct KubeVirt {
@@ -224,13 +217,13 @@ impl Provider for KubeVirt {
             let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
             let node = instance.as_ref().and_then(describe::node);
             if let (Some(found), Some(node)) = (&mut found, node) {
-                found.at = self.whereabouts(node).await?;
+                found.topology = self.whereabouts(node).await?;
             }
             Ok(found)
         })
     }
 
-    fn place<'a>(&'a self, machine: &'a Machine, at: &'a Topology) -> Answer<'a, ()> {
+    fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(async move {
             let found = self.find::<VirtualMachine>(machine).await?;
             let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
@@ -240,7 +233,7 @@ impl Provider for KubeVirt {
             let (namespace, name) = place(machine);
             // The UID: only this one.
             let patch = Patch::Merge(json!({ "metadata": { "uid": vm.uid(), "labels": {
-                names::LABEL_ZONE: at.zone, names::LABEL_REGION: at.region,
+                names::LABEL_ZONE: topology.zone, names::LABEL_REGION: topology.region,
             } } }));
             let params = PatchParams {
                 field_manager: Some(self.field_manager.to_owned()),

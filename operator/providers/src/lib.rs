@@ -49,11 +49,11 @@ pub trait Provider: Send + Sync {
     /// [`Error`].
     fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>>;
 
-    /// Writes down, where the cloud controller manager finds it, where the machine is.
+    /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's is left alone.
     ///
     /// # Errors
-    /// [`Error`]; also when the machine is not this Machine's.
-    fn place<'a>(&'a self, machine: &'a Machine, at: &'a Topology) -> Answer<'a, ()>;
+    /// [`Error`].
+    fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()>;
 
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
     /// what is not this Machine's is left alone.
@@ -93,9 +93,9 @@ pub struct Description {
     /// Addresses, sorted as the provider does, without those that only the machine itself reaches.
     pub addresses: Vec<MachineAddress>,
     /// Where it runs; none while that is not known.
-    pub at: Option<Topology>,
-    /// Where it is said to be: what [`Provider::place`] wrote last.
-    pub placed: Topology,
+    pub topology: Option<Topology>,
+    /// Where it is said to be: what [`Provider::label`] wrote last.
+    pub labelled: Topology,
     /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.
     pub evacuating: bool,
     /// It is being deleted.

@@ -13,7 +13,7 @@ use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
-use providers::Description;
+use providers::{Answer, Description, Provider};
 use serde_json::json;
 use tenant_cp::join::Token;
 
@@ -140,37 +140,24 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             write_user_data(ctx, action, observed).await
         }
         Action::CreateVm => {
-            let failed = |source| Error::Provider {
-                verb: "make",
-                source,
-            };
-            let provider = ctx.providers.get(&observed.machine.spec.provider);
-            let made = provider.map_err(failed)?.create(&observed.machine).await;
-            made.map_err(failed)?;
+            let made = vm(ctx, observed, "make", |p, machine| p.create(machine));
+            made.await?;
             observed.vm = Some(Description::default());
             Ok(())
         }
-        Action::PlaceVm(at) => {
-            let failed = |source| Error::Provider {
-                verb: "label",
-                source,
-            };
-            let provider = ctx.providers.get(&observed.machine.spec.provider);
-            let placed = provider.map_err(failed)?.place(&observed.machine, at);
-            placed.await.map_err(failed)?;
+        Action::LabelVm(topology) => {
+            let labelled = vm(ctx, observed, "label", |p, machine| {
+                p.label(machine, topology)
+            });
+            labelled.await?;
             if let Some(vm) = &mut observed.vm {
-                vm.placed = at.clone();
+                vm.labelled = topology.clone();
             }
             Ok(())
         }
         Action::DeleteVm => {
-            let failed = |source| Error::Provider {
-                verb: "delete",
-                source,
-            };
-            let provider = ctx.providers.get(&observed.machine.spec.provider);
-            let deleted = provider.map_err(failed)?.delete(&observed.machine).await;
-            deleted.map_err(failed)?;
+            let deleted = vm(ctx, observed, "delete", |p, machine| p.delete(machine));
+            deleted.await?;
             if let Some(vm) = &mut observed.vm {
                 vm.deleting = true;
             }
@@ -178,6 +165,20 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         }
         inside => act_inside(ctx, inside, observed).await,
     }
+}
+
+/// What the provider is asked to do about the Machine's virtual machine.
+async fn vm<'a>(
+    ctx: &'a Context,
+    observed: &'a Observed,
+    verb: &'static str,
+    ask: impl FnOnce(&'a dyn Provider, &'a Machine) -> Answer<'a, ()>,
+) -> Result<(), Error> {
+    let failed = |source| Error::Provider { verb, source };
+    let machine = &observed.machine;
+    let provider = ctx.providers.get(&machine.spec.provider);
+    let asked = ask(provider.map_err(failed)?, machine);
+    asked.await.map_err(failed)
 }
 
 /// What is done in the tenant cluster.

@@ -76,7 +76,7 @@ pub enum Action {
     /// Make the virtual machine.
     CreateVm,
     /// Write down where the virtual machine is.
-    PlaceVm(Topology),
+    LabelVm(Topology),
     /// Delete the virtual machine and its instance.
     DeleteVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
@@ -192,9 +192,10 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     }
     if let Some(vm) = &observed.vm
-        && let Some(at) = vm.at.as_ref().filter(|at| **at != vm.placed)
+        && let Some(topology) = &vm.topology
+        && *topology != vm.labelled
     {
-        plan.actions.push(Action::PlaceVm(at.clone()));
+        plan.actions.push(Action::LabelVm(topology.clone()));
     }
     if let Tenant::Answers(seen) = &observed.tenant {
         decide(&mut plan, observed, seen);

@@ -188,13 +188,13 @@ fn machine_is_placed_where_its_host_is_and_follows_it() {
             zone: zone.map(str::to_owned),
             region: Some("here".into()),
         };
-        world.vm.as_mut().unwrap().at = Some(at.clone());
+        world.vm.as_mut().unwrap().topology = Some(at.clone());
         world.settle();
-        assert_eq!(world.vm.as_ref().unwrap().placed, at);
+        assert_eq!(world.vm.as_ref().unwrap().labelled, at);
     }
     // Nobody knows where the host is: what was known is better than nothing.
     let before = world.writes;
-    world.vm.as_mut().unwrap().at = None;
+    world.vm.as_mut().unwrap().topology = None;
     world.settle();
     assert_eq!(world.writes, before);
 }

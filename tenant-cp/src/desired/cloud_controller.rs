@@ -247,19 +247,11 @@ pub(super) fn deployment(v: &Validated, settings: &Settings, pair: Option<&KeyPa
     })
 }
 
-/// Kubernetes' registry does not have it; a mirror is asked to, beside the others.
-fn image(v: &Validated, settings: &Settings) -> String {
-    let images = &settings.images;
-    match v.registry.as_str() {
-        "registry.k8s.io" => format!("{}/{}", images.ccm_registry, images.ccm),
-        mirror => format!("{mirror}/{}", images.ccm),
-    }
-}
-
 fn container(v: &Validated, settings: &Settings) -> Container {
+    let images = &settings.images;
     Container {
         name: NAME.to_owned(),
-        image: Some(image(v, settings)),
+        image: Some(pod::other_image(v, &images.ccm_registry, &images.ccm)),
         args: Some(vec![
             format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
             format!("--namespace={}", v.tenant_namespace),

@@ -18,6 +18,7 @@ use k8s_openapi::{
 };
 
 use super::selector;
+use crate::Validated;
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
@@ -37,9 +38,19 @@ pub(super) fn own_name(variable: &str) -> EnvVar {
     }
 }
 
+/// An image that Kubernetes' registry does not have and its own `registry` has; a mirror is asked to
+/// have it beside the others.
+pub(super) fn other_image(v: &Validated, registry: &str, image: &str) -> String {
+    match v.registry.as_str() {
+        "registry.k8s.io" => format!("{registry}/{image}"),
+        mirror => format!("{mirror}/{image}"),
+    }
+}
+
 /// How many threads a Go program runs on at a time: one, unless the user limits its CPU; then it
-/// reads the number from the limit itself (Go 1.25, Kubernetes 1.35). Left to itself it takes one for each core of the
-/// node, and what rests spends more on waking threads than on its work (docs/benchmarks.md).
+/// reads the number from the limit itself (Go 1.25, Kubernetes 1.35). Left to itself it takes one
+/// for each core of the node, and what rests spends more on waking threads than on its work
+/// (docs/benchmarks.md).
 pub(super) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar>> {
     let one = EnvVar {
         name: "GOMAXPROCS".to_owned(),

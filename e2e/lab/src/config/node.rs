@@ -176,8 +176,8 @@ config_path = {certs:?}
 [plugins.'io.containerd.cri.v1.runtime']
 # Without CAP_SYS_RESOURCE a lower score than one's own is refused, and every sandbox with it.
 restrict_oom_score_adj = true
-# Every second otherwise, of each container: a sixth of the machine with twenty tenants. The kubelet
-# asks every ten.
+# Every second otherwise, of each container: half of what the shims do (docs/benchmarks.md). The
+# kubelet asks every ten.
 stats_collect_period = \"10s\"
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]

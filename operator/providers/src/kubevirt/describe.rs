@@ -128,8 +128,8 @@ fn both(
         state,
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
         addresses: status.map(addresses).unwrap_or_default(),
-        at: None,
-        placed: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
+        topology: None,
+        labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
         evacuating: status
             .and_then(|status| status.evacuation_node_name.as_deref())
             .is_some_and(|node| !node.is_empty()),

@@ -268,7 +268,9 @@ impl World {
                 self.booted_with = stored.cloned();
                 self.vm = Some(Description::default());
             }
-            Action::PlaceVm(at) => self.vm.as_mut().unwrap().placed = at.clone(),
+            Action::LabelVm(topology) => {
+                self.vm.as_mut().unwrap().labelled = topology.clone();
+            }
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
                 self.token = Some(TokenSeen {

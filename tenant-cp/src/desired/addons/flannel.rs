@@ -12,6 +12,7 @@ use super::{
     Inside, NodePods, account, cluster_role, cluster_role_binding, config_map, daemon_set,
     files_annotation,
 };
+use crate::desired::pod;
 
 pub(super) const NAMESPACE: &str = "kube-flannel";
 const NAME: &str = "flannel";
@@ -102,6 +103,7 @@ fn namespace() -> Value {
 }
 
 fn container(inside: &Inside<'_>) -> Value {
+    let images = &inside.settings.images;
     let mut variables = vec![
         json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
         json!({ "name": "POD_NAMESPACE",
@@ -116,7 +118,7 @@ fn container(inside: &Inside<'_>) -> Value {
     );
     json!({
         "name": NAME,
-        "image": image(inside),
+        "image": pod::other_image(inside.v, &images.flannel_registry, &images.flannel),
         "command": ["/bin/sh", "-ec", START],
         "env": variables,
         "resources": { "requests": { "cpu": "20m", "memory": "40Mi" } },
@@ -130,13 +132,4 @@ fn container(inside: &Inside<'_>) -> Value {
             { "name": "config", "mountPath": "/etc/kube-flannel", "readOnly": true },
         ],
     })
-}
-
-/// Kubernetes' registry has no flannel; a mirror is asked to have it beside the others.
-fn image(inside: &Inside<'_>) -> String {
-    let images = &inside.settings.images;
-    match inside.v.registry.as_str() {
-        "registry.k8s.io" => format!("{}/{}", images.flannel_registry, images.flannel),
-        mirror => format!("{mirror}/{}", images.flannel),
-    }
 }
