@@ -9,8 +9,11 @@ use lab::progress::Progress;
 fn main() -> anyhow::Result<()> {
     let mut wanted = Vec::new();
     for text in std::env::args().skip(1) {
-        let named = Program::BASIC.into_iter().chain(Program::WORKERS);
-        let named = named.into_iter().find(|program| program.name() == text);
+        let mut named = Program::BASIC
+            .into_iter()
+            .chain(Program::WORKERS)
+            .chain(Program::REFERENCES);
+        let named = named.find(|program| program.name() == text);
         wanted.push(match named {
             Some(program) => program,
             None => Program::kubernetes(text.parse::<KubernetesVersion>()?),

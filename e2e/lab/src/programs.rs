@@ -48,6 +48,8 @@ impl Program {
     pub const FLANNEL: Self = Self("flannel");
     /// `testserver`, of our own: what the suites run in pods of tenant clusters.
     pub const TESTSERVER: Self = Self("testserver");
+    /// `cloud-provider`: the controllers of k8s.io/cloud-provider with a cloud that tests make up.
+    pub const CLOUD_PROVIDER: Self = Self("cloud-provider");
 
     /// What every lab runs, Kubernetes aside, whose version has to be chosen.
     pub const BASIC: [Self; 9] = [
@@ -63,6 +65,8 @@ impl Program {
     ];
     /// What tenant clusters with nodes need besides: virtual machines and addons.
     pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
+    /// What no lab runs: programs that tests compare ours with.
+    pub const REFERENCES: [Self; 1] = [Self::CLOUD_PROVIDER];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.

@@ -92,7 +92,10 @@ fn a_field_that_nobody_reads_is_refused() {
 fn every_program_of_the_lab_is_pinned_at_the_version_it_says() {
     let catalogue = Catalogue::load().unwrap();
     let kubernetes = KubernetesVersion::ALL.map(Program::kubernetes);
-    let fixed = Program::BASIC.into_iter().chain(Program::WORKERS);
+    let fixed = Program::BASIC
+        .into_iter()
+        .chain(Program::WORKERS)
+        .chain(Program::REFERENCES);
     let programs: Vec<_> = kubernetes.into_iter().chain(fixed).collect();
     for &program in &programs {
         let entry = catalogue.entry(program).unwrap();
