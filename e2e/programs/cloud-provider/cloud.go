@@ -18,7 +18,7 @@ const scheme = "kubevirt://"
 
 // How long a load balancer without an address is left alone. Each look makes Events, and client-go
 // drops those of an object after 25.
-const patience = time.Second
+const patience = 5 * time.Second
 
 // What the cloud has.
 type state struct {
