@@ -53,18 +53,28 @@ impl Programs {
 
     /// The programs; `None`, loudly, when they are missing and the test may be skipped.
     pub fn find_or_skip() -> Result<Option<Self>> {
-        match Self::find() {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => {
-                Err(error).context(format!("{REQUIRE_VARIABLE}=1 forbids to skip this test"))
-            }
-            Err(error) => {
-                let thread = std::thread::current();
-                let test = thread.name().unwrap_or("a test");
-                // `eprintln!` would be captured: nobody would see it.
-                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error:#}");
-                Ok(None)
-            }
+        or_skip(Self::find())
+    }
+}
+
+/// A binary of another program of the lab; `None`, loudly, when it was not built and the test may be
+/// skipped.
+pub fn reference_or_skip(program: Program, binary: &str) -> Result<Option<PathBuf>> {
+    or_skip(lab::programs::find(&[program]).and_then(|found| found.path(binary)))
+}
+
+fn or_skip<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => {
+            Err(error).context(format!("{REQUIRE_VARIABLE}=1 forbids to skip this test"))
+        }
+        Err(error) => {
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("a test");
+            // `eprintln!` would be captured: nobody would see it.
+            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error:#}");
+            Ok(None)
         }
     }
 }

@@ -7,7 +7,8 @@
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use lab::{Layout, Operator, UpOptions, programs::KubernetesVersion, progress::Progress};
+use lab::programs::{KubernetesVersion, Program};
+use lab::{Layout, Operator, UpOptions, progress::Progress};
 
 /// The one test of workers that is always run: join, exec, logs, names, and that nothing stays.
 const WORKER: &str = "one_worker_joins_and_runs_pods_and_leaves_nothing_behind";
@@ -68,6 +69,7 @@ impl Tiers<'_> {
         self.cargo("T0: examples in comments", &[&all[..], &["--doc"]].concat())?;
 
         lab::programs::ensure(&lab::control_plane_programs(), self.progress)?;
+        lab::programs::ensure(&Program::REFERENCES, self.progress)?;
         let t1 = ["--exclude", "e2e", "--features", "t1", "--test", "*"];
         self.cargo(
             "T1: real kube-apiserver and etcd",

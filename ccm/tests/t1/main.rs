@@ -8,6 +8,7 @@
 
 mod allocator;
 mod crash;
+mod differential;
 mod nodes;
 mod orphans;
 mod outage;

@@ -1,0 +1,164 @@
+//! What a tenant sees of a cloud controller manager, as lines that can be compared.
+//!
+//! Invariant: everything about nodes and Services that a cloud controller manager may write is in
+//! the lines, and nothing that differs from one API server to another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::{Event, Node, Service};
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+
+/// Effects at one time.
+pub(super) type Effects = BTreeSet<String>;
+
+/// Beginning of the names of what only finds out whether all is done.
+pub(super) const CANARY: &str = "canary";
+
+/// What there is now. `versions` gets UIDs and resource versions by `<Kind> <name>`.
+pub(super) async fn read(
+    client: &Client,
+    versions: &mut BTreeMap<String, (String, String)>,
+) -> Result<Effects> {
+    let params = Default::default();
+    let mut lines = Effects::new();
+    let mut see = |kind: &str, object: &kube::api::ObjectMeta| {
+        let name = object.name.clone().unwrap_or_default();
+        let version = (
+            object.uid.clone().unwrap_or_default(),
+            object.resource_version.clone().unwrap_or_default(),
+        );
+        versions.insert(format!("{kind} {name}"), version);
+    };
+    for node in Api::<Node>::all(client.clone()).list(&params).await? {
+        see("Node", &node.metadata);
+        of_node(&node, &mut lines);
+    }
+    let services = Api::<Service>::namespaced(client.clone(), "default");
+    for service in services.list(&params).await? {
+        if service.name_any() != "kubernetes" {
+            see("Service", &service.metadata);
+            of_service(&service, &mut lines);
+        }
+    }
+    for event in Api::<Event>::all(client.clone()).list(&params).await? {
+        let about = &event.involved_object;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        lines.insert(format!(
+            "Event {} {} {} {}",
+            text(&about.kind),
+            text(&about.name),
+            text(&event.type_),
+            text(&event.reason)
+        ));
+    }
+    Ok(lines)
+}
+
+fn of_node(node: &Node, lines: &mut Effects) {
+    let name = node.name_any();
+    lines.insert(format!("Node {name}"));
+    let mut add = |text: String| lines.insert(format!("Node {name} {text}"));
+    for (key, value) in node.labels() {
+        add(format!("label {key}={value}"));
+    }
+    for (key, value) in node.annotations() {
+        add(format!("annotation {key}={value}"));
+    }
+    let spec = node.spec.clone().unwrap_or_default();
+    if let Some(id) = spec.provider_id.filter(|id| !id.is_empty()) {
+        add(format!("providerID {id}"));
+    }
+    for taint in spec.taints.into_iter().flatten() {
+        let value = taint.value.map(|v| format!("={v}")).unwrap_or_default();
+        add(format!("taint {}{value}:{}", taint.key, taint.effect));
+    }
+    let addresses = node.status.as_ref().and_then(|s| s.addresses.as_ref());
+    for (index, address) in addresses.into_iter().flatten().enumerate() {
+        add(format!(
+            "address {} {} {}",
+            index + 1,
+            address.type_,
+            address.address
+        ));
+    }
+}
+
+fn of_service(service: &Service, lines: &mut Effects) {
+    let name = service.name_any();
+    lines.insert(format!("Service {name}"));
+    let mut add = |text: String| lines.insert(format!("Service {name} {text}"));
+    for finalizer in service.finalizers() {
+        add(format!("finalizer {finalizer}"));
+    }
+    for (key, value) in service.labels() {
+        add(format!("label {key}={value}"));
+    }
+    for (key, value) in service.annotations() {
+        add(format!("annotation {key}={value}"));
+    }
+    let status = service.status.clone().unwrap_or_default();
+    for condition in status.conditions.into_iter().flatten() {
+        add(format!(
+            "condition {}={}",
+            condition.type_, condition.status
+        ));
+    }
+    let ingress = status.load_balancer.and_then(|b| b.ingress);
+    for (index, ingress) in ingress.into_iter().flatten().enumerate() {
+        let mut text = ingress.ip.or(ingress.hostname).unwrap_or_default();
+        if let Some(mode) = ingress.ip_mode {
+            text += &format!(" {mode}");
+        }
+        for port in ingress.ports.into_iter().flatten() {
+            text += &format!(" {}/{}", port.port, port.protocol);
+        }
+        add(format!("ingress {} {text}", index + 1));
+    }
+}
+
+/// Without those of canaries.
+pub(super) fn of_interest(effects: Effects) -> Effects {
+    let own = |line: &String| !line.split(' ').any(|word| word.starts_with(CANARY));
+    effects.into_iter().filter(own).collect()
+}
+
+/// Waits, by watches, until the effects are as wanted.
+pub(super) async fn wait_until(
+    client: &Client,
+    patience: Duration,
+    mut wanted: impl FnMut(&Effects) -> bool,
+) -> Result<Effects> {
+    let config = watcher::Config::default;
+    let nodes = watcher(Api::<Node>::all(client.clone()), config());
+    let services = watcher(Api::<Service>::all(client.clone()), config());
+    let events = watcher(Api::<Event>::all(client.clone()), config());
+    let mut changes = stream::select_all([
+        nodes.map(|event| event.map(drop)).boxed(),
+        services.map(|event| event.map(drop)).boxed(),
+        events.map(|event| event.map(drop)).boxed(),
+    ]);
+    let mut last = Effects::new();
+    let wait = async {
+        while let Some(change) = changes.next().await {
+            change?;
+            last = read(client, &mut BTreeMap::new()).await?;
+            if wanted(&last) {
+                return anyhow::Ok(());
+            }
+        }
+        anyhow::bail!("the watches ended")
+    };
+    let waited = tokio::time::timeout(patience, wait).await;
+    match waited {
+        Ok(result) => result.map(|()| last),
+        Err(_) => Err(anyhow::anyhow!(
+            "not as wanted after {patience:?}; there is\n  {}",
+            last.into_iter().collect::<Vec<_>>().join("\n  ")
+        )),
+    }
+    .context("wait for effects in the tenant cluster")
+}
