@@ -269,11 +269,13 @@ impl Inner {
         if let Some(targets) = &self.targets {
             return Arc::clone(targets);
         }
+        let proxies = self.proxies();
+        let proxied = |node: &Arc<str>| proxies.as_ref().is_none_or(|ready| ready.contains(node));
         let target = |(name, node): (&Arc<str>, &Node)| {
             let instance = self.instances.get(node.machine()?)?;
             (node.takes_traffic() && !instance.addresses.is_empty()).then(|| Target {
                 node: Arc::clone(name),
-                ready: node.ready && instance.serves(),
+                ready: node.ready && proxied(name) && instance.serves(),
                 serving: instance.phase == crate::model::Phase::Running && !instance.paused,
                 terminating: instance.deleting,
                 addresses: instance.addresses.clone(),
@@ -283,6 +285,16 @@ impl Inner {
         let targets: Arc<Vec<_>> = Arc::new(self.nodes.iter().filter_map(target).collect());
         self.targets = Some(Arc::clone(&targets));
         targets
+    }
+
+    /// Nodes whose kube-proxy is ready; none when the tenant cluster does not tell, because it has
+    /// another one. A node is Ready as soon as it has a network, and a node port leads nowhere
+    /// until kube-proxy has written its rules.
+    fn proxies(&self) -> Option<BTreeSet<&Arc<str>>> {
+        let (namespace, name) = names::KUBE_PROXY;
+        let slices = self.local.get(&(namespace.to_owned(), name.to_owned()))?;
+        let ready = slices.values().flatten().filter(|(_, has)| has.ready);
+        Some(ready.map(|(node, _)| node).collect())
     }
 
     fn local(&self, service: &Service) -> BTreeMap<Arc<str>, Presence> {
@@ -312,9 +324,14 @@ impl Inner {
             }
         }
         if traffic {
-            self.targets = None;
-            self.queue_services(queue, |s| plan::wish(s, settings) == Wish::Ours);
+            self.queue_traffic(queue, settings);
         }
+    }
+
+    /// Traffic goes elsewhere: what was made of nodes and instances is made again.
+    fn queue_traffic(&mut self, queue: &Queue, settings: &Settings) {
+        self.targets = None;
+        self.queue_services(queue, |s| plan::wish(s, settings) == Wish::Ours);
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Inner, Kind, Nodes, World, is_older, place};
 use crate::model::{Instance, Node, Vm};
 use crate::names;
 use crate::queue::{Key, Queue};
-use crate::service::plan::{self, Presence, Slice, Wish};
+use crate::service::plan::{Presence, Slice};
 use crate::settings::Settings;
 
 /// An object that a watch told of.
@@ -99,7 +99,7 @@ impl World {
         let (queue, settings) = (&self.queue, self.settings.as_ref());
         match seen {
             Seen::Service(service) => inner.service(queue, Arc::new(stripped(service))),
-            Seen::Local(slice) => inner.local_slice(queue, &slice),
+            Seen::Local(slice) => inner.local_slice(queue, settings, &slice),
             Seen::Node(node) => inner.node(queue, settings, Node::from(&*node)),
             Seen::Vm(vm) => {
                 let vm = Vm::from(&vm);
@@ -123,7 +123,7 @@ impl World {
         let (queue, settings) = (&self.queue, self.settings.as_ref());
         match kind {
             Kind::Service => inner.no_service(queue, key),
-            Kind::Local => inner.no_local_slice(queue, key),
+            Kind::Local => inner.no_local_slice(queue, settings, key),
             Kind::Node => {
                 inner.nodes.remove(key);
                 inner.queue_machine(queue, "", settings, true);
@@ -303,29 +303,29 @@ impl Inner {
         }
     }
 
-    fn local_slice(&mut self, queue: &Queue, slice: &EndpointSlice) {
+    fn local_slice(&mut self, queue: &Queue, settings: &Settings, slice: &EndpointSlice) {
         let meta = &slice.metadata;
         let namespace = meta.namespace.clone().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         let key = format!("{namespace}/{name}");
         let labels = meta.labels.as_ref();
         let Some(service) = labels.and_then(|l| l.get(names::LABEL_SLICE_OF)) else {
-            self.no_local_slice(queue, &key);
+            self.no_local_slice(queue, settings, &key);
             return;
         };
         let place = (namespace, service.clone());
         let nodes = self.nodes_of(slice);
         if self.local_of.get(&key).is_some_and(|of| *of != place) {
-            self.no_local_slice(queue, &key);
+            self.no_local_slice(queue, settings, &key);
         }
         self.local_of.insert(key.clone(), place.clone());
         let slices = self.local.entry(place.clone()).or_default();
         if slices.insert(key, nodes.clone()).as_ref() != Some(&nodes) {
-            self.queue_local(queue, &place);
+            self.queue_local(queue, settings, &place);
         }
     }
 
-    fn no_local_slice(&mut self, queue: &Queue, key: &str) {
+    fn no_local_slice(&mut self, queue: &Queue, settings: &Settings, key: &str) {
         let Some(place) = self.local_of.remove(key) else {
             return;
         };
@@ -335,11 +335,16 @@ impl Inner {
                 self.local.remove(&place);
             }
         }
-        self.queue_local(queue, &place);
+        self.queue_local(queue, settings, &place);
     }
 
-    /// Only Services that keep traffic on the node care where their endpoints are.
-    fn queue_local(&self, queue: &Queue, place: &(String, String)) {
+    /// Only Services that keep traffic on the node care where their endpoints are; all do where
+    /// kube-proxies are.
+    fn queue_local(&mut self, queue: &Queue, settings: &Settings, place: &(String, String)) {
+        if (place.0.as_str(), place.1.as_str()) == names::KUBE_PROXY {
+            self.queue_traffic(queue, settings);
+            return;
+        }
         let uid = self.uids.get(place);
         let service = uid.and_then(|uid| self.services.get(uid));
         let policy = service.and_then(|s| s.spec.as_ref()?.external_traffic_policy.as_deref());
@@ -391,8 +396,7 @@ impl Inner {
             queue.add(Key::Node(node.name));
         }
         if old.as_ref().map(traffic) != Some(now) {
-            self.targets = None;
-            self.queue_services(queue, |s| plan::wish(s, settings) == Wish::Ours);
+            self.queue_traffic(queue, settings);
         }
     }
 

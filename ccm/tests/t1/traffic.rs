@@ -121,6 +121,43 @@ async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_gets_traffic_once_its_kube_proxy_is_ready() -> Result<()> {
+    let Some(site) = Site::new("proxies").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    site.worker("a", &["10.5.0.1"]).await?;
+    site.worker("b", &["10.5.0.2"]).await?;
+    let service = site.service("web", &json!({})).await?;
+    let name = site.mirror_name(&service);
+    // Nobody says where kube-proxies are: the tenant may have something else instead.
+    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let proxies = |a: bool, b: bool| {
+        let endpoint = |node, address, ready| json!({ "addresses": [address], "nodeName": node, "conditions": { "ready": ready } });
+        let (namespace, service) = names::KUBE_PROXY;
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": { "name": "kube-proxy-1", "namespace": namespace,
+                "labels": { names::LABEL_SLICE_OF: service } },
+            "addressType": "IPv4", "ports": [{ "port": 10256 }],
+            "endpoints": [endpoint("a", "10.5.0.1", a), endpoint("b", "10.5.0.2", b)],
+        })
+    };
+    for (a, b, ready) in [
+        (true, false, &["10.5.0.1"][..]),
+        (true, true, &["10.5.0.1", "10.5.0.2"]),
+        (false, true, &["10.5.0.2"]),
+        // None at all: rather to what runs than to nothing.
+        (false, false, &["10.5.0.1", "10.5.0.2"]),
+        (true, false, &["10.5.0.1"]),
+    ] {
+        crate::support::site::apply(&site.inside, &proxies(a, b)).await?;
+        site.ready(&name, ready).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_writer_on_the_mirror_does_not_last_and_makes_no_fight() -> Result<()> {
     let Some(site) = Site::new("writer").await? else {
         return Ok(());

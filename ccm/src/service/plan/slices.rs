@@ -68,7 +68,7 @@ impl Family {
 pub struct Target {
     /// The tenant's node.
     pub node: Arc<str>,
-    /// The node is Ready and its machine runs.
+    /// The node is Ready, with its kube-proxy, and its machine runs.
     pub ready: bool,
     /// The machine runs, or is just being shut down; the node may be anything.
     pub serving: bool,

@@ -14,6 +14,8 @@ use crate::desired::authority;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-proxy";
+/// Port of its health server, the default of `healthzBindAddress`.
+const HEALTH: u16 = 10256;
 
 pub(super) fn manifests(inside: &Inside<'_>) -> Vec<Value> {
     let files = json!({
@@ -43,7 +45,22 @@ pub(super) fn manifests(inside: &Inside<'_>) -> Vec<Value> {
         ),
         config_map(NAMESPACE, NAME, &files),
         daemon_set(&pods),
+        service(),
     ]
+}
+
+/// Which nodes have a kube-proxy that is ready: its EndpointSlices tell the cloud controller manager
+/// where a node port leads somewhere (`ccm/src/names.rs`). Nobody needs its name.
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": NAME, "namespace": NAMESPACE, "labels": { "k8s-app": NAME } },
+        "spec": {
+            "clusterIP": "None",
+            "selector": { "k8s-app": NAME },
+            "ports": [{ "name": "healthz", "port": HEALTH }],
+        },
+    })
 }
 
 /// Only what differs from the defaults. With zeros the kernel's own limits for connections stay: in
@@ -92,10 +109,11 @@ users:
 }
 
 fn container(inside: &Inside<'_>) -> Value {
-    let probe = |period: i32, failures: i32| {
+    let probe = |path: &str, period: i32, failures: i32, successes: i32| {
         json!({
-            "httpGet": { "host": "127.0.0.1", "path": "/livez", "port": 10256, "scheme": "HTTP" },
+            "httpGet": { "host": "127.0.0.1", "path": path, "port": HEALTH, "scheme": "HTTP" },
             "periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": 5,
+            "successThreshold": successes,
         })
     };
     json!({
@@ -110,8 +128,11 @@ fn container(inside: &Inside<'_>) -> Value {
             "name": "NODE_NAME",
             "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } },
         }],
-        "readinessProbe": probe(5, 3),
-        "livenessProbe": probe(20, 6),
+        // It calls itself healthy before it has written a rule (kubernetes `pkg/proxy/healthcheck`),
+        // which it does a moment after it knows its node: so twice. `/healthz` says no, too, once
+        // the Cluster Autoscaler wants the node to go (KEP-3836).
+        "readinessProbe": probe("/healthz", 5, 3, 2),
+        "livenessProbe": probe("/livez", 20, 6, 1),
         "resources": { "requests": { "cpu": "10m", "memory": "40Mi" } },
         // It writes the kernel's tables and settings (`route_localnet`, conntrack).
         "securityContext": { "privileged": true },
