@@ -132,9 +132,6 @@ impl Tiers<'_> {
             "COVEY_TEST_REQUIRE",
             if what.starts_with("T0") { "0" } else { "1" },
         );
-        if self.args.all {
-            cargo.env("COVEY_TEST_ALL", "1");
-        }
         let status = cargo
             .args(args)
             .current_dir(self.layout.checkout())
