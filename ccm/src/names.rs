@@ -42,15 +42,15 @@ pub const ANNOTATION_PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// Labels of zone, region and instance type: on virtual machines (first) and nodes (all).
 pub const TOPOLOGY: [&[&str]; 3] = [
     &[
-        "topology.kubernetes.io/zone",
+        api::names::LABEL_ZONE,
         "failure-domain.beta.kubernetes.io/zone",
     ],
     &[
-        "topology.kubernetes.io/region",
+        api::names::LABEL_REGION,
         "failure-domain.beta.kubernetes.io/region",
     ],
     &[
-        "node.kubernetes.io/instance-type",
+        api::names::LABEL_INSTANCE_TYPE,
         "beta.kubernetes.io/instance-type",
     ],
 ];

@@ -67,11 +67,7 @@ async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() ->
         return Ok(());
     };
     let _ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
-    site.worker("b", &["10.5.0.2"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
-    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let (service, name) = site.serving_by_two().await?;
     site.node_ready("a", "Unknown").await?;
     site.ready(&name, &["10.5.0.2"]).await?;
     site.node_ready("a", "True").await?;
@@ -126,14 +122,13 @@ async fn node_gets_traffic_once_its_kube_proxy_is_ready() -> Result<()> {
         return Ok(());
     };
     let _ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
-    site.worker("b", &["10.5.0.2"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
     // Nobody says where kube-proxies are: the tenant may have something else instead.
-    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let (_, name) = site.serving_by_two().await?;
     let proxies = |a: bool, b: bool| {
-        let endpoint = |node, address, ready| json!({ "addresses": [address], "nodeName": node, "conditions": { "ready": ready } });
+        let endpoint = |node, address, ready| {
+            let conditions = json!({ "ready": ready });
+            json!({ "addresses": [address], "nodeName": node, "conditions": conditions })
+        };
         let (namespace, service) = names::KUBE_PROXY;
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",

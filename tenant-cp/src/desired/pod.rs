@@ -102,7 +102,7 @@ fn spread(component: &str) -> Affinity {
         pod_anti_affinity: Some(PodAntiAffinity {
             preferred_during_scheduling_ignored_during_execution: Some(vec![
                 term("kubernetes.io/hostname", 100),
-                term("topology.kubernetes.io/zone", 50),
+                term(api::names::LABEL_ZONE, 50),
             ]),
             ..PodAntiAffinity::default()
         }),

@@ -131,7 +131,7 @@ pub(super) async fn wait_until(
     client: &Client,
     patience: Duration,
     mut wanted: impl FnMut(&Effects) -> bool,
-) -> Result<Effects> {
+) -> Result<()> {
     let config = watcher::Config::default;
     let nodes = watcher(Api::<Node>::all(client.clone()), config());
     let services = watcher(Api::<Service>::all(client.clone()), config());
@@ -154,7 +154,7 @@ pub(super) async fn wait_until(
     };
     let waited = tokio::time::timeout(patience, wait).await;
     match waited {
-        Ok(result) => result.map(|()| last),
+        Ok(result) => result,
         Err(_) => Err(anyhow::anyhow!(
             "not as wanted after {patience:?}; there is\n  {}",
             last.into_iter().collect::<Vec<_>>().join("\n  ")

@@ -21,7 +21,6 @@ use ccm::names;
 
 use super::Side;
 use super::scenario::{Cloud, Machine, State};
-use crate::support::site::apply;
 use crate::support::{Ccm, Site};
 
 /// It, running.
@@ -52,13 +51,7 @@ impl<'a> Ours<'a> {
                 labels.insert(keys[0], value);
             }
         }
-        let vm = json!({
-            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
-            "metadata": { "name": name, "namespace": site.ns, "labels": labels },
-            "spec": { "runStrategy": "Always",
-                "template": { "spec": { "domain": { "devices": {} } } } },
-        });
-        apply(&site.admin, &vm).await?;
+        site.vm(name, &json!(labels)).await?;
         if machine.state == State::Stopped {
             self.delete(kinds::VIRTUAL_MACHINE_INSTANCE, name).await?;
             return site.vm_status(name, &json!({ "created": false })).await;

@@ -254,15 +254,20 @@ impl Site {
             "topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "here",
             "node.kubernetes.io/instance-type": "small",
         });
+        self.vm(name, &labels).await?;
+        self.vm_status(name, &json!({ "created": true })).await?;
+        self.instance(name, addresses).await
+    }
+
+    /// Makes a virtual machine without an instance.
+    pub(crate) async fn vm(&self, name: &str, labels: &Value) -> Result<()> {
         let vm = json!({
             "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
             "metadata": { "name": name, "namespace": self.ns, "labels": labels },
             "spec": { "runStrategy": "Always",
                 "template": { "spec": { "domain": { "devices": {} } } } },
         });
-        apply(&self.admin, &vm).await?;
-        self.vm_status(name, &json!({ "created": true })).await?;
-        self.instance(name, addresses).await
+        apply(&self.admin, &vm).await
     }
 
     pub(crate) async fn vm_status(&self, name: &str, status: &Value) -> Result<()> {
@@ -348,6 +353,17 @@ impl Site {
         let service = self.service("web", &json!({})).await?;
         let mirror = self.mirror_name(&service);
         self.ready(&mirror, &["10.5.0.1"]).await?;
+        Ok((service, mirror))
+    }
+
+    /// Workers `a` and `b`, and the Service `web`, whose mirror sends traffic to both. Gives both
+    /// names.
+    pub(crate) async fn serving_by_two(&self) -> Result<(Service, String)> {
+        self.worker("a", &["10.5.0.1"]).await?;
+        self.worker("b", &["10.5.0.2"]).await?;
+        let service = self.service("web", &json!({})).await?;
+        let mirror = self.mirror_name(&service);
+        self.ready(&mirror, &["10.5.0.1", "10.5.0.2"]).await?;
         Ok((service, mirror))
     }
 

@@ -48,8 +48,8 @@ pub(super) fn programs(cluster: &Cluster, paths: &ProgramPaths) -> Vec<Program> 
         cluster.program("kube-scheduler", scheduler(cluster, paths)),
     ];
     for program in &mut programs {
-        // A tenth of their time goes to collecting garbage otherwise, on processors that they share
-        // with all tenant clusters; memory there is enough.
+        // They share processors with all tenant clusters, and memory there is enough: so garbage is
+        // collected less often.
         let settings = [("GOGC", "400"), ("GOMEMLIMIT", "3GiB")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         program.env.extend(settings);
