@@ -45,6 +45,9 @@ pub(super) async fn read(
         }
     }
     for event in Api::<Event>::all(client.clone()).list(&params).await? {
+        if is_of_the_api_server(&event) {
+            continue;
+        }
         let about = &event.involved_object;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         lines.insert(format!(
@@ -56,6 +59,15 @@ pub(super) async fn read(
         ));
     }
     Ok(lines)
+}
+
+/// Whether the API server's own repair of addresses and ports wrote an Event: one of each API
+/// server looks at all Services when it starts and every three minutes, and what it finds depends
+/// on when a Service was made (`pkg/registry/core/service/ipallocator/controller/repairip.go`).
+pub(super) fn is_of_the_api_server(event: &Event) -> bool {
+    let deprecated = event.source.as_ref().and_then(|s| s.component.as_deref());
+    let by = event.reporting_component.as_deref().or(deprecated);
+    by.is_some_and(|by| by.ends_with("allocator-repair-controller"))
 }
 
 fn of_node(node: &Node, lines: &mut Effects) {
@@ -161,4 +173,25 @@ pub(super) async fn wait_until(
         )),
     }
     .context("wait for effects in the tenant cluster")
+}
+
+#[test]
+fn events_of_the_api_servers_repair_are_nobodys_effect() {
+    let event = |event: serde_json::Value| {
+        let mut whole = serde_json::json!({ "metadata": {}, "involvedObject": {} });
+        whole
+            .as_object_mut()
+            .unwrap()
+            .extend(event.as_object().unwrap().clone());
+        serde_json::from_value::<Event>(whole).unwrap()
+    };
+    let repair = "ipallocator-repair-controller";
+    let by = serde_json::json!({ "reportingComponent": repair });
+    assert!(is_of_the_api_server(&event(by)));
+    let source = serde_json::json!({ "source": { "component": repair } });
+    assert!(is_of_the_api_server(&event(source)));
+    let ours = serde_json::json!({ "reportingComponent": "covey.dev/ccm" });
+    assert!(!is_of_the_api_server(&event(ours)));
+    let stock = serde_json::json!({ "source": { "component": "service-controller" }, "reportingComponent": "service-controller" });
+    assert!(!is_of_the_api_server(&event(stock)));
 }
