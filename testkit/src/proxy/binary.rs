@@ -75,7 +75,6 @@ fn fits(path: &Path) -> bool {
 
 fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let output = Command::new(cargo)
         .args([
             "build",
@@ -85,7 +84,7 @@ fn build() -> Result<PathBuf> {
             "--message-format",
             "json",
         ])
-        .args(["--manifest-path", manifest])
+        .args(["--package", "testkit"])
         .stdin(Stdio::null())
         .output()
         .context("cannot run cargo to build the fault proxy")?;

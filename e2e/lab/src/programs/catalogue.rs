@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::Program;
+use crate::Layout;
 
 /// Raised when the way of building changes in a manner that no input shows.
 const RECIPE: &str = "1";
@@ -75,15 +76,10 @@ pub(super) struct Change {
 }
 
 impl Catalogue {
-    /// Reads the file of this checkout.
+    /// Reads the file of the checkout that holds the current folder, which need not be the one
+    /// that this program was built in: two may share a folder of build results.
     pub(super) fn load() -> anyhow::Result<Self> {
-        let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../programs"));
-        let root = root.canonicalize().with_context(|| {
-            format!(
-                "{} is gone: run from the checkout that built this program",
-                root.display()
-            )
-        })?;
+        let root = Layout::discover()?.checkout().join("e2e/programs");
         let file = root.join("programs.toml");
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("{} cannot be read", file.display()))?;
