@@ -3,6 +3,7 @@
 //! Invariant: `up` on a running lab adds what is asked for and not there yet, images of tenant
 //! versions and KubeVirt, and changes nothing else; `up` on anything else begins by taking it down.
 
+mod disk;
 mod fresh;
 mod preload;
 mod start;
@@ -61,11 +62,14 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
         return already_up(layout, options, state, progress);
     }
     crate::down::tear_down(layout, progress)?;
+    disk::check(layout, progress)?;
 
     packages::ensure(&packages::RUNTIME, progress)?;
     let wanted = binaries::wanted(&options.tenant_versions, options.kubevirt);
     let bins = programs::ensure(&wanted, progress)?;
     binaries::build_agent(layout, progress)?;
+    // Once more: what was built takes room, too.
+    disk::check(layout, progress)?;
     preload::make(layout, options, &bins, progress)?;
     let started = fresh::prepare(layout, options)
         .and_then(|cluster| start::start(&cluster, options, &bins, progress));

@@ -77,7 +77,13 @@ fn lab_agent(cluster: &Cluster, paths: &ProgramPaths) -> Vec<String> {
     argv
 }
 
+/// Share of the disk that has to be free, in percent, or the node has DiskPressure. A developer's
+/// disk may be nearly full: only a really full one evicts, nothing is collected that the next lab
+/// wants.
+pub(crate) const FULL_PERCENT: u64 = 1;
+
 pub(super) fn kubelet(cluster: &Cluster) -> String {
+    let full = format!("{FULL_PERCENT}%");
     pretty(&json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -94,12 +100,10 @@ pub(super) fn kubelet(cluster: &Cluster) -> String {
         "containerRuntimeEndpoint": format!("unix://{CONTAINERD_SOCKET}"),
         "eventBurst": 400,
         "eventRecordQPS": 200,
-        // A developer's disk may be nearly full: only a really full one evicts, nothing is
-        // collected that the next lab wants.
         "evictionHard": {
-            "imagefs.available": "1%",
+            "imagefs.available": full,
             "memory.available": "100Mi",
-            "nodefs.available": "1%",
+            "nodefs.available": full,
             "nodefs.inodesFree": "1%",
         },
         "failCgroupV1": false,
