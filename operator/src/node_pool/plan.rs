@@ -214,7 +214,8 @@ fn plan_machines(
     }
     let left = staying(&plan);
     let limits = limits(observed);
-    let target = size_of(pool);
+    let outdated = |m: &&&Machine| is_going(m) && !template.fits(m);
+    let target = size_of(pool, machines.iter().filter(outdated).count());
     let (verdict, sizing) = health::judge(observed, template, &left, target, &limits, now);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(&'static str, &Vec<String>, bool, &str); 3] = [
@@ -288,13 +289,14 @@ fn limits(observed: &Observed) -> Limits {
     }
 }
 
-fn size_of(pool: &api::NodePool) -> sizing::Size {
+fn size_of(pool: &api::NodePool, going: usize) -> sizing::Size {
     let (surge, unavailable) = pool.spec.rollout.resolve(pool.spec.replicas);
     let count = |number: i32| usize::try_from(number).unwrap_or_default();
     sizing::Size {
         replicas: count(pool.spec.replicas),
         surge: count(surge),
         unavailable: count(unavailable),
+        going,
     }
 }
 

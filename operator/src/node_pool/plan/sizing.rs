@@ -1,7 +1,8 @@
 //! How many Machines are made and which of them go: scaling and rollouts, as pure arithmetic.
 //!
-//! Invariant: afterwards there are no more than replicas + surge Machines, and of those that were
-//! ready no fewer than replicas − unavailable, unless an annotation on a Machine named the victim.
+//! Invariant: afterwards there are no more than replicas + surge Machines, those included that a
+//! rollout takes away and that are not gone yet, and of those that were ready no fewer than
+//! replicas − unavailable, unless an annotation on a Machine named the victim.
 
 /// A Machine that nobody asked to go.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,6 +28,8 @@ pub(super) struct Size {
     pub(super) surge: usize,
     /// Machines of it that may be missing or not ready.
     pub(super) unavailable: usize,
+    /// Outdated ones that were told to go, and have their place until they are gone.
+    pub(super) going: usize,
 }
 
 /// What is to be done.
@@ -74,9 +77,12 @@ pub(super) fn size(members: &[Member], size: Size) -> Sizing {
 
     let updated = left.iter().filter(|m| m.updated).count();
     let most = size.replicas + size.surge;
+    // Up-to-date ones that go do not count: a pool that is made smaller and then larger again waits
+    // for no drain.
+    let there = left.len() + sizing.outdated.len() + size.going;
     let (wanted, room) = (
         size.replicas.saturating_sub(updated),
-        most.saturating_sub(left.len()),
+        most.saturating_sub(there),
     );
     sizing.create = wanted.min(room);
     sizing
@@ -104,10 +110,22 @@ mod tests {
     }
 
     fn decide(text: &str, replicas: usize, surge: usize, unavailable: usize) -> String {
+        beside(0, text, replicas, surge, unavailable)
+    }
+
+    /// While so many outdated ones are going.
+    fn beside(
+        going: usize,
+        text: &str,
+        replicas: usize,
+        surge: usize,
+        unavailable: usize,
+    ) -> String {
         let size_ = Size {
             replicas,
             surge,
             unavailable,
+            going,
         };
         let Sizing {
             create,
@@ -143,20 +161,24 @@ mod tests {
     fn rollout_with_surge_makes_one_first() {
         assert_eq!(decide("O O O", 3, 1, 0), "+1 -[] ~[]");
         assert_eq!(decide("O O O u", 3, 1, 0), "+0 -[] ~[]");
-        assert_eq!(decide("O O O! U", 3, 1, 0), "+1 -[] ~[2O!]");
+        assert_eq!(decide("O O O! U", 3, 1, 0), "+0 -[] ~[2O!]");
+        assert_eq!(beside(1, "O O U", 3, 1, 0), "+0 -[] ~[]");
+        assert_eq!(decide("O O U", 3, 1, 0), "+1 -[] ~[]");
         assert_eq!(decide("O U U U", 3, 1, 0), "+0 -[] ~[0O]");
     }
 
     #[test]
     fn rollout_without_surge_takes_one_away_first() {
-        assert_eq!(decide("O O O", 3, 0, 1), "+1 -[] ~[0O]");
+        assert_eq!(decide("O O O", 3, 0, 1), "+0 -[] ~[0O]");
+        assert_eq!(beside(1, "O O", 3, 0, 1), "+0 -[] ~[]");
+        assert_eq!(decide("O O", 3, 0, 1), "+1 -[] ~[]");
         assert_eq!(decide("O O u", 3, 0, 1), "+0 -[] ~[]");
-        assert_eq!(decide("O", 1, 0, 1), "+1 -[] ~[0O]");
+        assert_eq!(decide("O", 1, 0, 1), "+0 -[] ~[0O]");
     }
 
     #[test]
     fn in_an_outage_no_rollout_goes_on() {
-        assert_eq!(decide("o o o", 3, 0, 1), "+1 -[] ~[0o]");
+        assert_eq!(decide("o o o", 3, 0, 1), "+0 -[] ~[0o]");
         assert_eq!(decide("o o u", 3, 0, 1), "+0 -[] ~[]");
         assert_eq!(decide("o o o", 3, 1, 0), "+1 -[] ~[]");
         assert_eq!(decide("o o o u", 3, 1, 0), "+0 -[] ~[]");
@@ -164,13 +186,13 @@ mod tests {
 
     #[test]
     fn outdated_ones_that_never_ran_anything_go_at_once() {
-        assert_eq!(decide("f f f", 3, 1, 0), "+3 -[] ~[0f, 1f, 2f]");
-        assert_eq!(decide("O f f", 3, 1, 0), "+3 -[] ~[1f, 2f]");
+        assert_eq!(decide("f f f", 3, 1, 0), "+1 -[] ~[0f, 1f, 2f]");
+        assert_eq!(decide("O f f", 3, 1, 0), "+1 -[] ~[1f, 2f]");
     }
 
     #[test]
     fn a_pool_that_shrinks_in_a_rollout_ends_with_new_ones() {
-        assert_eq!(decide("O O O O U U", 3, 1, 0), "+1 -[] ~[0O, 1O, 2O]");
+        assert_eq!(decide("O O O O U U", 3, 1, 0), "+0 -[] ~[0O, 1O, 2O]");
         assert_eq!(decide("O U U U U", 2, 1, 0), "+0 -[1U, 2U] ~[0O]");
     }
 }

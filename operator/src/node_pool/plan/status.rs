@@ -80,6 +80,11 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
             "RollingOut",
             format!("{updated} of {replicas} machines are of the newest template"),
         )
+    } else if there < replicas {
+        (
+            "WaitingForDeletion",
+            format!("{going} machines are going; others are made once they are gone"),
+        )
     } else if !enough {
         (
             "WaitingForNodes",

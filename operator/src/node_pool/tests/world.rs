@@ -199,6 +199,12 @@ impl World {
         names
     }
 
+    /// How many of those are not of this version.
+    pub(super) fn going_outdated(&self, version: Option<&str>) -> usize {
+        let outdated = |m: &&Machine| is_going(m) && Some(&*m.spec.version) != version;
+        self.machines.iter().filter(outdated).count()
+    }
+
     /// What the Machine's reconciler says of it.
     pub(super) fn says(&mut self, name: &str, phase: MachinePhase, ready: Option<bool>) {
         let now = Time(self.now);
