@@ -170,8 +170,8 @@ impl TaintEffect {
 )]
 pub struct Rollout {
     /// How many machines there may be above `replicas`, as a number or as a share of it, which is
-    /// rounded up. One that a rollout takes away counts until it is gone. Default: 1. Example:
-    /// `25%`.
+    /// rounded up. One that a rollout takes away counts until it is gone, but no longer than
+    /// `drainTimeout` and `health.notReadyTimeout` together. Default: 1. Example: `25%`.
     #[serde(default = "default_max_surge")]
     pub max_surge: IntOrPercent,
 

@@ -214,8 +214,10 @@ fn plan_machines(
     }
     let left = staying(&plan);
     let limits = limits(observed);
-    let outdated = |m: &&&Machine| is_going(m) && !template.fits(m);
-    let target = size_of(pool, machines.iter().filter(outdated).count());
+    let drains = |m: &&&Machine| {
+        !template.fits(m) && members::awaited_until(m, &limits).is_some_and(|until| now < until)
+    };
+    let target = size_of(pool, machines.iter().filter(drains).count());
     let (verdict, sizing) = health::judge(observed, template, &left, target, &limits, now);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(&'static str, &Vec<String>, bool, &str); 3] = [

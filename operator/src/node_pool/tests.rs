@@ -143,6 +143,30 @@ fn rollout_keeps_what_it_promises() {
 }
 
 #[test]
+fn a_rollout_waits_for_who_goes_but_not_for_ever() {
+    let mut world = World::running(
+        3,
+        &json!({ "rollout": { "maxSurge": 0, "maxUnavailable": 1 } }),
+    );
+    let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    status.version = Some("1.35.9".into());
+    world.settle();
+    assert_eq!((world.going().len(), world.live().len()), (1, 2));
+    assert!(is(world.condition("Progressing"), "True", "RollingOut"));
+    let wait = world.plan().requeue_after.unwrap();
+    assert!(
+        wait.as_secs() >= 15 * 60 && wait.as_secs() < 16 * 60,
+        "{wait:?}"
+    );
+    world.later(14);
+    world.settle();
+    assert_eq!((world.going().len(), world.live().len()), (1, 2));
+    world.later(2);
+    world.settle();
+    assert_eq!((world.going().len(), world.live().len()), (1, 3));
+}
+
+#[test]
 fn changed_template_rolls_and_changed_labels_do_not() {
     let mut world = World::running(2, &json!({}));
     let before = world.live();

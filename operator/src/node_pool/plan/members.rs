@@ -105,6 +105,15 @@ pub(super) fn health(machine: &Machine, limits: &Limits, now: Timestamp) -> Heal
     }
 }
 
+/// Until when a rollout waits for a Machine that goes: it may drain, and after that has as long as a
+/// silent node. On a host that is lost it may never go. None for one that stays.
+pub(super) fn awaited_until(machine: &Machine, limits: &Limits) -> Option<Timestamp> {
+    let since = machine.metadata.deletion_timestamp.as_ref()?.0;
+    let drain = machine.spec.drain_timeout.get().unwrap_or_default();
+    let patience = SignedDuration::try_from(drain + limits.not_ready).ok()?;
+    since.checked_add(patience).ok()
+}
+
 /// Whether every node that was ready once has gone silent within one span, and there are two or more:
 /// then it is the network or the control plane that failed, and new machines would be silent too.
 pub(super) fn all_went_silent(machines: &[&Machine], span: Duration) -> bool {

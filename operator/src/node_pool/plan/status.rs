@@ -181,8 +181,11 @@ fn degraded_reason(pool: &NodePool) -> Option<String> {
 
 /// When the next deadline of a Machine is over.
 fn requeue(seen: &Seen<'_>, now: Timestamp) -> Duration {
-    let staying = seen.machines.iter().filter(|m| !is_going(m));
-    let deadlines = staying.filter_map(|m| members::health(m, seen.limits, now).deadline());
+    let deadline = |m: &&Machine| match is_going(m) {
+        true => members::awaited_until(m, seen.limits).filter(|until| *until > now),
+        false => members::health(m, seen.limits, now).deadline(),
+    };
+    let deadlines = seen.machines.iter().filter_map(deadline);
     deadlines.min().map_or(SLOW_SWEEP, |at| {
         let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
         (left + AFTER).min(SLOW_SWEEP)

@@ -199,10 +199,15 @@ impl World {
         names
     }
 
-    /// How many of those are not of this version.
+    /// How many of those are not of this version, and are waited for: 5 min to drain and 10 more.
     pub(super) fn going_outdated(&self, version: Option<&str>) -> usize {
-        let outdated = |m: &&Machine| is_going(m) && Some(&*m.spec.version) != version;
-        self.machines.iter().filter(outdated).count()
+        let patience = SignedDuration::from_mins(15);
+        let counts = |m: &&Machine| {
+            let since = m.metadata.deletion_timestamp.as_ref();
+            let awaited = since.is_some_and(|since| self.now.duration_since(since.0) < patience);
+            awaited && Some(&*m.spec.version) != version
+        };
+        self.machines.iter().filter(counts).count()
     }
 
     /// What the Machine's reconciler says of it.
