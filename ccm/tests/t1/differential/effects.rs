@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Event, Node, Service};
+use k8s_openapi::api::core::v1::{Event, EventSource, Node, Service};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 
@@ -61,10 +61,10 @@ pub(super) async fn read(
     Ok(lines)
 }
 
-/// Whether the API server's own repair of addresses and ports wrote an Event: one of each API
-/// server looks at all Services when it starts and every three minutes, and what it finds depends
-/// on when a Service was made (`pkg/registry/core/service/ipallocator/controller/repairip.go`).
-pub(super) fn is_of_the_api_server(event: &Event) -> bool {
+/// Whether the API server's own repair of addresses and ports wrote an Event: it looks at all
+/// Services when it starts and every three minutes, and what it finds depends on when a Service was
+/// made (`pkg/registry/core/service/ipallocator/controller/repairip.go`).
+fn is_of_the_api_server(event: &Event) -> bool {
     let deprecated = event.source.as_ref().and_then(|s| s.component.as_deref());
     let by = event.reporting_component.as_deref().or(deprecated);
     by.is_some_and(|by| by.ends_with("allocator-repair-controller"))
@@ -177,21 +177,18 @@ pub(super) async fn wait_until(
 
 #[test]
 fn events_of_the_api_servers_repair_are_nobodys_effect() {
-    let event = |event: serde_json::Value| {
-        let mut whole = serde_json::json!({ "metadata": {}, "involvedObject": {} });
-        whole
-            .as_object_mut()
-            .unwrap()
-            .extend(event.as_object().unwrap().clone());
-        serde_json::from_value::<Event>(whole).unwrap()
+    let by = |reporter: Option<&str>, source: Option<&str>| Event {
+        reporting_component: reporter.map(str::to_owned),
+        source: source.map(|component| EventSource {
+            component: Some(component.to_owned()),
+            ..EventSource::default()
+        }),
+        ..Event::default()
     };
-    let repair = "ipallocator-repair-controller";
-    let by = serde_json::json!({ "reportingComponent": repair });
-    assert!(is_of_the_api_server(&event(by)));
-    let source = serde_json::json!({ "source": { "component": repair } });
-    assert!(is_of_the_api_server(&event(source)));
-    let ours = serde_json::json!({ "reportingComponent": "covey.dev/ccm" });
-    assert!(!is_of_the_api_server(&event(ours)));
-    let stock = serde_json::json!({ "source": { "component": "service-controller" }, "reportingComponent": "service-controller" });
-    assert!(!is_of_the_api_server(&event(stock)));
+    let repair = Some("ipallocator-repair-controller");
+    assert!(is_of_the_api_server(&by(repair, None)));
+    assert!(is_of_the_api_server(&by(None, repair)));
+    assert!(!is_of_the_api_server(&by(Some("covey.dev/ccm"), None)));
+    let stock = Some("service-controller");
+    assert!(!is_of_the_api_server(&by(stock, stock)));
 }
