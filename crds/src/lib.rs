@@ -14,6 +14,7 @@ pub mod names;
 #[allow(unreachable_pub)] // as below
 pub mod node_pool;
 pub mod quantity;
+pub mod storage;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
 pub mod tenant_cluster;
 

@@ -53,7 +53,7 @@ pub struct ClientArgs {
 
     /// Requests per second to the API in the long run; those of the Lease are not counted
     #[arg(long = "client-qps", env = "COVEY_CLIENT_QPS", value_name = "NUMBER")]
-    #[arg(default_value_t = 50.0, value_parser = positive)]
+    #[arg(default_value_t = 200.0, value_parser = positive)]
     pub qps: f64,
 
     /// Requests to the API at once, before the rate limit holds them back
@@ -62,7 +62,7 @@ pub struct ClientArgs {
         env = "COVEY_CLIENT_BURST",
         value_name = "NUMBER"
     )]
-    #[arg(default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: u32,
 }
 
@@ -70,8 +70,8 @@ impl Default for ClientArgs {
     fn default() -> Self {
         Self {
             kubeconfig: None,
-            qps: 50.0,
-            burst: 100,
+            qps: 200.0,
+            burst: 400,
         }
     }
 }

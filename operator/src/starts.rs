@@ -38,11 +38,9 @@ struct State {
 pub enum Answer {
     /// Start now.
     Go,
-    /// So many start or wait before this one.
-    Wait {
-        /// Number of tenant clusters that go first.
-        ahead: usize,
-    },
+    /// Others start or wait before this one. How many changes all the time: whoever said so in a
+    /// status would write it for all that wait whenever one has started.
+    Wait,
 }
 
 impl Starts {
@@ -69,9 +67,7 @@ impl Starts {
             state.running.insert(turn.1.clone(), now);
             return Answer::Go;
         }
-        Answer::Wait {
-            ahead: state.running.len() + before,
-        }
+        Answer::Wait
     }
 
     /// Notes a start that is under way already: after a restart of the operator.
@@ -140,12 +136,12 @@ mod tests {
     fn oldest_goes_first_and_the_limit_holds() {
         let starts = Starts::new(1);
         assert_eq!(starts.ask(&turn(1, "a"), at(10)), Answer::Go);
-        assert_eq!(starts.ask(&turn(3, "c"), at(10)), Answer::Wait { ahead: 1 });
-        assert_eq!(starts.ask(&turn(2, "b"), at(10)), Answer::Wait { ahead: 1 });
-        assert_eq!(starts.ask(&turn(3, "c"), at(10)), Answer::Wait { ahead: 2 });
+        assert_eq!(starts.ask(&turn(3, "c"), at(10)), Answer::Wait);
+        assert_eq!(starts.ask(&turn(2, "b"), at(10)), Answer::Wait);
+        assert_eq!(starts.ask(&turn(3, "c"), at(10)), Answer::Wait);
         assert!(starts.done("a"));
         assert_eq!(starts.next(), ["b"]);
-        assert_eq!(starts.ask(&turn(3, "c"), at(11)), Answer::Wait { ahead: 1 });
+        assert_eq!(starts.ask(&turn(3, "c"), at(11)), Answer::Wait);
         assert_eq!(starts.ask(&turn(2, "b"), at(11)), Answer::Go);
         assert_eq!(starts.ask(&turn(2, "b"), at(11)), Answer::Go);
     }
@@ -154,7 +150,7 @@ mod tests {
     fn a_start_that_hangs_gives_its_place_up() {
         let starts = Starts::new(1);
         assert_eq!(starts.ask(&turn(1, "a"), at(0)), Answer::Go);
-        assert_eq!(starts.ask(&turn(2, "b"), at(89)), Answer::Wait { ahead: 1 });
+        assert_eq!(starts.ask(&turn(2, "b"), at(89)), Answer::Wait);
         assert_eq!(starts.ask(&turn(2, "b"), at(90)), Answer::Go);
     }
 
@@ -162,8 +158,8 @@ mod tests {
     fn a_deleted_one_no_longer_stands_in_the_way() {
         let starts = Starts::new(1);
         assert_eq!(starts.ask(&turn(1, "a"), at(0)), Answer::Go);
-        assert_eq!(starts.ask(&turn(2, "b"), at(0)), Answer::Wait { ahead: 1 });
-        assert_eq!(starts.ask(&turn(3, "c"), at(0)), Answer::Wait { ahead: 2 });
+        assert_eq!(starts.ask(&turn(2, "b"), at(0)), Answer::Wait);
+        assert_eq!(starts.ask(&turn(3, "c"), at(0)), Answer::Wait);
         assert!(starts.done("b"));
         assert!(starts.done("a"));
         assert_eq!(starts.next(), ["c"]);
@@ -173,7 +169,7 @@ mod tests {
     fn what_ran_before_a_restart_counts() {
         let starts = Starts::new(1);
         starts.note("old", at(0));
-        assert_eq!(starts.ask(&turn(1, "a"), at(0)), Answer::Wait { ahead: 1 });
+        assert_eq!(starts.ask(&turn(1, "a"), at(0)), Answer::Wait);
         assert_eq!(starts.counts(), (1, 1));
     }
 }

@@ -175,7 +175,14 @@ pub async fn look(client: &Client) -> Result<Option<BTreeMap<Key, Value>>, Error
     let lists: Vec<_> = kinds
         .map(|kind| {
             let (api, params) = (kind.api(client, None), params.clone());
-            async move { api.list(&params).await.map(|list| (kind, list.items)) }
+            async move {
+                match api.list(&params).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // A kind that is defined only where an addon is.
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok((kind, Vec::new())),
+                    Err(error) => Err(error),
+                }
+            }
         })
         .collect();
     let lists: Result<Vec<_>, kube::Error> = stream::iter(lists)
@@ -237,16 +244,17 @@ pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Va
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Applies objects inside the tenant cluster side by side: namespaces before what is in them, and
-/// bindings after everything else, because the API server looks at the role that a binding names.
+/// Applies objects inside the tenant cluster side by side: namespaces before what is in them,
+/// definitions of kinds before objects of those, and bindings after everything else, because the API
+/// server looks at the role that a binding names.
 /// What one failure leaves is what is tried again.
 ///
 /// # Errors
 /// [`Left`].
 pub async fn bootstrap<'a>(client: &Client, objects: &[&'a Object]) -> Result<(), Left<'a>> {
     let rank = |object: &Object| match object.kind.as_str() {
-        "Namespace" => 0,
-        kind if kind.ends_with("Binding") => 2,
+        "CustomResourceDefinition" | "Namespace" => 0,
+        kind if kind.ends_with("Binding") || kind == "VolumeSnapshotClass" => 2,
         _ => 1,
     };
     for turn in 0..3 {

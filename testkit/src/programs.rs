@@ -63,7 +63,8 @@ pub fn reference_or_skip(program: Program, binary: &str) -> Result<Option<PathBu
     or_skip(lab::programs::find(&[program]).and_then(|found| found.path(binary)))
 }
 
-fn or_skip<T>(found: Result<T>) -> Result<Option<T>> {
+/// What was found; `None`, loudly, when it is missing and the test may be skipped.
+pub fn or_skip<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if env::var_os(REQUIRE_VARIABLE).is_some_and(|v| v == "1") => {

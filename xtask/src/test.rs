@@ -70,6 +70,7 @@ impl Tiers<'_> {
 
         lab::programs::ensure(&lab::control_plane_programs(), self.progress)?;
         lab::programs::ensure(&Program::REFERENCES, self.progress)?;
+        lab::packages::ensure(&lab::packages::FILESYSTEMS, self.progress)?;
         let t1 = ["--exclude", "e2e", "--features", "t1", "--test", "*"];
         self.cargo(
             "T1: real kube-apiserver and etcd",

@@ -26,8 +26,11 @@ pub const IMAGES: [&str; 1] = ["busybox-static"];
 /// clean up after, although it uses nftables.
 pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 
+/// What tests of filesystems on loop devices need.
+pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
+
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 17] = [
+const WITNESSES: [(&str, &[&str]); 18] = [
     ("busybox-static", &["busybox"]),
     (
         "debian-archive-keyring",
@@ -48,6 +51,7 @@ const WITNESSES: [(&str, &[&str]); 17] = [
     ("procps", &["ps", "sysctl"]),
     ("qemu-utils", &["qemu-img"]),
     ("util-linux", &["nsenter", "unshare"]),
+    ("xfsprogs", &["mkfs.xfs", "xfs_growfs"]),
 ];
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";

@@ -50,6 +50,8 @@ impl Program {
     pub const TESTSERVER: Self = Self("testserver");
     /// `cloud-provider`: the controllers of k8s.io/cloud-provider with a cloud that tests make up.
     pub const CLOUD_PROVIDER: Self = Self("cloud-provider");
+    /// `csi-sanity`: what the specification of CSI asks of a driver, as tests. No lab runs it.
+    pub const CSI_SANITY: Self = Self("csi-sanity");
 
     /// What every lab runs, Kubernetes aside, whose version has to be chosen.
     pub const BASIC: [Self; 9] = [
@@ -65,8 +67,8 @@ impl Program {
     ];
     /// What tenant clusters with nodes need besides: virtual machines and addons.
     pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
-    /// What no lab runs: programs that tests compare ours with.
-    pub const REFERENCES: [Self; 1] = [Self::CLOUD_PROVIDER];
+    /// What no lab runs: programs that tests compare ours with, or hold them to.
+    pub const REFERENCES: [Self; 2] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY];
 
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.

@@ -124,6 +124,8 @@ kinds! {
     CSI_DRIVER = "storage.k8s.io" "v1" "CSIDriver" "csidrivers" cluster;
     CSI_NODE = "storage.k8s.io" "v1" "CSINode" "csinodes" cluster;
     STORAGE_CLASS = "storage.k8s.io" "v1" "StorageClass" "storageclasses" cluster;
+    VOLUME_SNAPSHOT_CLASS = "snapshot.storage.k8s.io" "v1"
+        "VolumeSnapshotClass" "volumesnapshotclasses" cluster;
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;
 
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;

@@ -14,6 +14,21 @@ pub(super) fn same_quantity(left: &Value, right: &Value) -> bool {
     }
 }
 
+/// A quantity in whole units, rounded up: bytes of `1Gi`, cores of `1500m`. None when it is no
+/// quantity, or too large.
+///
+/// ```
+/// assert_eq!(kit::apply::bytes("1Gi"), Some(1 << 30));
+/// assert_eq!(kit::apply::bytes("1.5k"), Some(1500));
+/// assert_eq!(kit::apply::bytes("much"), None);
+/// ```
+pub fn bytes(text: &str) -> Option<i64> {
+    let nanos = quantity_nanos(text)?;
+    let whole = nanos.div_euclid(1_000_000_000);
+    let rest = i128::from(nanos.rem_euclid(1_000_000_000) > 0);
+    i64::try_from(whole + rest).ok()
+}
+
 /// True when both are Go durations of the same length.
 pub(super) fn same_duration(left: &Value, right: &Value) -> bool {
     match (

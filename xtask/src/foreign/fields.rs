@@ -15,7 +15,9 @@ pub(super) const VIRTUAL_MACHINE: &[&str] = &[
     "spec.template.spec.domain.devices.autoattachGraphicsDevice",
     "spec.template.spec.domain.devices.autoattachSerialConsole",
     "spec.template.spec.domain.devices.disks.disk.bus",
+    "spec.template.spec.domain.devices.disks.disk.readonly",
     "spec.template.spec.domain.devices.disks.name",
+    "spec.template.spec.domain.devices.disks.serial",
     "spec.template.spec.domain.devices.interfaces.bridge",
     "spec.template.spec.domain.devices.interfaces.model",
     "spec.template.spec.domain.devices.interfaces.name",
@@ -40,14 +42,21 @@ pub(super) const VIRTUAL_MACHINE: &[&str] = &[
     "spec.template.spec.volumes.containerDisk.image",
     "spec.template.spec.volumes.containerDisk.imagePullPolicy",
     "spec.template.spec.volumes.name",
+    "spec.template.spec.volumes.persistentVolumeClaim.claimName",
+    "spec.template.spec.volumes.persistentVolumeClaim.hotpluggable",
     "status.conditions",
     "status.created",
     "status.printableStatus",
+    "status.volumeRequests.addVolumeOptions.name",
+    "status.volumeRequests.removeVolumeOptions.name",
 ];
 
 /// Of `VirtualMachineInstance`: what is read.
 pub(super) const VIRTUAL_MACHINE_INSTANCE: &[&str] = &[
     "spec.hostname",
+    "spec.volumes.name",
+    "spec.volumes.persistentVolumeClaim.claimName",
+    "spec.volumes.persistentVolumeClaim.hotpluggable",
     "status.conditions",
     "status.evacuationNodeName",
     "status.interfaces.ipAddress",
@@ -56,4 +65,9 @@ pub(super) const VIRTUAL_MACHINE_INSTANCE: &[&str] = &[
     "status.nodeName",
     "status.phase",
     "status.reason",
+    "status.volumeStatus.message",
+    "status.volumeStatus.name",
+    "status.volumeStatus.phase",
+    "status.volumeStatus.reason",
+    "status.volumeStatus.target",
 ];

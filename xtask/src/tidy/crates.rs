@@ -16,9 +16,8 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `ccm`, `operator`, `e2e` and
-/// `xtask`,
-/// which are programs, and only tests use `testkit`.
+/// docs/architecture.md, "Directions". Nobody is allowed to use `ccm`, `csi-proxy`, `operator`,
+/// `e2e` and `xtask`, which are programs, and only tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -53,6 +52,16 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ccm",
         uses: &["api", "kit"],
+        pure: false,
+    },
+    Rule {
+        name: "proto",
+        uses: &[],
+        pure: true,
+    },
+    Rule {
+        name: "csi-proxy",
+        uses: &["api", "kit", "proto"],
         pure: false,
     },
     Rule {

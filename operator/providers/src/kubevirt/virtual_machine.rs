@@ -149,7 +149,9 @@ fn domain(
         name: name.to_owned(),
         disk: Some(kv::VirtualMachineTemplateSpecDomainDevicesDisksDisk {
             bus: Some("virtio".to_owned()),
+            ..Default::default()
         }),
+        ..Default::default()
     };
     // The machine has its pod's address, by DHCP: each node needs an address of its own, and
     // behind masquerade all of them would be 10.0.2.2.
@@ -229,14 +231,14 @@ fn volumes(
                 image: resolved.image.clone(),
                 image_pull_policy: Some(settings.image_pull_policy.as_str().to_owned()),
             }),
-            cloud_init_no_cloud: None,
+            ..Default::default()
         },
         kv::VirtualMachineTemplateSpecVolumes {
             name: USER_DATA.to_owned(),
-            container_disk: None,
             cloud_init_no_cloud: Some(NoCloud {
                 secret_ref: Some(SecretRef { name: Some(secret) }),
             }),
+            ..Default::default()
         },
     ]
 }

@@ -1,0 +1,212 @@
+//! The storage that a tenant cluster is offered: what a platform team configures, the operator hands
+//! on, and the CSI driver works by.
+//!
+//! Invariant: a class that is not on the list does not exist for the tenant cluster, so no right to
+//! read StorageClasses of the management cluster is needed.
+
+use serde::{Deserialize, Serialize};
+
+/// The list, and how disks get into machines.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Offer {
+    /// Storage that tenant clusters may use. Default: none.
+    pub classes: Vec<Class>,
+    /// How disks are hot-plugged. Default: `subresources`.
+    pub hotplug: Hotplug,
+}
+
+/// One class of storage. Its claims are block devices: KubeVirt expects a disk image inside a claim
+/// with a filesystem, and waits without a word when there is none.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Class {
+    /// Name of the StorageClass inside tenant clusters, and what its parameter `class` says.
+    pub name: String,
+    /// Name of the StorageClass in the management cluster.
+    pub storage_class: String,
+    /// Taken when a claim names none. At most one is. Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default: bool,
+    /// Whether claims wait for their first pod before there is a volume
+    /// (`volumeBindingMode: WaitForFirstConsumer`). Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits_for_consumer: bool,
+    /// Whether claims can grow (`allowVolumeExpansion`). Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expandable: bool,
+    /// Whether several machines may have a volume at the same time (ReadWriteMany). Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+    /// Whether its driver makes volumes of volumes. Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cloneable: bool,
+    /// VolumeSnapshotClass in the management cluster. Default: no snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_class: Option<String>,
+    /// Largest volume, in bytes. Default: no limit but the quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<i64>,
+}
+
+/// How disks are hot-plugged.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Hotplug {
+    /// By the subresources `addvolume` and `removevolume`: one request per disk. For KubeVirt up to
+    /// 1.8 with the feature gate HotplugVolumes.
+    #[default]
+    Subresources,
+    /// By the virtual machine's template: one request for all disks. For KubeVirt with the feature
+    /// gate DeclarativeHotplugVolumes, which is on by default from 1.9.
+    Declarative,
+}
+
+impl Offer {
+    /// Why the list cannot be used, to be read after "the list of offered storage": a class twice,
+    /// two defaults, a class without a name.
+    ///
+    /// # Errors
+    /// The first contradiction, and how to mend it.
+    pub fn check(&self) -> Result<(), String> {
+        let mut names: Vec<_> = self.classes.iter().map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("has two classes {}; remove one", pair[0]));
+        }
+        let nameless = |c: &Class| c.name.is_empty() || c.storage_class.is_empty();
+        if self.classes.iter().any(nameless) {
+            return Err("has a class without name or storageClass; set both".to_owned());
+        }
+        let defaults = self.classes.iter().filter(|c| c.default).count();
+        if defaults > 1 {
+            return Err(format!("has {defaults} default classes; leave one"));
+        }
+        let none = |c: &&Class| c.largest.is_some_and(|largest| largest <= 0);
+        match self.classes.iter().find(none) {
+            Some(class) => Err(format!(
+                "lets class {} have no volume at all; largest is in bytes, above 0",
+                class.name
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The class of this name, or the default one.
+    #[must_use]
+    pub fn class(&self, name: Option<&str>) -> Option<&Class> {
+        match name {
+            Some(name) => self.classes.iter().find(|c| c.name == name),
+            None => self.classes.iter().find(|c| c.default),
+        }
+    }
+
+    /// Whether any class has snapshots.
+    #[must_use]
+    pub fn has_snapshots(&self) -> bool {
+        self.classes.iter().any(|c| c.snapshot_class.is_some())
+    }
+
+    /// The class with this StorageClass in the management cluster.
+    #[must_use]
+    pub fn of_storage_class(&self, storage_class: &str) -> Option<&Class> {
+        self.classes
+            .iter()
+            .find(|c| c.storage_class == storage_class)
+    }
+
+    /// What is left for a tenant cluster that asks for these classes alone; all for one that asks for
+    /// none in particular. Where the default is not among them, the first one asked for is.
+    #[must_use]
+    pub fn only(&self, asked: Option<&[String]>) -> Self {
+        let Some(asked) = asked else {
+            return self.clone();
+        };
+        let kept = self.classes.iter().filter(|c| asked.contains(&c.name));
+        let mut classes: Vec<Class> = kept.cloned().collect();
+        if !classes.iter().any(|c| c.default)
+            && let Some(first) = asked
+                .iter()
+                .find_map(|name| classes.iter().position(|c| c.name == *name))
+        {
+            classes[first].default = true;
+        }
+        Self {
+            classes,
+            hotplug: self.hotplug,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(text: &str) -> Offer {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    const TWO: &str = "hotplug: declarative\nclasses:\n- name: fast\n  storageClass: ceph\n  \
+                       default: true\n  expandable: true\n\
+                       - {name: slow, storageClass: nfs, largest: 1073741824}\n";
+
+    #[test]
+    fn list_says_what_is_offered() {
+        let offer = offer(TWO);
+        assert_eq!(offer.check(), Ok(()));
+        assert_eq!(offer.hotplug, Hotplug::Declarative);
+        assert_eq!(offer.class(None).unwrap().storage_class, "ceph");
+        assert_eq!(offer.class(Some("slow")).unwrap().largest, Some(1 << 30));
+        assert_eq!(offer.class(Some("other")), None);
+        assert_eq!(offer.of_storage_class("nfs").unwrap().name, "slow");
+        assert!(!offer.has_snapshots());
+    }
+
+    #[test]
+    fn what_is_written_reads_the_same() {
+        let offer = offer(TWO);
+        let text = serde_json::to_string(&offer).unwrap();
+        assert_eq!(serde_json::from_str::<Offer>(&text).unwrap(), offer);
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let cases = [
+            (
+                "classes: [{name: a, storageClass: x}, {name: a, storageClass: y}]",
+                "two classes a",
+            ),
+            (
+                "classes: [{name: a, storageClass: x, default: true}, {name: b, storageClass: y, default: true}]",
+                "2 default",
+            ),
+            ("classes: [{name: '', storageClass: x}]", "without name"),
+            (
+                "classes: [{name: a, storageClass: x, largest: 0}]",
+                "no volume at all",
+            ),
+        ];
+        for (text, why) in cases {
+            let error = offer(text).check().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn tenant_cluster_that_asks_for_some_gets_those_and_always_a_default() {
+        let all = offer(TWO);
+        let ask = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let only = all.only(Some(&names));
+            let shown = only.classes.iter().map(|c| (c.name.clone(), c.default));
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(all.only(None), all);
+        assert_eq!(ask(&["slow"]), [("slow".to_owned(), true)]);
+        assert_eq!(
+            ask(&["slow", "fast"]),
+            [("fast".to_owned(), true), ("slow".to_owned(), false)]
+        );
+        assert_eq!(ask(&["gone"]), []);
+    }
+}

@@ -1,0 +1,168 @@
+//! The command line. Every flag has an environment variable.
+//!
+//! Invariant: nothing is read here but flags.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use kit::args::{AdminArgs, ClientArgs, LogArgs};
+
+use crate::node;
+use crate::settings::{self, Settings};
+
+/// The CSI driver of one tenant cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "csi-proxy", version)]
+pub struct Args {
+    /// Which half of it.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Which half of the driver.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Serves volumes, outside of the tenant cluster
+    Controller(Box<ControllerArgs>),
+    /// Mounts volumes, on a node of the tenant cluster
+    Node(Box<NodeArgs>),
+}
+
+/// Flags of `csi-proxy controller`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ControllerArgs {
+    /// Log filter and format.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Client of the management cluster.
+    #[command(flatten)]
+    pub client: ClientArgs,
+
+    /// Unix socket that the sidecars use
+    #[arg(long, env = "COVEY_CSI_SOCKET", value_name = "FILE")]
+    #[arg(default_value = "/run/csi/csi.sock")]
+    pub socket: PathBuf,
+    /// Tenant namespace: virtual machines and claims are in it
+    #[arg(long, env = "POD_NAMESPACE")]
+    pub namespace: String,
+    /// UID of the TenantCluster
+    #[arg(long, env = "COVEY_CLUSTER_UID")]
+    pub cluster_uid: String,
+    /// Storage that the tenant cluster is offered, as YAML or JSON
+    #[arg(long, env = "COVEY_OFFER", value_name = "LIST")]
+    pub offer: String,
+    /// Seconds that a call waits before it answers that it is not done yet
+    #[arg(long, env = "COVEY_PATIENCE", value_name = "SECONDS")]
+    #[arg(default_value_t = crate::settings::PATIENCE.as_secs())]
+    pub patience: u64,
+    /// Most volumes on one machine
+    #[arg(long, env = "COVEY_MOST_VOLUMES", value_name = "NUMBER")]
+    #[arg(default_value_t = crate::settings::MOST_VOLUMES)]
+    pub most_volumes: usize,
+}
+
+impl ControllerArgs {
+    /// What answers depend on.
+    ///
+    /// # Errors
+    /// When the list of offered storage cannot be used.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        Ok(Settings {
+            namespace: self.namespace.clone(),
+            cluster_uid: self.cluster_uid.clone(),
+            offer: settings::read_offer(&self.offer).context("use --offer")?,
+            patience: Duration::from_secs(self.patience),
+            most_volumes: self.most_volumes,
+        })
+    }
+}
+
+/// Flags of `csi-proxy node`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NodeArgs {
+    /// Log filter and format.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+
+    /// Unix socket that the kubelet uses; it has to have this path for the kubelet, too
+    #[arg(long, env = "COVEY_CSI_SOCKET", value_name = "FILE")]
+    #[arg(default_value = "/var/lib/kubelet/plugins/csi.covey.dev/csi.sock")]
+    pub socket: PathBuf,
+    /// Unix socket by which the kubelet finds the driver
+    #[arg(long, env = "COVEY_REGISTRATION_SOCKET", value_name = "FILE")]
+    #[arg(default_value = "/var/lib/kubelet/plugins_registry/csi.covey.dev-reg.sock")]
+    pub registration_socket: PathBuf,
+    /// Name of the machine, which is that of its node
+    #[arg(long, env = "NODE_NAME")]
+    pub node_name: String,
+    /// Folder of the kubelet, in which all volumes are
+    #[arg(long, env = "COVEY_KUBELET_FOLDER", value_name = "FOLDER")]
+    #[arg(default_value = "/var/lib/kubelet")]
+    pub kubelet_folder: PathBuf,
+    /// Folder in which is written down which disk a volume has
+    #[arg(long, env = "COVEY_RECORDS", value_name = "FOLDER")]
+    #[arg(default_value = "/var/lib/kubelet/plugins/csi.covey.dev/volumes")]
+    pub records: PathBuf,
+    /// Folder of devices
+    #[arg(long, env = "COVEY_DEVICES", value_name = "FOLDER")]
+    #[arg(default_value = "/dev")]
+    pub devices: PathBuf,
+    /// The kernel's list of disks
+    #[arg(long, env = "COVEY_DISKS", value_name = "FOLDER")]
+    #[arg(default_value = "/sys/block")]
+    pub disks: PathBuf,
+    /// Seconds that a call waits for a disk before it answers that there is none yet
+    #[arg(long, env = "COVEY_PATIENCE", value_name = "SECONDS")]
+    #[arg(default_value_t = crate::settings::PATIENCE.as_secs())]
+    pub patience: u64,
+    /// Most volumes on this machine
+    #[arg(long, env = "COVEY_MOST_VOLUMES", value_name = "NUMBER")]
+    #[arg(default_value_t = crate::settings::MOST_VOLUMES)]
+    pub most_volumes: usize,
+}
+
+impl NodeArgs {
+    /// What answers depend on.
+    #[must_use]
+    pub fn settings(&self) -> node::Settings {
+        node::Settings {
+            name: self.node_name.clone(),
+            most_volumes: i64::try_from(self.most_volumes).unwrap_or(i64::MAX),
+            patience: Duration::from_secs(self.patience),
+            folders: node::host::Folders {
+                disks: self.disks.clone(),
+                devices: self.devices.clone(),
+                kubelet: self.kubelet_folder.clone(),
+                records: self.records.clone(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn clap_has_nothing_to_complain_about_and_every_flag_has_a_variable() {
+        let command = Args::command();
+        command.clone().debug_assert();
+        for half in ["controller", "node"] {
+            let flags = command.find_subcommand(half).unwrap().get_arguments();
+            let flags: Vec<_> = flags.filter(|a| a.get_id() != "help").collect();
+            assert!(flags.len() > 6);
+            for flag in flags {
+                assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The service Identity of CSI.
+//!
+//! Invariant: ready is said once every watch has been through once, not before; a node has none.
+
+use std::sync::Arc;
+
+use proto::csi;
+use proto::csi::identity_server::Identity;
+use proto::csi::plugin_capability::{self, service, volume_expansion};
+use tonic::{Request, Response, Status};
+
+use crate::names;
+use crate::world::World;
+
+/// The service, which both halves have.
+#[derive(Clone, Default)]
+pub struct Service {
+    world: Option<Arc<World>>,
+}
+
+impl Service {
+    /// The controller's, which is as ready as this world.
+    #[must_use]
+    pub fn new(world: Arc<World>) -> Self {
+        Self { world: Some(world) }
+    }
+}
+
+#[tonic::async_trait]
+impl Identity for Service {
+    async fn get_plugin_info(
+        &self,
+        _: Request<csi::GetPluginInfoRequest>,
+    ) -> Result<Response<csi::GetPluginInfoResponse>, Status> {
+        Ok(Response::new(csi::GetPluginInfoResponse {
+            name: names::DRIVER.to_owned(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<csi::GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<csi::GetPluginCapabilitiesResponse>, Status> {
+        let controller = plugin_capability::Type::Service(plugin_capability::Service {
+            r#type: service::Type::ControllerService.into(),
+        });
+        let expansion =
+            plugin_capability::Type::VolumeExpansion(plugin_capability::VolumeExpansion {
+                r#type: volume_expansion::Type::Online.into(),
+            });
+        let capability = |r#type| csi::PluginCapability {
+            r#type: Some(r#type),
+        };
+        Ok(Response::new(csi::GetPluginCapabilitiesResponse {
+            capabilities: [controller, expansion].map(capability).into(),
+        }))
+    }
+
+    async fn probe(
+        &self,
+        _: Request<csi::ProbeRequest>,
+    ) -> Result<Response<csi::ProbeResponse>, Status> {
+        let world = self.world.as_ref();
+        Ok(Response::new(csi::ProbeResponse {
+            ready: Some(world.is_none_or(|world| world.missing().is_empty())),
+        }))
+    }
+}

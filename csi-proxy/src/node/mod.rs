@@ -1,0 +1,152 @@
+//! The half of the driver that runs on nodes of the tenant cluster: the service Node of CSI.
+//!
+//! | Module | What it decides or does |
+//! |---|---|
+//! | [`plan`] | pure: the next step of a call |
+//! | [`superblock`] | pure: what is on a disk |
+//! | [`mounts`] | pure: what is mounted, and options |
+//! | [`host`] | does what a step says |
+//! | [`calls`] | looks, plans and acts until a call is done |
+//! | [`registration`] | tells the kubelet of the driver |
+//!
+//! Invariant: a call goes on when whoever called is gone, and no other one for the volume begins
+//! before its end.
+
+use std::time::Duration;
+
+use proto::csi;
+use proto::csi::node_server::Node;
+use proto::csi::node_service_capability::Rpc;
+use proto::csi::node_service_capability::rpc::Type;
+use tonic::{Request, Response, Status};
+
+use crate::in_flight::InFlight;
+use crate::refusal::Refusal;
+
+mod calls;
+pub mod host;
+pub mod mounts;
+pub mod plan;
+pub mod registration;
+pub mod superblock;
+
+use self::host::{Folders, Host};
+
+/// Everything that answers depend on.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the machine, which is the node's identifier.
+    pub name: String,
+    /// Most volumes on it.
+    pub most_volumes: i64,
+    /// How long a call waits for a disk, or for its new size.
+    pub patience: Duration,
+    /// Where things are.
+    pub folders: Folders,
+}
+
+/// What is advertised, and nothing else. Groups of files are the kubelet's work (`fsGroupPolicy:
+/// File`): neither filesystem can do that when it is mounted.
+pub const CAPABILITIES: [Type; 4] = [
+    Type::StageUnstageVolume,
+    Type::GetVolumeStats,
+    Type::ExpandVolume,
+    Type::SingleNodeMultiWriter,
+];
+
+/// The service.
+#[derive(Clone)]
+pub struct Service {
+    settings: Settings,
+    host: Host,
+    in_flight: InFlight,
+}
+
+impl Service {
+    /// One for this node.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let host = Host::new(settings.folders.clone());
+        Self {
+            settings,
+            host,
+            in_flight: InFlight::default(),
+        }
+    }
+
+    /// Does a call's work where waiting for disks and programs holds up nobody.
+    async fn work<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        volume: &str,
+        work: impl FnOnce(&calls::Node) -> Result<T, Refusal> + Send + 'static,
+    ) -> Answer<T> {
+        let work = async {
+            if volume.is_empty() {
+                return Err(Refusal::invalid("say which volume: volume_id"));
+            }
+            let held = self.in_flight.take(volume)?;
+            let (host, patience) = (self.host.clone(), self.settings.patience);
+            let done = tokio::task::spawn_blocking(move || {
+                let _held = held;
+                work(&calls::Node { host, patience })
+            });
+            done.await
+                .unwrap_or_else(|error| Err(Refusal::internal(format!("{call} broke: {error}"))))
+        };
+        work.await.map(Response::new).map_err(|refusal| {
+            tracing::info!(call, code = ?refusal.code, "{call} is refused: {refusal}");
+            Status::from(refusal)
+        })
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+macro_rules! calls {
+    ($($call:ident($request:ident) -> $response:ident;)*) => {
+        #[tonic::async_trait]
+        impl Node for Service {
+            async fn node_get_capabilities(
+                &self,
+                _: Request<csi::NodeGetCapabilitiesRequest>,
+            ) -> Answer<csi::NodeGetCapabilitiesResponse> {
+                let capability = |capability: Type| csi::NodeServiceCapability {
+                    r#type: Some(csi::node_service_capability::Type::Rpc(Rpc {
+                        r#type: capability.into(),
+                    })),
+                };
+                Ok(Response::new(csi::NodeGetCapabilitiesResponse {
+                    capabilities: CAPABILITIES.map(capability).into(),
+                }))
+            }
+
+            async fn node_get_info(
+                &self,
+                _: Request<csi::NodeGetInfoRequest>,
+            ) -> Answer<csi::NodeGetInfoResponse> {
+                Ok(Response::new(csi::NodeGetInfoResponse {
+                    node_id: self.settings.name.clone(),
+                    max_volumes_per_node: self.settings.most_volumes,
+                    ..Default::default()
+                }))
+            }
+
+            $(async fn $call(&self, request: Request<csi::$request>) -> Answer<csi::$response> {
+                let request = request.into_inner();
+                let volume = request.volume_id.clone();
+                let work = move |node: &calls::Node| node.$call(&request);
+                self.work(stringify!($call), &volume, work).await
+            })*
+        }
+    };
+}
+
+calls! {
+    node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
+    node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
+    node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
+    node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
+    node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
+}

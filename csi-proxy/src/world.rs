@@ -1,0 +1,317 @@
+//! Everything that the watches told: claims of ours, virtual machines, instances.
+//!
+//! Invariant: nothing is decided here. What an API answered to a write is believed until a watch
+//! tells something newer; and nothing is read from here before every watch has been through once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::DynamicObject;
+use tokio::sync::watch;
+
+use crate::attach::marks;
+use crate::model::{Instance, Machine, Snapshot, Version, Volume};
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Claims.
+    Volume,
+    /// Virtual machines.
+    Machine,
+    /// Their instances.
+    Instance,
+    /// VolumeSnapshots.
+    Snapshot,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Volume, Self::Machine, Self::Instance, Self::Snapshot];
+}
+
+/// An object as a watch tells it.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A claim.
+    Claim(Box<PersistentVolumeClaim>),
+    /// A virtual machine.
+    Vm(Box<VirtualMachine>),
+    /// An instance.
+    Vmi(Box<VirtualMachineInstance>),
+    /// A VolumeSnapshot.
+    Snapshot(Box<DynamicObject>),
+}
+
+/// What there is, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Claims of ours.
+    pub volumes: BTreeMap<String, Volume>,
+    /// Virtual machines.
+    pub machines: BTreeMap<String, Machine>,
+    /// Instances.
+    pub instances: BTreeMap<String, Instance>,
+    /// Snapshots of ours.
+    pub snapshots: BTreeMap<String, Snapshot>,
+}
+
+impl State {
+    /// Whether a machine may still write to a volume.
+    #[must_use]
+    pub fn has(&self, volume: &str, machine: &str) -> bool {
+        marks::has(
+            volume,
+            self.machines.get(machine),
+            self.instances.get(machine),
+        )
+    }
+
+    /// Another machine than this one that has a volume, whatever the marks say.
+    #[must_use]
+    pub fn elsewhere(&self, volume: &str, machine: &str) -> Option<&str> {
+        let names = self.machines.keys().chain(self.instances.keys());
+        let mut others = names.map(String::as_str).filter(|name| *name != machine);
+        others.find(|name| self.has(volume, name))
+    }
+
+    /// Whether a machine can use a volume that it is to have.
+    #[must_use]
+    pub fn is_attached(&self, volume: &str, machine: &str) -> bool {
+        let kept = self
+            .machines
+            .get(machine)
+            .is_some_and(|m| m.has(volume) && !m.deleting);
+        kept && self
+            .instances
+            .get(machine)
+            .is_some_and(|i| i.is_ready(volume))
+    }
+
+    /// The machines that can use a volume, and are to have it.
+    #[must_use]
+    pub fn attached(&self, volume: &Volume) -> Vec<String> {
+        let wanted = volume.marks.wanted.iter();
+        wanted
+            .filter(|m| self.is_attached(&volume.id, m))
+            .cloned()
+            .collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: State,
+    /// Names seen since a watch began anew.
+    listing: BTreeMap<Kind, BTreeSet<String>>,
+    synced: BTreeSet<Kind>,
+}
+
+/// Shared by watches, calls and repairs.
+#[derive(Debug)]
+pub struct World {
+    cluster_uid: String,
+    inner: Mutex<Inner>,
+    changes: watch::Sender<u64>,
+}
+
+impl World {
+    /// Nothing seen yet, of the tenant cluster with this UID.
+    #[must_use]
+    pub fn new(cluster_uid: &str) -> Self {
+        Self {
+            cluster_uid: cluster_uid.to_owned(),
+            inner: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// What is not listed yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Kind> {
+        let inner = self.lock();
+        Kind::ALL
+            .into_iter()
+            .filter(|kind| !inner.synced.contains(kind))
+            .collect()
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn listed(&self) {
+        let mut changes = self.changes.subscribe();
+        // The sender is ours, so waiting cannot fail.
+        let _ = changes.wait_for(|_| self.missing().is_empty()).await;
+    }
+
+    /// Looks at what there is.
+    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.lock().state)
+    }
+
+    /// Looks now and after every change, until there is a result or patience ends.
+    pub async fn wait<T>(
+        &self,
+        patience: Duration,
+        mut look: impl FnMut(&State) -> Option<T>,
+    ) -> Option<T> {
+        let mut changes = self.changes.subscribe();
+        let found = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(found) = self.look(&mut look) {
+                    return found;
+                }
+                // The sender is ours, so waiting cannot fail.
+                let _ = changes.changed().await;
+            }
+        };
+        tokio::time::timeout(patience, found).await.ok()
+    }
+
+    /// Told after every change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// A watch begins to list a kind anew.
+    pub fn begin(&self, kind: Kind) {
+        self.lock().listing.insert(kind, BTreeSet::new());
+    }
+
+    /// A watch has listed a kind; what it did not name is gone.
+    pub fn end(&self, kind: Kind) {
+        let mut inner = self.lock();
+        let Inner {
+            state,
+            listing,
+            synced,
+        } = &mut *inner;
+        let listed = listing.remove(&kind).unwrap_or_default();
+        match kind {
+            Kind::Volume => state.volumes.retain(|name, _| listed.contains(name)),
+            Kind::Machine => state.machines.retain(|name, _| listed.contains(name)),
+            Kind::Instance => state.instances.retain(|name, _| listed.contains(name)),
+            Kind::Snapshot => state.snapshots.retain(|name, _| listed.contains(name)),
+        }
+        synced.insert(kind);
+        drop(inner);
+        self.tell();
+    }
+
+    /// An object is there, or changed.
+    pub fn apply(&self, seen: &Seen) {
+        let mut inner = self.lock();
+        let Inner { state, listing, .. } = &mut *inner;
+        let (kind, name) = match seen {
+            Seen::Claim(claim) => match Volume::read(claim, &self.cluster_uid) {
+                Some(volume) => (
+                    Kind::Volume,
+                    put(&mut state.volumes, volume.id.clone(), volume),
+                ),
+                None => return,
+            },
+            Seen::Vm(vm) => {
+                let machine = Machine::read(vm);
+                (
+                    Kind::Machine,
+                    put(&mut state.machines, machine.name.clone(), machine),
+                )
+            }
+            Seen::Vmi(vmi) => {
+                let instance = Instance::read(vmi);
+                (
+                    Kind::Instance,
+                    put(&mut state.instances, instance.name.clone(), instance),
+                )
+            }
+            Seen::Snapshot(object) => match Snapshot::read(object, &self.cluster_uid) {
+                Some(snapshot) => (
+                    Kind::Snapshot,
+                    put(&mut state.snapshots, snapshot.id.clone(), snapshot),
+                ),
+                None => return,
+            },
+        };
+        if let Some(listed) = listing.get_mut(&kind) {
+            listed.insert(name);
+        }
+        drop(inner);
+        self.tell();
+    }
+
+    /// An object is gone.
+    pub fn delete(&self, seen: &Seen) {
+        let mut inner = self.lock();
+        let state = &mut inner.state;
+        match seen {
+            Seen::Claim(claim) => {
+                if let Some(volume) = Volume::read(claim, &self.cluster_uid) {
+                    take(&mut state.volumes, &volume.id, &volume);
+                }
+            }
+            Seen::Vm(vm) => {
+                let machine = Machine::read(vm);
+                take(&mut state.machines, &machine.name, &machine);
+            }
+            Seen::Vmi(vmi) => {
+                let instance = Instance::read(vmi);
+                take(&mut state.instances, &instance.name, &instance);
+            }
+            Seen::Snapshot(object) => {
+                if let Some(snapshot) = Snapshot::read(object, &self.cluster_uid) {
+                    take(&mut state.snapshots, &snapshot.id, &snapshot);
+                }
+            }
+        }
+        drop(inner);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changes
+            .send_modify(|number| *number = number.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+trait Versioned {
+    fn version(&self) -> &Version;
+}
+
+macro_rules! versioned {
+    ($($kind:ty),*) => {
+        $(impl Versioned for $kind {
+            fn version(&self) -> &Version {
+                &self.version
+            }
+        })*
+    };
+}
+
+versioned!(Volume, Machine, Instance, Snapshot);
+
+/// Keeps the newer of two; the name is given back.
+fn put<T: Versioned>(all: &mut BTreeMap<String, T>, name: String, new: T) -> String {
+    let newer = |old: &T| old.version().number <= new.version().number;
+    if all.get(&name).is_none_or(newer) {
+        all.insert(name.clone(), new);
+    }
+    name
+}
+
+/// Takes away what is gone, unless one of the same name is there already.
+fn take<T: Versioned>(all: &mut BTreeMap<String, T>, name: &str, gone: &T) {
+    if all
+        .get(name)
+        .is_some_and(|old| old.version().uid == gone.version().uid)
+    {
+        all.remove(name);
+    }
+}

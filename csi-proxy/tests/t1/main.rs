@@ -1,0 +1,16 @@
+//! T1: the controller on a real Unix socket and a real kube-apiserver, called by the generated
+//! client. The tests play the sidecars, the storage of the management cluster and KubeVirt (with
+//! DeclarativeHotplugVolumes; subresources cannot be served by a definition, `attach/mechanism/tests.rs`
+//! plays those).
+//!
+//! Each test has a tenant namespace of its own in a management API that they share. Invariant: no
+//! test sleeps or polls; what has to be waited for is watched.
+
+#![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
+
+mod attach;
+mod crash;
+mod refusals;
+mod sanity;
+mod support;
+mod volumes;

@@ -1,0 +1,120 @@
+//! What the management cluster refuses, or does not do, reaches the caller with the code that the
+//! sidecars need and a sentence.
+//!
+//! Invariant: nothing that is not the driver's is changed.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::api::{Patch, PatchParams};
+use proto::csi::VolumeContentSource;
+use proto::csi::volume_content_source::{Type as Source, VolumeSource};
+use serde_json::json;
+use tonic::Code;
+
+use crate::support::driver::create;
+use crate::support::{Driver, Mode, Player, Site};
+
+/// Long enough for the API, short enough to wait for in vain.
+const HASTE: Duration = Duration::from_millis(800);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
+    let Some(site) = Site::new("quota").await? else {
+        return Ok(());
+    };
+    let player = Player::start(&site);
+    let driver = Driver::hasty(&site, HASTE).await?;
+    player.set(Mode::Full);
+    let full = driver.create("full").await.unwrap_err();
+    assert_eq!(full.code(), Code::DeadlineExceeded, "{full:?}");
+    assert!(full.message().contains("no room on any disk"), "{full:?}");
+    player.set(Mode::Works);
+    assert_eq!(driver.create("full").await?, "vol-full");
+
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": "volumes", "namespace": site.ns },
+        "spec": { "hard": { "persistentvolumeclaims": "1" } },
+    });
+    site.apply(&quota).await?;
+    // No controller counts here.
+    let quotas: kube::Api<k8s_openapi::api::core::v1::ResourceQuota> =
+        kube::Api::namespaced(site.admin.clone(), &site.ns);
+    let count = json!({ "persistentvolumeclaims": "1" });
+    let status = Patch::Merge(json!({ "status": { "hard": count, "used": count } }));
+    quotas
+        .patch_status("volumes", &PatchParams::default(), &status)
+        .await?;
+    // The API server's admission may not have seen the quota yet.
+    let seen = async {
+        loop {
+            match driver.create("over").await {
+                Err(refusal) => return refusal,
+                Ok(id) => driver.delete(&id).await.unwrap(),
+            }
+        }
+    };
+    let over = tokio::time::timeout(crate::support::PATIENCE, seen).await?;
+    assert_eq!(over.code(), Code::ResourceExhausted, "{over:?}");
+    assert!(over.message().contains("have the quota"), "{over:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clone_is_asked_of_storage_and_of_what_is_not_there_refused() -> Result<()> {
+    let Some(site) = Site::new("clone").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let driver = Driver::start(&site).await?;
+    let mut request = create("copy", 0);
+    let source = |id: &str| VolumeContentSource {
+        r#type: Some(Source::Volume(VolumeSource {
+            volume_id: id.to_owned(),
+        })),
+    };
+    request.volume_content_source = Some(source("vol-first"));
+    let refusal = driver.controller().create_volume(request.clone()).await;
+    assert_eq!(refusal.unwrap_err().code(), Code::NotFound);
+    driver.create("first").await?;
+    let made = driver.controller().create_volume(request).await?;
+    let made = made.into_inner().volume.unwrap();
+    assert_eq!(made.content_source, Some(source("vol-first")));
+    let claim = site.claims().get(&made.volume_id).await?;
+    let named = claim.spec.unwrap().data_source.map(|source| source.name);
+    assert_eq!(named.as_deref(), Some("vol-first"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_others_are_neither_used_nor_deleted() -> Result<()> {
+    let Some(site) = Site::new("foreign").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let driver = Driver::start(&site).await?;
+    site.machine("a").await?;
+    for name in ["data-etcd-0", "vol-theirs"] {
+        site.apply(&json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": { "name": name, "namespace": site.ns },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "ceph",
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        }))
+        .await?;
+        driver.delete(name).await?;
+        let claim = site.claims().get(name).await?;
+        assert_eq!(
+            claim.metadata.deletion_timestamp, None,
+            "{name} is not ours"
+        );
+        let refusal = driver.publish(name, "a").await.unwrap_err();
+        assert_eq!(refusal.code(), Code::NotFound, "{refusal:?}");
+    }
+    let taken = driver.create("theirs").await.unwrap_err();
+    assert_eq!(taken.code(), Code::AlreadyExists, "{taken:?}");
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! What the specification asks of a driver, by its own tests: `csi-sanity`, against both halves. What
+//! KubeVirt does between them is played: a disk that is plugged becomes a loop device.
+//!
+//! Invariant: nothing that is advertised is skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use api::foreign::kubevirt::VirtualMachine;
+use csi_proxy::model::Machine;
+use csi_proxy::node::host::Folders;
+use csi_proxy::node::{self, Service};
+use csi_proxy::run;
+use csi_proxy::settings::Settings;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Api;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{Config, watcher};
+use lab::programs::Program;
+use testkit::FaultPlan;
+use testkit::disks::{LoopDevice, alone};
+
+use crate::support::{Driver, PATIENCE, Player, Site};
+
+/// What may be skipped, because it is not advertised.
+const MISSING: [&str; 6] = [
+    "GetCapacity not supported",
+    "GetSnapshot not supported",
+    "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
+    "Modify",
+    "GroupControllerService not supported",
+    "Health not supported",
+];
+
+/// Volumes on one machine.
+const MOST: usize = 4;
+/// Sizes of volumes, before and after they grow.
+const SIZES: [i64; 2] = [1 << 30, 2 << 30];
+
+#[test]
+fn driver_passes_the_tests_of_the_specification() -> Result<()> {
+    let name = "sanity::driver_passes_the_tests_of_the_specification";
+    alone(name, async || {
+        let Some(program) =
+            testkit::programs::reference_or_skip(Program::CSI_SANITY, "csi-sanity")?
+        else {
+            return Ok(());
+        };
+        let Some(site) = Site::new("sanity").await? else {
+            return Ok(());
+        };
+        let _player = Player::start(&site);
+        let settings = Settings {
+            most_volumes: MOST,
+            ..site.settings()
+        };
+        let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;
+        site.machine("a").await?;
+        let folder = tempfile::tempdir()?;
+        let path = |name: &str| folder.path().join(name);
+        for name in ["sys", "disks"] {
+            fs::create_dir(path(name))?;
+        }
+        let plugs = Plugs {
+            vms: site.vms(),
+            claims: site.claims(),
+            sys: path("sys"),
+            disks: path("disks"),
+        };
+        let plugs = tokio::spawn(async move {
+            if let Err(error) = plugs.follow().await {
+                eprintln!("disks are not plugged any more: {error:?}");
+            }
+        });
+        let service = Service::new(node::Settings {
+            name: "a".to_owned(),
+            most_volumes: i64::try_from(MOST)?,
+            patience: PATIENCE,
+            folders: Folders {
+                disks: path("sys"),
+                devices: "/dev".into(),
+                kubelet: folder.path().to_owned(),
+                records: path("records"),
+            },
+        });
+        let socket = path("node.sock");
+        let listener = run::bind(&socket)?;
+        let server = tokio::spawn(async move {
+            let _ = run::serve_node(service, listener, std::future::pending()).await;
+        });
+        for access in ["mount", "block"] {
+            let report = path(&format!("{access}.xml"));
+            let mut sanity = Command::new(&program);
+            let unix = |path: &Path| format!("unix://{}", path.display());
+            sanity
+                .arg(format!("--csi.endpoint={}", unix(&socket)))
+                .arg(format!(
+                    "--csi.controllerendpoint={}",
+                    unix(&driver.socket())
+                ))
+                .arg(format!("--csi.mountdir={}", path("mount").display()))
+                .arg(format!("--csi.stagingdir={}", path("stage").display()))
+                .arg(format!("--csi.testvolumesize={}", SIZES[0]))
+                .arg(format!("--csi.testvolumeexpandsize={}", SIZES[1]))
+                .arg(format!("--csi.testvolumeaccesstype={access}"))
+                .arg(format!("--ginkgo.junit-report={}", report.display()))
+                .arg("--csi.testnodevolumeattachlimit=true")
+                .args(["--ginkgo.no-color", "--ginkgo.timeout=9m"]);
+            let output = tokio::task::spawn_blocking(move || sanity.output()).await?;
+            let output = output.context("csi-sanity cannot be run")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            ensure!(output.status.success(), "{access}: {text}");
+            let summary = text.lines().find(|line| line.contains("Passed |"));
+            eprintln!("{access}: {}", summary.context("it says no figures")?);
+            let report = fs::read_to_string(report)?;
+            let skipped = report.split("<skipped message=\"skipped - ").skip(1);
+            let reasons = skipped.filter_map(|rest| rest.split('"').next());
+            let known = |reason: &&str| MISSING.iter().any(|missing| reason.contains(missing));
+            let unknown: BTreeSet<_> = reasons.filter(|reason| !known(reason)).collect();
+            ensure!(
+                unknown.is_empty(),
+                "{access}: skipped, and why? {unknown:#?}"
+            );
+            let passed = report.matches("status=\"passed\"").count();
+            ensure!(passed >= 70, "{access}: only {passed} specs were run");
+            let left = fs::read_dir(path("records"))?.count();
+            ensure!(left == 0, "{access}: {left} volumes are still staged");
+        }
+        server.abort();
+        plugs.abort();
+        Ok(())
+    })
+}
+
+/// Plugs what the templates of virtual machines name, and unplugs what they no longer do.
+struct Plugs {
+    vms: Api<VirtualMachine>,
+    claims: Api<PersistentVolumeClaim>,
+    /// Where the node looks for disks.
+    sys: PathBuf,
+    /// What is on the volumes, by claim.
+    disks: PathBuf,
+}
+
+impl Plugs {
+    async fn follow(&self) -> Result<()> {
+        let mut plugged: BTreeMap<String, LoopDevice> = BTreeMap::new();
+        let vms = watcher(self.vms.clone(), Config::default()).default_backoff();
+        let mut vms = vms.applied_objects().boxed();
+        while let Some(vm) = vms.next().await {
+            let machine = Machine::read(&vm?);
+            let disks = machine.disks.into_iter().flatten();
+            let wanted: BTreeMap<_, _> = disks
+                .filter(|disk| !disk.serial.is_empty())
+                .map(|disk| (disk.serial, disk.name))
+                .collect();
+            for (_, gone) in plugged.extract_if(.., |serial, _| !wanted.contains_key(serial)) {
+                fs::remove_dir_all(self.sys.join(gone.name()))?;
+            }
+            for (serial, claim) in wanted {
+                if plugged.contains_key(&serial) {
+                    continue;
+                }
+                let status = self.claims.get(&claim).await?.status.unwrap_or_default();
+                let size = status.capacity.unwrap_or_default().remove("storage");
+                let bytes = kit::apply::bytes(&size.context("it is not bound")?.0);
+                let bytes = u64::try_from(bytes.context("it has no size")?)?;
+                let disk = LoopDevice::new(&self.disks.join(&claim), bytes)?;
+                disk.show(&self.sys, &serial)?;
+                plugged.insert(serial, disk);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! A running controller: the very parts of the binary, minus signals and admin port.
+//!
+//! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use csi_proxy::controller::Context;
+use csi_proxy::run;
+use csi_proxy::settings::Settings;
+use kit::args::ClientArgs;
+use kit::client::RequestCounter;
+use proto::csi::controller_client::ControllerClient;
+use proto::csi::identity_client::IdentityClient;
+use proto::csi::volume_capability::access_mode::Mode;
+use proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use proto::csi::{
+    CapacityRange, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+    CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
+};
+use tempfile::TempDir;
+use testkit::FaultPlan;
+use tokio::task::JoinHandle;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use super::Site;
+
+/// One that runs.
+pub(crate) struct Driver {
+    pub(crate) plan: FaultPlan,
+    channel: Channel,
+    tasks: Vec<JoinHandle<()>>,
+    folder: TempDir,
+}
+
+impl Driver {
+    /// A healthy one.
+    pub(crate) async fn start(site: &Site) -> Result<Self> {
+        Self::with(site, site.settings(), &FaultPlan::none()).await
+    }
+
+    /// One with other settings, or faults on the way to the API. It has listed everything.
+    pub(crate) async fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
+        // The tests share two cores; what is tested is not the rate limit.
+        let args = ClientArgs {
+            qps: 500.0,
+            burst: 1000,
+            ..ClientArgs::default()
+        };
+        let config = site.management.config_as(&site.user(), &[])?;
+        let client = kit::client::build(config, &args, &RequestCounter::new(), &plan.layer())?;
+        let ctx = Arc::new(Context::new(client, settings));
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("csi.sock");
+        let listener = run::bind(&socket)?;
+        let background = tokio::spawn(run::background(Arc::clone(&ctx)));
+        let served = Arc::clone(&ctx);
+        let server = tokio::spawn(async move {
+            let _ = run::serve(&served, listener, std::future::pending()).await;
+        });
+        let uri = format!("unix://{}", socket.display());
+        let channel = Endpoint::from_shared(uri)?.connect_lazy();
+        let listed = tokio::time::timeout(super::PATIENCE, ctx.world.listed());
+        listed.await.context("the watches do not come about")?;
+        Ok(Self {
+            plan: plan.clone(),
+            channel,
+            tasks: vec![background, server],
+            folder,
+        })
+    }
+
+    /// A healthy one whose calls wait only this long.
+    pub(crate) async fn hasty(site: &Site, patience: Duration) -> Result<Self> {
+        let settings = Settings {
+            patience,
+            ..site.settings()
+        };
+        Self::with(site, settings, &FaultPlan::none()).await
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("csi.sock")
+    }
+
+    pub(crate) fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn identity(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(self.channel.clone())
+    }
+
+    /// Makes a volume; its identifier.
+    pub(crate) async fn create(&self, name: &str) -> Result<String, Status> {
+        let made = self
+            .controller()
+            .create_volume(create(name, 1 << 30))
+            .await?;
+        Ok(made.into_inner().volume.unwrap_or_default().volume_id)
+    }
+
+    pub(crate) async fn delete(&self, id: &str) -> Result<(), Status> {
+        let request = DeleteVolumeRequest {
+            volume_id: id.to_owned(),
+            ..Default::default()
+        };
+        self.controller().delete_volume(request).await.map(drop)
+    }
+
+    /// Attaches a volume; the serial number of its disk.
+    pub(crate) async fn publish(&self, id: &str, node: &str) -> Result<String, Status> {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            volume_capability: Some(mount()),
+            ..Default::default()
+        };
+        let answer = self.controller().controller_publish_volume(request).await?;
+        Ok(answer.into_inner().publish_context["serial"].clone())
+    }
+
+    pub(crate) async fn unpublish(&self, id: &str, node: &str) -> Result<(), Status> {
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            ..Default::default()
+        };
+        self.controller()
+            .controller_unpublish_volume(request)
+            .await
+            .map(drop)
+    }
+}
+
+/// A mount by one node.
+pub(crate) fn mount() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
+/// Asks for a volume as the stock provisioner does.
+pub(crate) fn create(name: &str, required_bytes: i64) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(CapacityRange {
+            required_bytes,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: vec![mount()],
+        ..Default::default()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.plan.crash();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}

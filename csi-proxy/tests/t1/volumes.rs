@@ -1,0 +1,241 @@
+//! The life of a volume that is never attached.
+//!
+//! Invariant: what is answered is compared with what the management cluster has.
+
+use anyhow::Result;
+use proto::csi::controller_service_capability::Type as Capability;
+use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
+use proto::csi::{
+    CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
+    ControllerGetVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
+    GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest, ProbeRequest,
+    ValidateVolumeCapabilitiesRequest, VolumeContentSource,
+};
+use testkit::fixtures::wait_gone;
+use tonic::Code;
+
+use crate::support::driver::{create, mount};
+use crate::support::{Driver, PATIENCE, Player, Site};
+
+const GIB: i64 = 1 << 30;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
+    let Some(site) = Site::new("life").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let driver = Driver::start(&site).await?;
+    let mut controller = driver.controller();
+    // One byte more than storage counts in: the real size is answered, not the one asked for.
+    let request = create("pvc-1", GIB + 1);
+    let made = controller
+        .create_volume(request.clone())
+        .await?
+        .into_inner()
+        .volume
+        .unwrap();
+    assert_eq!(
+        (made.volume_id.as_str(), made.capacity_bytes),
+        ("vol-pvc-1", 2 * GIB)
+    );
+    let again = controller
+        .create_volume(request)
+        .await?
+        .into_inner()
+        .volume
+        .unwrap();
+    assert_eq!(again, made);
+    let other = controller
+        .create_volume(create("pvc-1", 5 * GIB))
+        .await
+        .unwrap_err();
+    assert_eq!(other.code(), Code::AlreadyExists, "{other:?}");
+
+    let validate = ValidateVolumeCapabilitiesRequest {
+        volume_id: made.volume_id.clone(),
+        volume_capabilities: vec![mount()],
+        ..Default::default()
+    };
+    let valid = controller
+        .validate_volume_capabilities(validate)
+        .await?
+        .into_inner();
+    assert_eq!(valid.confirmed.unwrap().volume_capabilities, [mount()]);
+    let get = ControllerGetVolumeRequest {
+        volume_id: made.volume_id.clone(),
+    };
+    let got = controller
+        .controller_get_volume(get.clone())
+        .await?
+        .into_inner();
+    assert_eq!(got.volume.as_ref(), Some(&made));
+    assert!(got.status.unwrap().published_node_ids.is_empty());
+
+    let expand = |required_bytes| ControllerExpandVolumeRequest {
+        volume_id: made.volume_id.clone(),
+        capacity_range: Some(CapacityRange {
+            required_bytes,
+            limit_bytes: 0,
+        }),
+        volume_capability: Some(mount()),
+        ..Default::default()
+    };
+    let grown = controller
+        .controller_expand_volume(expand(3 * GIB))
+        .await?
+        .into_inner();
+    assert_eq!(
+        (grown.capacity_bytes, grown.node_expansion_required),
+        (3 * GIB, true)
+    );
+    let same = controller
+        .controller_expand_volume(expand(GIB))
+        .await?
+        .into_inner();
+    assert_eq!(same.capacity_bytes, 3 * GIB, "a volume never shrinks");
+
+    driver.delete(&made.volume_id).await?;
+    wait_gone(&site.claims(), &made.volume_id, PATIENCE).await?;
+    driver.delete(&made.volume_id).await?;
+    let gone = controller.controller_get_volume(get).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn list_shows_every_volume_page_by_page() -> Result<()> {
+    let Some(site) = Site::new("list").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let driver = Driver::start(&site).await?;
+    for name in ["a", "b", "c"] {
+        driver.create(name).await?;
+    }
+    let (mut token, mut seen) = (String::new(), Vec::new());
+    loop {
+        let request = ListVolumesRequest {
+            max_entries: 2,
+            starting_token: token,
+        };
+        let page = driver
+            .controller()
+            .list_volumes(request)
+            .await?
+            .into_inner();
+        seen.extend(
+            page.entries
+                .into_iter()
+                .map(|entry| entry.volume.unwrap().volume_id),
+        );
+        token = page.next_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(seen, ["vol-a", "vol-b", "vol-c"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
+    let Some(site) = Site::new("snapshot").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let driver = Driver::start(&site).await?;
+    let mut controller = driver.controller();
+    let snapshot = |name: &str, volume: &str| CreateSnapshotRequest {
+        name: name.to_owned(),
+        source_volume_id: volume.to_owned(),
+        ..Default::default()
+    };
+    let nothing = controller
+        .create_snapshot(snapshot("s-1", "vol-first"))
+        .await;
+    assert_eq!(nothing.unwrap_err().code(), Code::NotFound);
+    let (first, other) = (driver.create("first").await?, driver.create("other").await?);
+    let made = controller.create_snapshot(snapshot("s-1", &first)).await?;
+    let made = made.into_inner().snapshot.unwrap();
+    assert_eq!((made.size_bytes, made.ready_to_use), (GIB, true));
+    let again = controller.create_snapshot(snapshot("s-1", &first)).await?;
+    assert_eq!(again.into_inner().snapshot.as_ref(), Some(&made));
+    let taken = controller.create_snapshot(snapshot("s-1", &other)).await;
+    assert_eq!(taken.unwrap_err().code(), Code::AlreadyExists);
+
+    let list = |source_volume_id: &str| ListSnapshotsRequest {
+        source_volume_id: source_volume_id.to_owned(),
+        ..Default::default()
+    };
+    let listed = controller.list_snapshots(list(&first)).await?.into_inner();
+    assert_eq!(listed.entries.len(), 1);
+    let none = controller.list_snapshots(list(&other)).await?.into_inner();
+    assert!(none.entries.is_empty());
+
+    let mut copy = create("copy", 0);
+    let snapshot_id = made.snapshot_id.clone();
+    copy.volume_content_source = Some(VolumeContentSource {
+        r#type: Some(Source::Snapshot(SnapshotSource { snapshot_id })),
+    });
+    let restored = controller.create_volume(copy.clone()).await?.into_inner();
+    let restored = restored.volume.unwrap();
+    assert_eq!(restored.content_source, copy.volume_content_source);
+    let claim = site.claims().get(&restored.volume_id).await?;
+    let source = claim.spec.unwrap().data_source.unwrap();
+    assert_eq!(
+        (source.kind.as_str(), source.name),
+        ("VolumeSnapshot", made.snapshot_id.clone())
+    );
+
+    let delete = DeleteSnapshotRequest {
+        snapshot_id: made.snapshot_id.clone(),
+        ..Default::default()
+    };
+    controller.delete_snapshot(delete.clone()).await?;
+    wait_gone(&site.snapshots(), &made.snapshot_id, PATIENCE).await?;
+    controller.delete_snapshot(delete).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn driver_says_who_it_is_and_answers_unimplemented_to_what_it_does_not_advertise()
+-> Result<()> {
+    let Some(site) = Site::new("identity").await? else {
+        return Ok(());
+    };
+    let driver = Driver::start(&site).await?;
+    let info = driver
+        .identity()
+        .get_plugin_info(GetPluginInfoRequest {})
+        .await?
+        .into_inner();
+    assert_eq!(info.name, "csi.covey.dev");
+    let ready = driver
+        .identity()
+        .probe(ProbeRequest {})
+        .await?
+        .into_inner()
+        .ready;
+    assert_eq!(ready, Some(true));
+    let mut controller = driver.controller();
+    let all = controller
+        .controller_get_capabilities(ControllerGetCapabilitiesRequest {})
+        .await?;
+    let types = all.into_inner().capabilities.into_iter().map(|capability| {
+        let Some(Capability::Rpc(rpc)) = capability.r#type else {
+            panic!("a capability without a type")
+        };
+        rpc.r#type()
+    });
+    assert_eq!(
+        types.collect::<Vec<_>>(),
+        csi_proxy::controller::capabilities(&site.settings().offer)
+    );
+    let refused = controller
+        .get_capacity(GetCapacityRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    Ok(())
+}
