@@ -34,6 +34,8 @@ pub enum ConditionType {
     KonnectivityReady,
     /// The cloud controller manager runs, where it is wanted.
     CloudControllerReady,
+    /// The CSI driver and its sidecars run, where they are wanted, and on a node.
+    CSIReady,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -60,6 +62,7 @@ impl ConditionType {
             Self::NetworkReady => "NetworkReady",
             Self::KonnectivityReady => "KonnectivityReady",
             Self::CloudControllerReady => "CloudControllerReady",
+            Self::CSIReady => "CSIReady",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

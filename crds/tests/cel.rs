@@ -114,11 +114,6 @@ fn refused() -> Vec<Case> {
         change(bare_load_balancer, load_balancer("a.example/x"), CLASS),
         change(
             none.clone(),
-            tc(&json!({"addons": {"csi": {"enabled": true}}})),
-            "addons.csi is not available yet; remove it or set enabled to false",
-        ),
-        change(
-            none.clone(),
             tc(&json!({"etcd": {"replicas": 3}})),
             "etcd.replicas cannot change; create a new tenant cluster",
         ),
@@ -229,7 +224,7 @@ fn what_is_right_is_let_through() {
         ),
         (
             Some(tc(&json!({"addons": {"konnectivity": {"enabled": false}}}))),
-            tc(&json!({"addons": {"csi": {"enabled": false}}})),
+            tc(&json!({"addons": {"csi": {"enabled": true, "classes": ["fast"]}}})),
         ),
         // Saying what is the default, or in force, changes nothing.
         (Some(none.clone()), endpoint(&json!({"type": "ClusterIP"}))),

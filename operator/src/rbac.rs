@@ -5,9 +5,10 @@
 //! TenantCluster, and our own; no wildcard; `bind` only on three roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
+use api::storage::Hotplug;
 use kit::rbac::Rule;
 use serde_json::{Value, json};
-use tenant_cp::desired::cloud_controller;
+use tenant_cp::desired::{cloud_controller, csi};
 
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
@@ -72,6 +73,7 @@ pub fn cluster() -> Vec<Rule> {
         ),
         Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"]).named(&[
             cloud_controller::CLUSTER_ROLE,
+            csi::CLUSTER_ROLE,
             TENANT_NAMESPACE_ROLE,
             USER_NAMESPACE_ROLE,
         ]),
@@ -103,15 +105,19 @@ pub fn tenant_namespace() -> Vec<Rule> {
             &["watch"],
         ),
     ]);
-    rules.extend(cloud_controller_off());
+    rules.extend(addons_off());
     rules.extend(providers::kubevirt::RULES);
     rules
 }
 
-/// To take the cloud controller manager away when it is switched off.
-fn cloud_controller_off() -> Vec<Rule> {
-    const NAMED: &[&str] = &[cloud_controller::NAME];
-    const POLICIES: &[&str] = &[cloud_controller::NAME, cloud_controller::LOAD_BALANCERS];
+/// To take the cloud controller manager and the CSI driver away when they are switched off.
+fn addons_off() -> Vec<Rule> {
+    const NAMED: &[&str] = &[cloud_controller::NAME, csi::NAME];
+    const POLICIES: &[&str] = &[
+        cloud_controller::NAME,
+        csi::NAME,
+        cloud_controller::LOAD_BALANCERS,
+    ];
     vec![
         Rule::new(&[""], &["serviceaccounts"], &["delete"]).named(NAMED),
         Rule::new(&["apps"], &["deployments"], &["delete"]).named(NAMED),
@@ -119,7 +125,8 @@ fn cloud_controller_off() -> Vec<Rule> {
         Rule::new(&["coordination.k8s.io"], &["leases"], &["delete", "get"])
             .named(&[cloud_controller::LEASE]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], &["delete"]).named(POLICIES),
-        Rule::new(&["policy"], &["poddisruptionbudgets"], &["delete"]).named(NAMED),
+        Rule::new(&["policy"], &["poddisruptionbudgets"], &["delete"])
+            .named(&[cloud_controller::NAME]),
         Rule::new(
             &["rbac.authorization.k8s.io"],
             &["rolebindings"],
@@ -209,10 +216,22 @@ pub fn yaml() -> anyhow::Result<String> {
         ),
         ours("Role", "covey-operator", &system_namespace()),
     ];
+    // Neither the operator's: bound to the account `csi` of a tenant namespace.
+    let of_driver = |hotplug| {
+        let rules = json!(csi::rules_outside(hotplug));
+        serde_saphyr::to_string(&role("ClusterRole", csi::CLUSTER_ROLE, rules))
+    };
     let mut text = String::from("# Generated from operator/src/rbac.rs by `cargo xtask deploy`.\n");
     for role in roles {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&role)?);
     }
+    text.push_str(
+        "---\n{{- if eq (dig \"storage\" \"hotplug\" \"\" .Values.config) \"declarative\" }}\n",
+    );
+    text.push_str(&of_driver(Hotplug::Declarative)?);
+    text.push_str("{{- else }}\n");
+    text.push_str(&of_driver(Hotplug::Subresources)?);
+    text.push_str("{{- end }}\n");
     Ok(text)
 }

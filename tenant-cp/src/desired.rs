@@ -8,10 +8,12 @@
 
 mod addons;
 mod apiserver;
+mod between;
 mod bootstrap;
 pub mod cloud_controller;
 mod control_plane;
 mod controller_manager;
+pub mod csi;
 mod disruption;
 mod etcd;
 mod flags;
@@ -55,10 +57,13 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     if v.addons.cloud_controller {
         objects.extend(cloud_controller::base(v));
     }
+    if v.storage.is_some() {
+        objects.extend(csi::base(v));
+    }
     objects
 }
 
-/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`. `store` is what the
+/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm` and `csi`. `store` is what the
 /// Secrets hold: what a program reads only when it starts shows in its pod.
 #[must_use]
 pub fn workloads(
@@ -74,6 +79,9 @@ pub fn workloads(
     if v.addons.cloud_controller {
         let pair = store.get(cloud_controller::NAME);
         objects.push(cloud_controller::deployment(v, settings, pair));
+    }
+    if let Some(offer) = &v.storage {
+        objects.push(csi::deployment(v, settings, offer));
     }
     objects
 }

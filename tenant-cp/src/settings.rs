@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use api::storage::Offer;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub max_concurrent_starts: usize,
     /// Who makes machines.
     pub providers: ProviderSettings,
+    /// Storage that tenant clusters are offered. Default: none.
+    pub storage: Offer,
 }
 
 /// Images of addons: repository path and tag below the registry.
@@ -65,6 +68,35 @@ pub struct AddonImages {
     /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub ccm_registry: String,
+    /// Our CSI driver, in the tenant namespace and on nodes. Default: `covey-dev/csi:` and the
+    /// version of the operator.
+    pub csi: String,
+    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Default: `ghcr.io`.
+    pub csi_registry: String,
+    /// The stock csi-provisioner. Default: `sig-storage/csi-provisioner:v6.3.0`.
+    pub csi_provisioner: String,
+    /// The stock csi-attacher. Default: `sig-storage/csi-attacher:v4.13.0`.
+    pub csi_attacher: String,
+    /// The stock csi-resizer. Default: `sig-storage/csi-resizer:v2.3.0`.
+    pub csi_resizer: String,
+    /// The stock csi-snapshotter. Default: `sig-storage/csi-snapshotter:v8.7.0`.
+    pub csi_snapshotter: String,
+    /// The stock snapshot-controller. Default: `sig-storage/snapshot-controller:v8.7.0`.
+    pub snapshot_controller: String,
+}
+
+impl AddonImages {
+    /// The image of a stock sidecar of CSI, by the name of its container.
+    pub(crate) fn sidecar(&self, name: &str) -> &str {
+        match name {
+            "csi-provisioner" => &self.csi_provisioner,
+            "csi-attacher" => &self.csi_attacher,
+            "csi-resizer" => &self.csi_resizer,
+            "csi-snapshotter" => &self.csi_snapshotter,
+            _ => &self.snapshot_controller,
+        }
+    }
 }
 
 /// Pools of address ranges.
@@ -103,6 +135,10 @@ pub struct DefaultResources {
     pub konnectivity: BTreeMap<String, String>,
     /// The cloud controller manager. Default: 5m, 24Mi.
     pub cloud_controller: BTreeMap<String, String>,
+    /// The CSI driver, in the tenant namespace. Default: 5m, 24Mi.
+    pub csi: BTreeMap<String, String>,
+    /// Each of its sidecars. Default: 2m, 24Mi.
+    pub csi_sidecar: BTreeMap<String, String>,
     /// etcd. Default: 20m, 80Mi.
     pub etcd: BTreeMap<String, String>,
 }
@@ -143,6 +179,7 @@ impl Default for Settings {
             user_namespace_role: "covey-user-namespace".to_owned(),
             max_concurrent_starts: 2,
             providers: ProviderSettings::default(),
+            storage: Offer::default(),
         }
     }
 }
@@ -157,6 +194,13 @@ impl Default for AddonImages {
             flannel_registry: "ghcr.io".to_owned(),
             ccm: concat!("covey-dev/ccm:", env!("CARGO_PKG_VERSION")).to_owned(),
             ccm_registry: "ghcr.io".to_owned(),
+            csi: concat!("covey-dev/csi:", env!("CARGO_PKG_VERSION")).to_owned(),
+            csi_registry: "ghcr.io".to_owned(),
+            csi_provisioner: "sig-storage/csi-provisioner:v6.3.0".to_owned(),
+            csi_attacher: "sig-storage/csi-attacher:v4.13.0".to_owned(),
+            csi_resizer: "sig-storage/csi-resizer:v2.3.0".to_owned(),
+            csi_snapshotter: "sig-storage/csi-snapshotter:v8.7.0".to_owned(),
+            snapshot_controller: "sig-storage/snapshot-controller:v8.7.0".to_owned(),
         }
     }
 }
@@ -189,6 +233,8 @@ impl Default for DefaultResources {
             scheduler: requests("5m", "48Mi"),
             konnectivity: requests("5m", "24Mi"),
             cloud_controller: requests("5m", "24Mi"),
+            csi: requests("5m", "24Mi"),
+            csi_sidecar: requests("2m", "24Mi"),
             etcd: requests("20m", "80Mi"),
         }
     }

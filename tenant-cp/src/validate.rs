@@ -75,6 +75,8 @@ pub struct Validated {
     pub network: Network,
     /// What is installed inside the tenant cluster.
     pub addons: Addons,
+    /// Storage that it is offered; none where it wants no volumes.
+    pub storage: Option<api::storage::Offer>,
     /// Registry without a trailing slash.
     pub registry: String,
 }

@@ -4,7 +4,7 @@ mod fixtures;
 
 use std::collections::BTreeMap;
 
-use fixtures::{addresses, any_addresses, minimal, validated};
+use fixtures::{addresses, any_addresses, minimal, offer, validated};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use pki::{Due, Reason, Want};
@@ -90,15 +90,16 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..15, 0..15),
+        lost in proptest::collection::btree_set(0usize..16, 0..16),
     ) {
         let mut v = minimal();
         v.addons.cloud_controller = true;
+        v.storage = Some(offer());
         let wants = wants(&v);
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 15);
+        prop_assert_eq!(names.len(), 16);
         for index in lost {
             secrets.remove(&names[index]);
         }

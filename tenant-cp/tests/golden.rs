@@ -8,7 +8,7 @@ mod fixtures;
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::EndpointType;
-use fixtures::{TRUST, addresses, minimal, objects};
+use fixtures::{TRUST, addresses, minimal, objects, offer};
 use serde_json::{Value, json};
 use tenant_cp::{
     Addresses, Object, Settings, Validated, certificates,
@@ -64,6 +64,7 @@ fn load_balancer() -> Validated {
     v.endpoint.source_ranges = vec!["10.0.0.0/8".to_owned()];
     v.endpoint.annotations = [("example.com/scheme".to_owned(), "internal".to_owned())].into();
     v.addons.cloud_controller = true;
+    v.storage = Some(offer());
     v
 }
 
@@ -131,6 +132,7 @@ fn every_certificate_stands_in_the_documentation() {
     let mut v = node_port();
     v.addons.konnectivity = true;
     v.addons.cloud_controller = true;
+    v.storage = Some(offer());
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
     assert!(wants.len() > 15);
     for want in wants {

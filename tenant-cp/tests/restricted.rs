@@ -141,7 +141,8 @@ proptest! {
     fn every_pod_is_restricted(v in validated(), addresses in any_addresses()) {
         let objects = objects(&v, &addresses);
         let pods = pods(&objects);
-        prop_assert_eq!(pods.len(), if v.addons.cloud_controller { 3 } else { 2 });
+        let addons = usize::from(v.addons.cloud_controller) + usize::from(v.storage.is_some());
+        prop_assert_eq!(pods.len(), 2 + addons);
         for (kind, pod) in pods {
             prop_assert_eq!(violations(pod), Vec::<String>::new(), "{}", kind);
         }
@@ -167,8 +168,16 @@ proptest! {
                     let volume = volumes.get(mount["name"].as_str().unwrap());
                     prop_assert!(volume.is_some(), "{} is not a volume", mount["name"]);
                     if mount["mountPath"] == "/etc/kubernetes" {
-                        let secret = volume.unwrap()["secret"]["secretName"].as_str().unwrap();
-                        files.extend(secrets[secret].iter().cloned());
+                        let secret = &volume.unwrap()["secret"];
+                        let keys = &secrets[secret["secretName"].as_str().unwrap()];
+                        match secret["items"].as_array() {
+                            Some(items) => for item in items {
+                                let text = |field: &str| item[field].as_str().unwrap().to_owned();
+                                prop_assert!(keys.contains(&text("key")), "{item}");
+                                files.insert(text("path"));
+                            },
+                            None => files.extend(keys.iter().cloned()),
+                        }
                     }
                 }
                 for path in paths(container) {

@@ -8,8 +8,9 @@ use crate::generated::{self, Args, File};
 
 const ROLES: &str = "deploy/charts/covey/templates/rbac-rules.yaml";
 /// What the other templates and the admission policies refer to.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 5] = [
     "covey-ccm",
+    "covey-csi",
     "covey-operator",
     "covey-tenant-namespace",
     "covey-user-namespace",
@@ -61,7 +62,9 @@ mod tests {
 
     #[test]
     fn a_missing_role_and_a_wildcard_are_refused() {
-        let error = roles(&printed(&NAMES[..3])).unwrap_err().to_string();
+        let error = roles(&printed(&NAMES[..NAMES.len() - 1]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("covey-user-namespace"), "{error}");
         assert!(roles(&(printed(&NAMES) + "verbs: ['*']\n")).is_err());
     }

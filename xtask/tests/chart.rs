@@ -247,6 +247,7 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
             if text.contains("bind\"") {
                 let roles = json!([
                     "covey-ccm",
+                    "covey-csi",
                     "covey-tenant-namespace",
                     "covey-user-namespace"
                 ]);

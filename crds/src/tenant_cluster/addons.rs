@@ -11,9 +11,6 @@ use serde::{Deserialize, Serialize};
 /// removes those of an addon that is switched off.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("!self.csi.enabled").field_path(".csi").message("addons.csi is not available yet; remove it or set enabled to false")
-)]
 pub struct Addons {
     /// DNS for pods: CoreDNS, two pods behind the tenth address of the Service range.
     /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
@@ -41,9 +38,13 @@ pub struct Addons {
     #[serde(default)]
     pub cloud_controller: OptionalAddon,
 
-    /// Volumes. Not available yet. Default: `{"enabled": false}`. Example: `{"enabled": false}`.
+    /// Volumes: claims of the tenant cluster become claims in the management cluster, attached to
+    /// the machine on which the pod runs. There is a StorageClass for each class of storage that the
+    /// management cluster offers. Switched off, volumes stay, and stay attached, but nothing is
+    /// attached, mounted or taken away any more. Default: `{"enabled": false}`.
+    /// Example: `{"enabled": true, "classes": ["fast"]}`.
     #[serde(default)]
-    pub csi: OptionalAddon,
+    pub csi: Csi,
 }
 
 /// An addon that is on unless it is switched off.
@@ -66,6 +67,22 @@ impl Default for Addon {
 pub struct OptionalAddon {
     /// Whether Covey installs it. Default: `false`. Example: `true`.
     pub enabled: bool,
+}
+
+/// Volumes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Csi {
+    /// Whether Covey installs it. Default: `false`. Example: `true`.
+    pub enabled: bool,
+
+    /// Classes of storage that this tenant cluster gets, of those that the management cluster offers
+    /// (`config.storage.classes` of the chart). The offered default stays the default where it is
+    /// among them; otherwise the first one named is. Default: all that are offered.
+    /// Example: `["fast"]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 63)))]
+    pub classes: Option<Vec<String>>,
 }
 
 /// Network between pods.

@@ -18,7 +18,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::certificates::{self, SecretData};
-use tenant_cp::desired::cloud_controller;
+use tenant_cp::desired::{cloud_controller, csi};
 use tenant_cp::object::Key;
 
 use super::observed::{Observed, Tenant};
@@ -112,7 +112,7 @@ pub async fn observe(
         let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
-            objects.extend(get(ctx, *kind, Some(&ns), name).await?);
+            objects.extend(get(ctx, kind, Some(&ns), name).await?);
         }
     }
     if readable && deleting {
@@ -136,7 +136,7 @@ pub async fn observe(
         objects,
         material,
         // Asked for below, where something may start at all.
-        start: Answer::Wait { ahead: 0 },
+        start: Answer::Wait,
         workers,
         look: ctx.tenants.is_due(&uid, INSIDE_SWEEP),
         tenant,
@@ -147,26 +147,28 @@ pub async fn observe(
     Ok(Some(observed))
 }
 
-/// What of the cloud controller manager no list shows: its binding, and, once it is switched off, the
-/// Lease that it made. Others tell of them then, because they go before the last of those.
+/// What of addons no list shows: their bindings, and, once the cloud controller manager is switched
+/// off, the Lease that it made. Others tell of them then, because they go before the last of those.
 fn unlisted_parts(
     cluster: &TenantCluster,
     ns: &str,
     objects: &BTreeMap<Key, Value>,
-) -> &'static [(Kind, &'static str)] {
-    static ALL: [(Kind, &str); 2] = [
-        (kinds::ROLE_BINDING, cloud_controller::NAME),
-        (kinds::LEASE, cloud_controller::LEASE),
-    ];
-    let left = || {
-        let parts = cloud_controller::parts(ns);
-        parts.iter().any(|key| objects.contains_key(key))
-    };
-    match cluster.spec.addons.cloud_controller.enabled {
-        true => &ALL[..1],
-        false if left() => &ALL,
-        false => &[],
+) -> Vec<(Kind, &'static str)> {
+    let addons = &cluster.spec.addons;
+    let left = |parts: &[Key]| parts.iter().any(|key| objects.contains_key(key));
+    let mut unlisted = Vec::new();
+    let ccm_on = addons.cloud_controller.enabled;
+    let ccm_left = !ccm_on && left(&cloud_controller::parts(ns));
+    if ccm_on || ccm_left {
+        unlisted.push((kinds::ROLE_BINDING, cloud_controller::NAME));
     }
+    if ccm_left {
+        unlisted.push((kinds::LEASE, cloud_controller::LEASE));
+    }
+    if addons.csi.enabled || left(&csi::parts(ns)) {
+        unlisted.push((kinds::ROLE_BINDING, csi::NAME));
+    }
+    unlisted
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

@@ -210,8 +210,11 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let addresses = all_addresses(valid, observed);
     let endpoint = addresses.as_ref().and_then(|a| a.endpoint.as_ref());
     let mut wants = certificates::wants(valid, settings, addresses.as_ref());
-    // The administrator's certificate lives in the kubeconfig, which needs an address.
-    wants.retain(|want| want.name != "admin" || endpoint.is_some());
+    let starts = is_started(observed, ns) || observed.start == Answer::Go;
+    // The administrator's certificate lives in the kubeconfig, which needs an address and is written
+    // with the start. Before that it would be made anew at every look, and each new date in the
+    // status would be the next look.
+    wants.retain(|want| want.name != "admin" || (endpoint.is_some() && starts));
     let material = &observed.material;
     let due = certificates::plan(&wants, material, was_running(observed, ns), now);
     // What was lost cannot be made anew, but everything that does not need it goes on.
@@ -248,12 +251,12 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         return status::report(plan, valid, observed, now);
     }
     let workloads = desired::workloads(valid, settings, &addresses, &material.store);
-    if is_started(observed, ns) || observed.start == Answer::Go {
+    if starts {
         stage(&mut plan, "workloads", observed, workloads);
-    } else if let Answer::Wait { ahead } = observed.start {
+    } else {
         plan.waiting_on = Some(Waiting {
             reason: "WaitingForStart",
-            message: format!("{ahead} other control planes start first"),
+            message: "control planes that were asked for earlier start first".to_owned(),
         });
         return status::report(plan, valid, observed, now);
     }

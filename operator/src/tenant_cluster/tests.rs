@@ -20,6 +20,7 @@ use super::plan::{Action, Plan, SLOW_SWEEP, plan};
 use crate::starts::Answer;
 
 mod cloud_controller;
+mod csi;
 
 const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const NS: &str = "covey-demo-0a1b2";
@@ -28,6 +29,7 @@ const NS: &str = "covey-demo-0a1b2";
 #[derive(Clone)]
 struct World {
     cluster: TenantCluster,
+    settings: Settings,
     others: Vec<Arc<TenantCluster>>,
     objects: BTreeMap<Key, Value>,
     start: Answer,
@@ -47,6 +49,7 @@ impl World {
     fn new(spec: Value) -> Self {
         Self {
             cluster: cluster("demo", UID, spec),
+            settings: Settings::default(),
             others: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
@@ -80,7 +83,7 @@ impl World {
             .collect();
         Observed {
             cluster: self.cluster.clone(),
-            network: network::decide(&self.cluster, &self.others, &Settings::default().network),
+            network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
             objects: self.objects.clone(),
             material: certificates::read_store(&secrets),
@@ -265,7 +268,7 @@ impl World {
     fn reconcile(&mut self, budget: &mut usize) -> bool {
         let mut observed = self.observe();
         for _ in 0..super::MAX_STEPS {
-            let plan = plan(&observed, &Settings::default(), now());
+            let plan = plan(&observed, &self.settings, now());
             if plan.is_settled() {
                 if self.cluster.status.as_ref() != Some(&plan.status) {
                     if !self.spend(budget) {
@@ -438,7 +441,7 @@ fn namespace_is_deleted_once_its_pods_are_gone_or_have_had_their_time() {
 #[test]
 fn pods_wait_for_their_turn_and_everything_else_is_ready_by_then() {
     let mut world = World::new(minimal());
-    world.start = Answer::Wait { ahead: 3 };
+    world.start = Answer::Wait;
     world.settle();
     assert_eq!(
         world.condition("Ready"),
@@ -451,6 +454,8 @@ fn pods_wait_for_their_turn_and_everything_else_is_ready_by_then() {
             .keys()
             .any(|k| k.kind == "Deployment" || k.kind == "StatefulSet")
     );
+    let rest = plan(&world.observe(), &Settings::default(), now());
+    assert!(rest.is_settled(), "nothing is made anew while it waits");
     world.start = Answer::Go;
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");

@@ -11,6 +11,7 @@ mod admission;
 mod cloud_controller;
 mod crash;
 mod creation;
+mod csi;
 mod deletion;
 mod faults;
 mod identity;

@@ -12,7 +12,7 @@ use pki::{Key, KeyPair, Store};
 use super::{Material, ServiceAccountKeys, files, kubeconfig};
 use crate::{
     Object, Validated,
-    desired::{cloud_controller, meta, names, service_port},
+    desired::{cloud_controller, csi, meta, names, service_port},
 };
 
 /// What the Secrets hold: Secret name to key to bytes.
@@ -27,7 +27,7 @@ pub const SERVICE_ACCOUNT: &str = "service-account";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
 /// The Secrets that [`leaf_secrets`] makes.
-pub const CONSUMERS: [&str; 8] = [
+pub const CONSUMERS: [&str; 9] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
@@ -36,6 +36,7 @@ pub const CONSUMERS: [&str; 8] = [
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
     cloud_controller::NAME,
+    csi::NAME,
 ];
 
 /// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
@@ -64,7 +65,7 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 }
 
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
-/// `etcd`, `etcd-healthcheck-client`, `operator-client` and `ccm`; and `konnectivity-ca`. One whose
+/// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm` and `csi`; and `konnectivity-ca`. One whose
 /// material is not complete is left out; that never means that it should be deleted.
 #[must_use]
 pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
@@ -182,6 +183,15 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.certificate("ca", store)?;
             let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
             files.put("kubeconfig", &kubeconfig::of_client(name, &server));
+        }
+        csi::NAME => {
+            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
+            for sidecar in csi::sidecars(v.storage.as_ref()?) {
+                files.pair(sidecar.name, store.get(sidecar.name)?);
+                let kubeconfig = kubeconfig::of_client(sidecar.name, &server);
+                files.put(&sidecar.kubeconfig(), &kubeconfig);
+            }
+            files.certificate("ca", store)?;
         }
         _ => return None,
     }

@@ -8,6 +8,7 @@
 //! cluster but by the addresses that nodes reach it at.
 
 mod core_dns;
+mod csi;
 mod flannel;
 mod konnectivity;
 mod kube_proxy;
@@ -32,16 +33,19 @@ pub enum Addon {
     Konnectivity,
     /// Load balancers and node lifecycle: only rights are inside.
     CloudController,
+    /// Volumes.
+    Csi,
 }
 
 impl Addon {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CoreDns,
         Self::KubeProxy,
         Self::Flannel,
         Self::Konnectivity,
         Self::CloudController,
+        Self::Csi,
     ];
 
     /// Value of the label `covey.dev/addon`.
@@ -53,6 +57,7 @@ impl Addon {
             Self::Flannel => "flannel",
             Self::Konnectivity => "konnectivity",
             Self::CloudController => "cloud-controller",
+            Self::Csi => "csi",
         }
     }
 
@@ -65,6 +70,7 @@ impl Addon {
             Self::Flannel => v.addons.flannel,
             Self::Konnectivity => v.addons.konnectivity,
             Self::CloudController => v.addons.cloud_controller,
+            Self::Csi => v.storage.is_some(),
         }
     }
 
@@ -77,6 +83,7 @@ impl Addon {
             Self::KubeProxy => Key::new("DaemonSet", "kube-system", "kube-proxy"),
             Self::Flannel => Key::new("DaemonSet", flannel::NAMESPACE, "kube-flannel-ds"),
             Self::Konnectivity => Key::new("DaemonSet", "kube-system", "konnectivity-agent"),
+            Self::Csi => Key::new("DaemonSet", csi::NAMESPACE, csi::NAME),
             Self::CloudController => return None,
         };
         Some(key)
@@ -124,10 +131,11 @@ pub(super) fn every(v: &Validated, settings: &Settings) -> Vec<Object> {
         endpoint: &endpoint,
         konnectivity: Some((nowhere, "")),
     };
-    Addon::ALL
-        .into_iter()
-        .flat_map(|addon| built(addon, &inside))
-        .collect()
+    let objects = |addon| match addon {
+        Addon::Csi => all_labelled(addon, csi::names(&inside)),
+        _ => built(addon, &inside),
+    };
+    Addon::ALL.into_iter().flat_map(objects).collect()
 }
 
 fn built(addon: Addon, inside: &Inside<'_>) -> Vec<Object> {
@@ -140,7 +148,12 @@ fn built(addon: Addon, inside: &Inside<'_>) -> Vec<Object> {
             let objects = super::cloud_controller::inside().into_iter();
             objects.map(|object| object.value).collect()
         }
+        Addon::Csi => csi::manifests(inside),
     };
+    all_labelled(addon, manifests)
+}
+
+fn all_labelled(addon: Addon, manifests: Vec<Value>) -> Vec<Object> {
     manifests
         .into_iter()
         .map(|manifest| labelled(addon, manifest))
@@ -166,6 +179,11 @@ impl Inside<'_> {
 
     fn image(&self, path: &str) -> String {
         format!("{}/{path}", self.v.registry)
+    }
+
+    /// An image that Kubernetes' registry does not have.
+    fn other_image(&self, registry: &str, path: &str) -> String {
+        super::pod::other_image(self.v, registry, path)
     }
 }
 

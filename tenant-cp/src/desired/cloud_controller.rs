@@ -11,22 +11,19 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
-        core::v1::{Container, PodSpec, PodTemplateSpec, ServiceAccount},
-        networking::v1::{
-            IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
-            NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
-        },
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject},
+        core::v1::{Container, PodSpec, PodTemplateSpec},
+        networking::v1::{NetworkPolicyIngressRule, NetworkPolicySpec},
+        rbac::v1::PolicyRule,
     },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
-use pki::{KeyPair, Signer, Want};
+use pki::{KeyPair, Want};
 use serde_json::json;
 
-use super::{labels, meta, names, network_policy::METADATA, pod, selector};
+use super::{
+    between::{self, Right},
+    labels, meta, names, pod, selector,
+};
 use crate::{
     Object, Settings, Validated,
     object::{self, Key},
@@ -52,10 +49,6 @@ const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
 const REPLICAS: i32 = 2;
 /// Where a kubelet and kube-proxy have node ports (`--service-node-port-range`, its default).
 const NODE_PORTS: (i32, i32) = (30000, 32767);
-const RBAC: &str = "rbac.authorization.k8s.io";
-
-/// A right: API group, resource, verbs.
-type Right = (&'static str, &'static str, &'static [&'static str]);
 
 /// Everywhere inside the tenant cluster.
 const INSIDE: &[Right] = &[
@@ -95,72 +88,25 @@ const OUTSIDE: &[Right] = &[
 /// What it may do everywhere inside the tenant cluster.
 #[must_use]
 pub fn rules_inside() -> Vec<PolicyRule> {
-    INSIDE.iter().map(rule).collect()
+    between::rules(INSIDE)
 }
 
 /// What it may do in the tenant namespace.
 #[must_use]
 pub fn rules_outside() -> Vec<PolicyRule> {
-    OUTSIDE.iter().map(rule).collect()
-}
-
-fn rule((group, resource, verbs): &Right) -> PolicyRule {
-    PolicyRule {
-        api_groups: Some(vec![(*group).to_owned()]),
-        resources: Some(vec![(*resource).to_owned()]),
-        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
-        ..PolicyRule::default()
-    }
+    between::rules(OUTSIDE)
 }
 
 /// Its client certificate, by the tenant cluster's authority `ca`.
 #[must_use]
 pub fn certificate(settings: &Settings) -> Want {
-    Want {
-        name: NAME.to_owned(),
-        signer: Signer::By("ca".to_owned()),
-        common_name: USER.to_owned(),
-        organizations: Vec::new(),
-        server: false,
-        client: true,
-        dns_names: Vec::new(),
-        addresses: Vec::new(),
-        lifetime_hours: settings.certificates.leaf_hours,
-    }
+    between::certificate(settings, NAME, USER)
 }
 
 /// ClusterRole and ClusterRoleBinding, inside the tenant cluster.
 #[must_use]
 pub fn inside() -> Vec<Object> {
-    let metadata = ObjectMeta {
-        name: Some(ROLE.to_owned()),
-        labels: Some(BTreeMap::from([(
-            api::names::LABEL_MANAGED_BY.to_owned(),
-            api::names::MANAGED_BY.to_owned(),
-        )])),
-        ..ObjectMeta::default()
-    };
-    vec![
-        Object::new(&ClusterRole {
-            metadata: metadata.clone(),
-            rules: Some(rules_inside()),
-            ..ClusterRole::default()
-        }),
-        Object::new(&ClusterRoleBinding {
-            metadata,
-            role_ref: RoleRef {
-                api_group: RBAC.to_owned(),
-                kind: "ClusterRole".to_owned(),
-                name: ROLE.to_owned(),
-            },
-            subjects: Some(vec![Subject {
-                api_group: Some(RBAC.to_owned()),
-                kind: "User".to_owned(),
-                name: USER.to_owned(),
-                ..Subject::default()
-            }]),
-        }),
-    ]
+    between::inside(ROLE, USER, rules_inside()).into()
 }
 
 /// Everything in the tenant namespace by name, but for the mirrors of Services, in the order in which
@@ -184,29 +130,9 @@ pub fn parts(tenant_namespace: &str) -> Vec<Key> {
 
 /// Account, rights and NetworkPolicies in the tenant namespace.
 pub(super) fn base(v: &Validated) -> Vec<Object> {
-    vec![
-        Object::new(&ServiceAccount {
-            metadata: meta(v, NAME, NAME),
-            automount_service_account_token: Some(false),
-            ..ServiceAccount::default()
-        }),
-        Object::new(&RoleBinding {
-            metadata: meta(v, NAME, NAME),
-            role_ref: RoleRef {
-                api_group: RBAC.to_owned(),
-                kind: "ClusterRole".to_owned(),
-                name: CLUSTER_ROLE.to_owned(),
-            },
-            subjects: Some(vec![Subject {
-                kind: "ServiceAccount".to_owned(),
-                name: NAME.to_owned(),
-                namespace: Some(v.tenant_namespace.clone()),
-                ..Subject::default()
-            }]),
-        }),
-        own_policy(v),
-        node_ports_policy(v),
-    ]
+    let mut objects = Vec::from(between::account(v, NAME, CLUSTER_ROLE));
+    objects.extend([between::both_apis(v, NAME), node_ports_policy(v)]);
+    objects
 }
 
 /// The Deployment. `pair` is the certificate in the Secret [`NAME`], which also holds `ca.crt` and
@@ -272,56 +198,11 @@ fn container(v: &Validated, settings: &Settings) -> Container {
     }
 }
 
-/// It reaches the tenant's API, and, wherever that is, the management API.
-fn own_policy(v: &Validated) -> Object {
-    let range = |cidr: &str, metadata: &str| NetworkPolicyPeer {
-        ip_block: Some(IPBlock {
-            cidr: cidr.to_owned(),
-            except: Some(vec![metadata.to_owned()]),
-        }),
-        ..NetworkPolicyPeer::default()
-    };
-    let tenant = NetworkPolicyPeer {
-        pod_selector: Some(LabelSelector {
-            match_labels: Some(selector(names::CONTROL_PLANE)),
-            ..LabelSelector::default()
-        }),
-        ..NetworkPolicyPeer::default()
-    };
-    let [v4, v6] = METADATA;
-    let everywhere = vec![range("0.0.0.0/0", v4), range("::/0", v6)];
-    policy(
-        v,
-        NAME,
-        NetworkPolicySpec {
-            pod_selector: Some(LabelSelector {
-                match_labels: Some(selector(NAME)),
-                ..LabelSelector::default()
-            }),
-            policy_types: Some(vec!["Egress".to_owned()]),
-            egress: Some(vec![
-                NetworkPolicyEgressRule {
-                    to: Some(vec![tenant]),
-                    ports: Some(vec![port("TCP", names::API_PORT, None)]),
-                },
-                NetworkPolicyEgressRule {
-                    to: Some(everywhere),
-                    ports: Some(vec![
-                        port("TCP", 443, None),
-                        port("TCP", names::API_PORT, None),
-                    ]),
-                },
-            ]),
-            ..NetworkPolicySpec::default()
-        },
-    )
-}
-
 /// Clients of load balancers come from anywhere, to node ports.
 fn node_ports_policy(v: &Validated) -> Object {
     let (first, last) = NODE_PORTS;
-    let ports = ["TCP", "UDP", "SCTP"].map(|protocol| port(protocol, first, Some(last)));
-    policy(
+    let ports = ["TCP", "UDP", "SCTP"].map(|protocol| between::port(protocol, first, Some(last)));
+    between::policy(
         v,
         LOAD_BALANCERS,
         NetworkPolicySpec {
@@ -337,19 +218,4 @@ fn node_ports_policy(v: &Validated) -> Object {
             ..NetworkPolicySpec::default()
         },
     )
-}
-
-fn policy(v: &Validated, name: &str, spec: NetworkPolicySpec) -> Object {
-    Object::new(&NetworkPolicy {
-        metadata: meta(v, name, "network"),
-        spec: Some(spec),
-    })
-}
-
-fn port(protocol: &str, number: i32, last: Option<i32>) -> NetworkPolicyPort {
-    NetworkPolicyPort {
-        protocol: Some(protocol.to_owned()),
-        port: Some(IntOrString::Int(number)),
-        end_port: last,
-    }
 }

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 
 use api::TenantCluster;
 
-use super::check::{check, ranges};
+use super::check::{check, ranges, storage};
 use super::{Problem, quantity};
 use crate::network;
 use crate::settings::Settings;
@@ -50,6 +50,7 @@ fn judge<T: Borrow<TenantCluster>>(
     settings: &Settings,
 ) -> Vec<Problem> {
     let mut problems = check(tc, settings);
+    problems.extend(storage(tc, settings));
     problems.extend(network::conflicts(
         tc,
         &ranges(tc, settings).0,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use api::TenantCluster;
 use api::names::tenant_namespace;
-use api::tenant_cluster::{CniType, Component as Spec};
+use api::storage::Offer;
+use api::tenant_cluster::{CniType, Component as Spec, Csi};
 use kube::ResourceExt;
 
 use super::{Addons, Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
@@ -60,6 +61,7 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             konnectivity: spec.addons.konnectivity.enabled,
             cloud_controller: spec.addons.cloud_controller.enabled,
         },
+        storage: storage(&spec.addons.csi, settings),
         registry: spec
             .images
             .registry
@@ -68,6 +70,13 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             .trim_end_matches('/')
             .to_owned(),
     })
+}
+
+/// Classes that are no longer offered are passed over: what is wrong with them is said when they are
+/// asked for (admission), and their volumes go on being served.
+fn storage(csi: &Csi, settings: &Settings) -> Option<Offer> {
+    let offered = || settings.storage.only(csi.classes.as_deref());
+    csi.enabled.then(offered)
 }
 
 fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {

@@ -49,7 +49,6 @@ pub(super) fn check_with(
     component::check(control_plane, managed, &mut problems);
     etcd(tc, &mut problems);
     network(tc, settings, &mut problems);
-    addons(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {
@@ -183,14 +182,30 @@ fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>)
     }
 }
 
-fn addons(tc: &TenantCluster, problems: &mut Vec<Problem>) {
-    if tc.spec.addons.csi.enabled {
-        problems.push(Problem::new(
-            "spec.addons.csi",
-            "AddonUnavailable",
-            "it is not available yet: remove it or set enabled to false",
+/// Volumes of classes that nobody offers; asked on admission alone, because who runs the management
+/// cluster may take a class off the list at any time.
+pub(super) fn storage(tc: &TenantCluster, settings: &Settings) -> Option<Problem> {
+    let csi = &tc.spec.addons.csi;
+    if !csi.enabled {
+        return None;
+    }
+    let offered: Vec<_> = settings.storage.classes.iter().map(|c| &c.name).collect();
+    if offered.is_empty() {
+        return Some(Problem::new(
+            "spec.addons.csi.enabled",
+            "StorageNotOffered",
+            "no storage is offered here: have whoever runs the management cluster list its classes \
+             (config.storage.classes of the chart), or set enabled to false",
         ));
     }
+    let unknown = |name: &&String| !offered.contains(name);
+    let asked = csi.classes.iter().flatten().find(unknown)?;
+    let names: Vec<_> = offered.iter().map(|name| name.as_str()).collect();
+    Some(Problem::new(
+        "spec.addons.csi.classes",
+        "StorageNotOffered",
+        format!("\"{asked}\" is not offered: choose of {}", names.join(", ")),
+    ))
 }
 
 /// What is wrong with a DNS domain.
@@ -258,6 +273,26 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Err(message) = text::registry(settings.registry.trim_end_matches('/')) {
         problems.push(Problem::new("registry", "RegistryMalformed", message));
     }
+    if let Err(message) = settings.storage.check() {
+        problems.push(Problem::new(
+            "storage.classes",
+            "StorageMalformed",
+            format!("it {message}"),
+        ));
+    }
+    for class in &settings.storage.classes {
+        if !text::is_subdomain(&class.name) && !class.name.is_empty() {
+            problems.push(Problem::new(
+                "storage.classes",
+                "StorageMalformed",
+                format!(
+                    "\"{}\" cannot be the name of a StorageClass: use lower-case letters, digits, - \
+                     and .",
+                    class.name
+                ),
+            ));
+        }
+    }
     let defaults = &settings.resources;
     for (field, amounts) in [
         ("apiServer", &defaults.api_server),
@@ -265,6 +300,8 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         ("scheduler", &defaults.scheduler),
         ("konnectivity", &defaults.konnectivity),
         ("cloudController", &defaults.cloud_controller),
+        ("csi", &defaults.csi),
+        ("csiSidecar", &defaults.csi_sidecar),
         ("etcd", &defaults.etcd),
     ] {
         let malformed: BTreeSet<&String> = amounts

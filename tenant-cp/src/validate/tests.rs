@@ -13,6 +13,7 @@ use super::*;
 use crate::desired::Program;
 
 mod changes;
+mod storage;
 
 /// A valid TenantCluster as the API stores it, with `patch` merged into it (RFC 7386).
 fn tc(patch: &Value) -> TenantCluster {
@@ -111,11 +112,6 @@ fn every_bad_input_is_answered_with_a_sentence() {
             named("1a"),
             "metadata.name: \"1a\" cannot become part of a namespace's name: use lower-case \
              letters, digits and -, beginning with a letter",
-        ),
-        // Addons
-        (
-            json!({"spec": {"addons": {"csi": {"enabled": true}}}}),
-            "spec.addons.csi: it is not available yet: remove it or set enabled to false",
         ),
         // Version
         (
@@ -455,7 +451,7 @@ fn good_input_is_let_through() {
         json!({"spec": {"version": "v1.34.0"}}),
         json!({"status": {"version": "1.34.4"}}),
         named(&"n".repeat(51)),
-        json!({"spec": {"addons": {"cni": {"type": "none"}, "csi": {"enabled": false}}}}),
+        json!({"spec": {"addons": {"cni": {"type": "none"}, "csi": {"enabled": true}}}}),
         network(&json!({"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
         network(&json!({"podCIDR": "172.16.0.0/24", "serviceCIDR": "192.168.1.0/28"})),
         network(&json!({"podCIDR": null, "serviceCIDR": null, "dnsDomain": "demo.internal"})),

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{CCM, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
+use crate::objects::{CCM, CSI, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
 
 /// What the operator may do, and what it may not with a part of the answer.
 pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
@@ -35,12 +35,14 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         object["metadata"]["labels"][UID] = json!("u1");
         object
     };
-    let ccm = |namespace: &str| {
-        let mut object = binding("ccm", namespace, CCM);
-        object["subjects"][0]["name"] = json!("ccm");
+    let between = |name: &str, namespace: &str, role| {
+        let mut object = binding(name, namespace, role);
+        object["subjects"][0]["name"] = json!(name);
         object["subjects"][0]["namespace"] = json!(namespace);
         object
     };
+    let ccm = |namespace: &str| between("ccm", namespace, CCM);
+    let csi = |namespace: &str| between("csi", namespace, CSI);
     vec![
         // Namespaces
         (
@@ -194,7 +196,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         (
             "apply",
             binding("ccm", "covey-a-11111", CCM),
-            Some("only to the account ccm"),
+            Some("only to the accounts ccm and csi"),
         ),
         (
             "apply",
@@ -203,12 +205,30 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
                 "/subjects/0/namespace",
                 json!("covey-docs"),
             ),
-            Some("only to the account ccm"),
+            Some("only to the accounts ccm and csi"),
         ),
         (
             "apply",
             both(ccm("covey-a-11111")),
-            Some("only to the account ccm"),
+            Some("only to the accounts ccm and csi"),
+        ),
+        // The CSI driver's
+        ("apply", csi("covey-a-11111"), None),
+        ("apply", csi("users-a"), Some("users-a is none")),
+        (
+            "apply",
+            between("csi", "covey-a-11111", CCM),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            between("ccm", "covey-a-11111", CSI),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            with(csi("covey-a-11111"), "/subjects/0/name", json!("ccm")),
+            Some("only to the accounts ccm and csi"),
         ),
         // No TenantCluster there:
         (

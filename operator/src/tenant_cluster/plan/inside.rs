@@ -69,11 +69,12 @@ pub fn plan(wanted: &[Object], live: &BTreeMap<Key, Value>, goes: bool) -> Insid
 }
 
 /// Whether an object belongs to an addon and was applied by us. Labels alone are copied with a
-/// manifest; field managers are not. A namespace may hold what is not ours, so it stays.
+/// manifest; field managers are not. A namespace may hold what is not ours, and with the definition
+/// of a kind all its objects would go, so these stay.
 fn is_ours(key: &Key, live: &Value) -> bool {
     let meta = &live["metadata"];
     let managers = meta["managedFields"].as_array().into_iter().flatten();
-    key.kind != "Namespace"
+    !["CustomResourceDefinition", "Namespace"].contains(&key.kind.as_str())
         && meta["labels"][LABEL_ADDON].is_string()
         && meta["deletionTimestamp"].is_null()
         && managers

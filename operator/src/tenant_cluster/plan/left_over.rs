@@ -5,14 +5,15 @@
 
 use api::names::{COMPONENT_LOAD_BALANCER, LABEL_COMPONENT, LABEL_TENANT_UID};
 use serde_json::Value;
-use tenant_cp::desired::{cloud_controller, names};
+use tenant_cp::desired::{cloud_controller, csi, names};
 use tenant_cp::object::Key;
 use tenant_cp::{Validated, certificates};
 
 use super::{Observed, Target, status};
 
 /// What addons left when they were switched off and that may go now: of konnectivity once no pod
-/// needs it any more, of the cloud controller manager first what runs and then all else.
+/// needs it any more, of the cloud controller manager and of the CSI driver first what runs and then
+/// all else. Volumes stay.
 pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
@@ -24,12 +25,19 @@ pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
         ]);
     }
     if !valid.addons.cloud_controller {
-        let deployment = deployment(ns);
+        let deployment = deployment(ns, cloud_controller::NAME);
         if observed.objects.contains_key(&deployment) {
             parts.push(deployment);
         } else {
             parts.extend(mirrors(valid, observed).cloned());
             parts.extend(cloud_controller::parts(ns));
+        }
+    }
+    if valid.storage.is_none() {
+        let deployment = deployment(ns, csi::NAME);
+        match observed.objects.contains_key(&deployment) {
+            true => parts.push(deployment),
+            false => parts.extend(csi::parts(ns)),
         }
     }
     let target = |key: Key| {
@@ -58,7 +66,10 @@ pub(super) fn cloud_controller_goes(valid: &Validated, observed: &Observed) -> O
         return None;
     }
     let ns = valid.tenant_namespace.as_str();
-    if observed.objects.contains_key(&deployment(ns)) {
+    if observed
+        .objects
+        .contains_key(&deployment(ns, cloud_controller::NAME))
+    {
         return Some(format!(
             "waits until the pods of the Deployment {ns}/ccm are gone"
         ));
@@ -75,8 +86,8 @@ pub(super) fn cloud_controller_goes(valid: &Validated, observed: &Observed) -> O
     ))
 }
 
-fn deployment(ns: &str) -> Key {
-    Key::new("Deployment", ns, cloud_controller::NAME)
+fn deployment(ns: &str, name: &str) -> Key {
+    Key::new("Deployment", ns, name)
 }
 
 /// What the cloud controller manager made of the tenant's Services.

@@ -193,7 +193,9 @@ fn group(api_version: &str) -> &str {
 
 fn plural(kind: &str) -> String {
     let kind = kind.to_lowercase();
-    if kind.ends_with('s') {
+    if kind.ends_with("ss") {
+        format!("{kind}es")
+    } else if kind.ends_with('s') {
         kind
     } else {
         format!("{kind}s")

@@ -2,13 +2,14 @@
 //!
 //! An addon works as soon as one pod of it is ready: a node that is on its way is the business of its
 //! Machine, and a condition that went back and forth with every node would say nothing.
-//! The cloud controller manager's pods are in the tenant namespace, and are counted there.
+//! The cloud controller manager's pods are in the tenant namespace, and are counted there; volumes need
+//! a pod there, too.
 //! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
 //! has anything to do.
 
 use api::ConditionType;
 use tenant_cp::Validated;
-use tenant_cp::desired::{Addon, cloud_controller};
+use tenant_cp::desired::{Addon, cloud_controller, csi};
 
 use super::Conditions;
 use crate::tenant_cluster::observed::{Observed, Tenant};
@@ -45,10 +46,13 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     if !addon.is_wanted(valid) {
         return What::Off;
     }
-    let Some(workload) = addon.workload() else {
+    let outside = |name: &str| {
         let ns = valid.tenant_namespace.as_str();
-        let deployment = observed.object("Deployment", ns, cloud_controller::NAME);
-        let pods = deployment.map(inside::pods).unwrap_or_default();
+        let deployment = observed.object("Deployment", ns, name);
+        deployment.map(inside::pods).unwrap_or_default()
+    };
+    let Some(workload) = addon.workload() else {
+        let pods = outside(cloud_controller::NAME);
         return match observed.workers {
             true => What::Has(pods),
             false => What::Idle(pods),
@@ -56,6 +60,12 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     };
     if !observed.workers {
         return What::NoNodes;
+    }
+    if addon == Addon::Csi {
+        let pods = outside(csi::NAME);
+        if pods.ready == 0 {
+            return What::Has(pods);
+        }
     }
     let Tenant::Answers { pods, .. } = &observed.tenant else {
         return What::Unknown;
@@ -123,5 +133,6 @@ fn condition(addon: Addon) -> ConditionType {
         Addon::Flannel => ConditionType::NetworkReady,
         Addon::Konnectivity => ConditionType::KonnectivityReady,
         Addon::CloudController => ConditionType::CloudControllerReady,
+        Addon::Csi => ConditionType::CSIReady,
     }
 }
