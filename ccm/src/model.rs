@@ -35,6 +35,8 @@ pub struct Node {
     pub addresses: Vec<NodeAddress>,
     /// The condition Ready is True.
     pub ready: bool,
+    /// The attach-detach controller has volumes attached to it.
+    pub volumes_attached: bool,
 }
 
 impl Node {
@@ -105,6 +107,9 @@ impl From<&ApiNode> for Node {
                 .into_iter()
                 .flatten()
                 .any(|c| c.type_ == "Ready" && c.status == "True"),
+            volumes_attached: status
+                .and_then(|s| s.volumes_attached.as_ref())
+                .is_some_and(|volumes| !volumes.is_empty()),
         }
     }
 }

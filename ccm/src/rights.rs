@@ -12,8 +12,10 @@ pub fn tenant() -> Vec<Rule> {
     let mut rules = vec![
         // Taints, labels and providerID; those of machines that are gone are deleted.
         Rule::new(&[""], &["nodes"], &["delete", "list", "patch", "watch"]),
-        // Addresses.
+        // Addresses, and that a node is not Ready whose machine is off.
         Rule::new(&[""], &["nodes/status"], &["patch"]),
+        // Whether a kubelet lives.
+        Rule::new(&["coordination.k8s.io"], &["leases"], &["get"]),
         // The finalizer.
         Rule::new(&[""], &["services"], &["list", "patch", "watch"]),
         // Addresses of load balancers.

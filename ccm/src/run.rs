@@ -19,6 +19,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::node::pulse::Pulses;
 use crate::queue::{Key, Queue, Turn};
 use crate::settings::Settings;
 use crate::world::World;
@@ -47,6 +48,8 @@ pub struct Context {
     pub world: Arc<World>,
     /// Who is next.
     pub queue: Queue,
+    /// Kubelets that were listened to.
+    pub pulses: Pulses,
     /// The fence.
     pub leadership: Leadership,
     /// Events in the tenant cluster.
@@ -159,6 +162,7 @@ impl Parts {
             settings,
             world,
             queue,
+            pulses: Pulses::default(),
             leadership,
             nodes: metrics.controller("node"),
             services: metrics.controller("service"),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::model::{Instance, Node, Vm};
 use crate::names;
-use crate::node::plan::{Observed as NodeObserved, Sight};
+use crate::node::plan::{Observed as NodeObserved, Pulse, Sight};
 use crate::queue::{Key, Queue};
 use crate::service::plan::slices::version;
 use crate::service::plan::{self, Observed, Presence, Slice, Target, Wish};
@@ -204,6 +204,8 @@ impl World {
                 .get(machine)
                 .map_or_else(missing, |i| Sight::There(i.clone())),
             node,
+            pulse: Pulse::Unknown,
+            waited: false,
             zones,
         })
     }

@@ -4,16 +4,24 @@
 //! fenced by the Lease; an answer other than "not found" never counts as one.
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node as ApiNode, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::apply::{Deletion, kinds};
 use kit::events::Notice;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PropagationPolicy};
+use serde_json::json;
+use tokio::time::Instant;
 
-use super::plan::{Action, Observed, Sight};
+use super::plan::{Action, Observed, Pulse, Sight};
 use crate::error::Error;
 use crate::model::{Instance, Node, Vm};
+use crate::queue::Key;
 use crate::run::Context;
+
+/// Where kubelets renew a Lease of their node's name (KEP-589).
+const LEASES: &str = "kube-node-lease";
 
 /// Does it, and brings `observed` up to what the APIs answered. True when the Node is gone.
 ///
@@ -27,6 +35,29 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
         Action::MakeSure => {
             make_sure(ctx, observed).await?;
             return Ok(false);
+        }
+        Action::Listen => {
+            listen(ctx, observed).await?;
+            return Ok(false);
+        }
+        Action::NotReady { resource_version } => {
+            ctx.leadership.ensure()?;
+            let patch = json!({
+                "metadata": { "resourceVersion": resource_version },
+                "status": { "conditions": [{
+                    "type": "Ready",
+                    "status": "Unknown",
+                    "reason": "MachineIsOff",
+                    "message": "The machine is off for certain, and its kubelet is silent.",
+                    "lastTransitionTime": Time(jiff::Timestamp::now()),
+                }] },
+            });
+            // Strategic: the other conditions stay.
+            let patch = Patch::Strategic(patch);
+            let patched = nodes.patch_status(&name, &params, &patch).await;
+            let patched =
+                patched.map_err(|e| Error::request("set the readiness of", "Node", &name, e))?;
+            observed.node = Node::from(&patched);
         }
         Action::PatchStatus(patch) => {
             ctx.leadership.ensure()?;
@@ -89,6 +120,23 @@ async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> 
         observed.instance = found.map_or(Sight::Missing { certain: true }, |instance| {
             Sight::There(Instance::from(&instance))
         });
+    }
+    Ok(())
+}
+
+/// Reads the kubelet's Lease. One that is not there tells nothing: then it is waited for the node not
+/// to be Ready.
+async fn listen(ctx: &Context, observed: &mut Observed) -> Result<(), Error> {
+    let (name, uid) = (&observed.node.name, &observed.node.uid);
+    let leases = Api::<Lease>::namespaced(ctx.tenant.clone(), LEASES);
+    let found = leases.get_opt(name).await;
+    let found = found.map_err(|e| Error::request("look for", "Lease", name, e))?;
+    observed.pulse = Pulse::Felt;
+    if let Some(version) = found.and_then(|lease| lease.metadata.resource_version) {
+        match ctx.pulses.listen(uid, &version, Instant::now()) {
+            Some(wait) => ctx.queue.add_after(Key::Node(name.clone()), wait),
+            None => observed.pulse = Pulse::Silent,
+        }
     }
     Ok(())
 }

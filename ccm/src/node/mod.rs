@@ -4,10 +4,14 @@
 
 pub mod apply;
 pub mod plan;
+pub mod pulse;
 #[cfg(test)]
 mod tests;
 
+use tokio::time::Instant;
+
 use crate::error::Error;
+use crate::queue::Key;
 use crate::run::Context;
 
 /// More steps than any life needs; reaching it is a bug in the plan.
@@ -22,6 +26,8 @@ pub async fn reconcile(ctx: &Context, name: &str) -> Result<(), Error> {
         ctx.nodes.waiting(name, None);
         return Ok(());
     };
+    let uid = observed.node.uid.clone();
+    observed.waited = ctx.pulses.waited(&uid, Instant::now());
     for _ in 0..MAX_STEPS {
         let plan = plan::plan(&observed);
         let done = match &plan.action {
@@ -29,6 +35,11 @@ pub async fn reconcile(ctx: &Context, name: &str) -> Result<(), Error> {
             None => false,
         };
         apply::tell(ctx, &observed.node, &plan.events).await;
+        if plan.waiting_on == Some(plan::VOLUMES_ATTACHED)
+            && let Some(wait) = ctx.pulses.wait(&uid, Instant::now())
+        {
+            ctx.queue.add_after(Key::Node(name.to_owned()), wait);
+        }
         if plan.action.is_none() || done {
             ctx.nodes.waiting(name, plan.waiting_on);
             return Ok(());

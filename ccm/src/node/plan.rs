@@ -17,11 +17,21 @@
 //!    and never an error), and
 //! 2. virt-controller agrees: `status.created` of the virtual machine is not true, which also leaves
 //!    out the moment of a restart, and
-//! 3. no kubelet contradicts: the node is not Ready. One that reports is alive, whatever the
-//!    objects say; somebody may have taken the finalizer off by hand.
+//! 3. no kubelet contradicts: the node is not Ready, or its Lease has not been renewed for longer
+//!    than a kubelet ever takes. One that reports is alive, whatever the objects say; somebody may
+//!    have taken the finalizer off by hand.
 //!
 //! It is taken off as soon as there is an instance again: its volumes must not be torn away from a
 //! machine that starts. One that somebody else set, with another value, is left alone.
+//!
+//! **Nobody waits for the node-lifecycle controller.** That calls a node Unknown after 50 seconds,
+//! and only pods on a node that is not Ready are removed for good (`pkg/controller/podgc`:
+//! `gcTerminating`). So the condition Ready of a node whose machine is proven dead is set to Unknown
+//! here. The kubelet writes it anew when it comes back.
+//!
+//! **Volumes first.** When a Node goes, the attach-detach controller waits six minutes for volumes
+//! that the node said it uses. So a Node whose machine is gone stays, out of service, until none is
+//! attached to it any more.
 //!
 //! Invariant: a Node is deleted only after the API said for both names, asked for them one by one,
 //! that there is nothing.
@@ -32,6 +42,9 @@ use serde_json::{Map, Value, json};
 use crate::model::{Instance, Node, Phase, Vm};
 use crate::names;
 use kit::events::Notice;
+
+/// What a Node whose machine is gone waits for.
+pub const VOLUMES_ATTACHED: &str = "VolumesAttached";
 
 /// What is known of an object of the management cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +73,18 @@ impl<T> Sight<T> {
     }
 }
 
+/// What is known of the kubelet, by the Lease that it renews every ten seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pulse {
+    /// Nobody has listened yet.
+    #[default]
+    Unknown,
+    /// It may be alive: the Lease was renewed, or has not been watched for long enough.
+    Felt,
+    /// The Lease has not been renewed for longer than a kubelet that lives ever takes.
+    Silent,
+}
+
 /// Everything that a plan depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
@@ -69,6 +94,10 @@ pub struct Observed {
     pub vm: Sight<Vm>,
     /// The instance of that.
     pub instance: Sight<Instance>,
+    /// Its kubelet.
+    pub pulse: Pulse,
+    /// Volumes that are still attached to a machine that is gone have been waited for long enough.
+    pub waited: bool,
     /// Whether labels of zone and region are wanted.
     pub zones: bool,
 }
@@ -78,6 +107,13 @@ pub struct Observed {
 pub enum Action {
     /// Ask the management API for what is missing, by name.
     MakeSure,
+    /// Look at the kubelet's Lease, and look at the node again when it can be called silent.
+    Listen,
+    /// Say of the node that it is not Ready, if it is still at this resource version.
+    NotReady {
+        /// Of the Node.
+        resource_version: String,
+    },
     /// Merge this into the Node's status, if it is still at the resource version in it.
     PatchStatus(Value),
     /// Merge this into the Node, if it is still at the resource version in it.
@@ -155,10 +191,27 @@ pub fn plan(observed: &Observed) -> Plan {
         }
         return plan;
     }
-    match (new, needs_proof(observed)) {
-        (_, true) => Plan::act(Action::MakeSure),
-        (true, false) => Plan::wait("MachineHasNoAddress"),
-        (false, false) => Plan::default(),
+    if needs_proof(observed) {
+        return Plan::act(Action::MakeSure);
+    }
+    if is_off_for_certain(observed) && observed.node.ready {
+        return listen(observed);
+    }
+    match new {
+        true => Plan::wait("MachineHasNoAddress"),
+        false => Plan::default(),
+    }
+}
+
+/// The machine is off or gone, and the node is called Ready: until its kubelet is silent, or because
+/// nobody has noticed yet that it is.
+fn listen(observed: &Observed) -> Plan {
+    match observed.pulse {
+        Pulse::Unknown => Plan::act(Action::Listen),
+        Pulse::Felt => Plan::wait("KubeletReports"),
+        Pulse::Silent => Plan::act(Action::NotReady {
+            resource_version: observed.node.resource_version.clone(),
+        }),
     }
 }
 
@@ -169,13 +222,16 @@ fn gone(observed: &Observed) -> Plan {
         // Not known to be a machine of ours: somebody else's node keeps everything.
         return Plan::wait("NoVirtualMachine");
     }
+    if !observed.vm.is_certainly_gone() || !observed.instance.is_certainly_gone() {
+        return Plan::act(Action::MakeSure);
+    }
     if node.ready {
         // k8s.io/cloud-provider looks for machines of nodes that are not ready only; a kubelet that
         // reports is a reason to doubt.
-        return Plan::wait("KubeletReports");
+        return listen(observed);
     }
-    if !observed.vm.is_certainly_gone() || !observed.instance.is_certainly_gone() {
-        return Plan::act(Action::MakeSure);
+    if node.volumes_attached && !observed.waited {
+        return taints(observed, false).unwrap_or(Plan::wait(VOLUMES_ATTACHED));
     }
     let message = format!(
         "Deleting node {} because it does not exist in the cloud provider",
@@ -192,15 +248,20 @@ fn gone(observed: &Observed) -> Plan {
 
 /// Whether only certainty about the instance is missing for a proof.
 fn needs_proof(observed: &Observed) -> bool {
-    let off = observed.vm.get().is_some_and(|vm| !vm.created) && !observed.node.ready;
+    let off = observed.vm.get().is_some_and(|vm| !vm.created);
     off && observed.instance == (Sight::Missing { certain: false })
         && !observed.node.is_tainted(names::TAINT_OUT_OF_SERVICE)
 }
 
+/// Whether the management cluster says so; its kubelet has not been asked.
+fn is_off_for_certain(observed: &Observed) -> bool {
+    let vm = &observed.vm;
+    let off = vm.is_certainly_gone() || vm.get().is_some_and(|vm| !vm.created);
+    off && observed.instance.is_certainly_gone()
+}
+
 fn is_proven_dead(observed: &Observed) -> bool {
-    observed.vm.get().is_some_and(|vm| !vm.created)
-        && observed.instance.is_certainly_gone()
-        && !observed.node.ready
+    is_off_for_certain(observed) && !observed.node.ready
 }
 
 /// The write that brings taints, labels and providerID to what they should be; none when they are.

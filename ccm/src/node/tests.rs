@@ -6,9 +6,9 @@
 mod laws;
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::plan::{Action, Observed, Plan, Sight, plan};
+use super::plan::{Action, Observed, Plan, Pulse, Sight, plan};
 use crate::model::{Instance, Node, Phase, Vm};
 use crate::names::{self, OUT_OF_SERVICE_BY_US, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
 
@@ -22,6 +22,10 @@ struct World {
     blind: bool,
     /// The management API answers.
     answers: bool,
+    /// What listening to the kubelet tells.
+    pulse: Pulse,
+    /// Volumes have been waited for.
+    waited: bool,
     told: Vec<&'static str>,
 }
 
@@ -49,6 +53,8 @@ impl World {
             instance: Some(instance()),
             blind: false,
             answers: true,
+            pulse: Pulse::Felt,
+            waited: false,
             told: Vec::new(),
         }
     }
@@ -72,6 +78,8 @@ impl World {
             node: self.node.clone()?,
             vm: sight(self.vm.as_ref(), self.blind),
             instance: sight(self.instance.as_ref(), self.blind),
+            pulse: Pulse::Unknown,
+            waited: self.waited,
             zones: true,
         })
     }
@@ -96,6 +104,10 @@ impl World {
                 observed.instance = certain(observed.instance, self.instance.as_ref());
                 continue;
             }
+            if action == Action::Listen {
+                observed.pulse = self.pulse;
+                continue;
+            }
             if writes == budget {
                 return writes;
             }
@@ -113,12 +125,27 @@ impl World {
     fn write(&mut self, action: &Action) {
         let proven = self.answers && self.instance.is_none() && !self.node().ready;
         match action {
-            Action::MakeSure => unreachable!("it is no write"),
+            Action::MakeSure | Action::Listen => unreachable!("it is no write"),
+            Action::NotReady { resource_version } => {
+                assert_eq!(*resource_version, self.node().resource_version);
+                let off = self.vm.as_ref().is_none_or(|vm| !vm.created);
+                assert!(
+                    self.answers && self.instance.is_none() && off && self.pulse == Pulse::Silent,
+                    "not ready without proof: {self:?}"
+                );
+                let node =
+                    self.patched(&json!({"metadata": {"resourceVersion": resource_version}}));
+                node.ready = false;
+            }
             Action::Delete { uid } => {
                 assert_eq!(*uid, self.node().uid);
                 assert!(
                     proven && self.vm.is_none(),
                     "deleted without proof: {self:?}"
+                );
+                assert!(
+                    self.waited || !self.node().volumes_attached,
+                    "deleted with volumes: {self:?}"
                 );
                 self.node = None;
             }
@@ -131,7 +158,7 @@ impl World {
             Action::Patch(patch) => {
                 let dead = |node: &Node| node.taints.iter().any(ours);
                 let was = dead(self.node());
-                let off = self.vm.as_ref().is_some_and(|vm| !vm.created);
+                let off = self.vm.as_ref().is_none_or(|vm| !vm.created);
                 let node = self.patched(patch);
                 for (key, value) in patch["metadata"]["labels"]
                     .as_object()
@@ -399,6 +426,51 @@ fn node_goes_with_its_machine_and_never_on_an_error() {
     let mut world = gone();
     world.reconcile(ALL);
     assert_eq!((world.node, world.told), (None, vec!["DeletingNode"]));
+}
+
+#[test]
+fn a_silent_kubelet_is_not_waited_for_and_one_that_is_heard_is() {
+    for gone in [false, true] {
+        let mut world = stopped();
+        world.node_mut().ready = true;
+        if gone {
+            world.vm = None;
+        }
+        world.reconcile(ALL);
+        assert!(world.node().ready, "it was heard");
+        assert!(!world.node().taints.iter().any(ours));
+        world.pulse = Pulse::Silent;
+        world.reconcile(ALL);
+        match gone {
+            true => assert_eq!(world.node, None),
+            false => {
+                assert!(!world.node().ready);
+                assert!(world.node().taints.iter().any(ours));
+            }
+        }
+    }
+}
+
+#[test]
+fn node_of_a_machine_that_is_gone_stays_out_of_service_until_its_volumes_are_detached() {
+    let gone = || {
+        let mut world = settled();
+        (world.vm, world.instance) = (None, None);
+        world.node_mut().volumes_attached = true;
+        world.reconcile(ALL);
+        assert!(world.node().taints.iter().any(ours), "its volumes may move");
+        assert_eq!(world.told, ["OutOfService"]);
+        assert_eq!(world.reconcile(ALL), 0);
+        world
+    };
+    let mut detached = gone();
+    detached.node_mut().volumes_attached = false;
+    detached.reconcile(ALL);
+    assert_eq!(detached.node, None);
+    let mut stuck = gone();
+    stuck.waited = true;
+    stuck.reconcile(ALL);
+    assert_eq!(stuck.node, None, "nobody waits for ever");
 }
 
 #[test]

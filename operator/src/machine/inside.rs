@@ -230,6 +230,9 @@ fn reduced(node: &LiveNode) -> Node {
             _ => None,
         }),
         message: said.chars().take(MOST).collect(),
+        volumes_attached: status
+            .and_then(|s| s.volumes_attached.as_ref())
+            .is_some_and(|volumes| !volumes.is_empty()),
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Node {
     pub ready: Option<bool>,
     /// Why it is not ready, in the kubelet's words, cut short.
     pub message: String,
+    /// The attach-detach controller has volumes attached to it.
+    pub volumes_attached: bool,
 }
 
 /// A bootstrap token in the tenant cluster.

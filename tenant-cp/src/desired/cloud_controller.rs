@@ -56,6 +56,7 @@ const INSIDE: &[Right] = &[
     ("", "nodes/status", &["patch"]),
     ("", "services", &["list", "patch", "watch"]),
     ("", "services/status", &["patch"]),
+    ("coordination.k8s.io", "leases", &["get"]),
     ("discovery.k8s.io", "endpointslices", &["list", "watch"]),
     ("events.k8s.io", "events", &["create"]),
 ];

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::{ALL, World, address, instance, taint};
 use crate::model::{Instance, Node, Phase, Vm};
 use crate::names::{self, OUT_OF_SERVICE_BY_US, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
+use crate::node::plan::Pulse;
 
 fn any_taint() -> impl Strategy<Value = Taint> {
     let keys = prop::sample::select(vec![
@@ -33,6 +34,7 @@ prop_compose! {
             0..=3,
         ),
         zone in prop::option::of("[ab]"),
+        volumes_attached: bool,
     ) -> Node {
         Node {
             name: "n".to_owned(),
@@ -45,6 +47,7 @@ prop_compose! {
             taints,
             addresses,
             ready,
+            volumes_attached,
         }
     }
 }
@@ -60,6 +63,8 @@ prop_compose! {
         has_address in prop::bool::weighted(0.8),
         blind: bool,
         answers: bool,
+        pulse in prop::sample::select(vec![Pulse::Felt, Pulse::Silent]),
+        waited: bool,
     ) -> World {
         let vm = Vm { name: "n".to_owned(), uid: "v".to_owned(), created, topology: [zone, None, None] };
         let mut instance = Instance { phase, deleting, ..instance() };
@@ -72,6 +77,8 @@ prop_compose! {
             instance: there.1.then_some(instance),
             blind,
             answers,
+            pulse,
+            waited,
             told: Vec::new(),
         }
     }

@@ -1,5 +1,10 @@
 //! The end of a Machine: drain → virtual machine and instance gone → Node gone → finalizer.
 //!
+//! **Volumes.** When a Node goes whose volumes are attached, the tenant's attach-detach controller
+//! waits six minutes before it gives them to another. So the machine goes only once they are detached,
+//! and where it died the Node stays until then: the cloud controller manager declares it out of
+//! service, and volumes leave at once.
+//!
 //! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there.
 //! The tenant cluster holds nothing up for longer than the drain's time-out plus [`PATIENCE`]; where
 //! its API does not answer, for longer than [`PATIENCE`].
@@ -14,7 +19,7 @@ use providers::State;
 use tenant_cp::join as tokens;
 
 use super::{Action, Drain, Plan, conditions, join, unchanged};
-use crate::machine::observed::{Observed, Pod, Seen, Tenant};
+use crate::machine::observed::{Node, Observed, Pod, Seen, Tenant};
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,7 +118,9 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         .as_ref()
         .is_some_and(|vm| vm.state == State::Running);
     let timeout = observed.machine.spec.drain_timeout.get();
-    if is_drained(observed) || !runs || timeout == Some(Duration::ZERO) {
+    // What was started anew has an empty disk: no pod runs there any more.
+    let failed = observed.machine.status.as_ref().and_then(super::failure);
+    if is_drained(observed) || failed.is_some() || !runs || timeout == Some(Duration::ZERO) {
         return false;
     }
     let seen = match &observed.tenant {
@@ -128,7 +135,8 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         return false;
     };
     let staying = staying(seen, node.ready != Some(true));
-    if staying.is_empty() && node.unschedulable {
+    let empty = staying.is_empty() && node.unschedulable;
+    if empty && !node.volumes_attached {
         plan.drain = Some(Drain::Done);
         return false;
     }
@@ -136,7 +144,10 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         .saturating_sub(PATIENCE)
         .unwrap_or(now);
     if until <= now {
-        let left = first(&staying);
+        let left = match empty {
+            true => "volumes that are not detached".to_owned(),
+            false => first(&staying),
+        };
         gives_up(plan, format!("drainTimeout is over; left: {left}"));
         return false;
     }
@@ -152,6 +163,10 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     }
     let stay: Vec<_> = staying.iter().copied().filter(|p| !p.going).collect();
     let (message, pause) = match stay.is_empty() {
+        true if empty => (
+            "waits until volumes are detached from the node".to_owned(),
+            LOOK,
+        ),
         true => ("pods are leaving the node".to_owned(), LOOK),
         false => (
             format!(
@@ -228,11 +243,26 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     }
     // There is no cloud controller that would do it.
     if let Some(node) = join::own_node(observed, seen) {
+        if plan.actions.is_empty() && keeps_volumes(observed, node, now) {
+            plan.wait(
+                "VolumesAttached",
+                "waits until volumes are detached from the node of a machine that is gone",
+            );
+            plan.look_after(LOOK);
+            return true;
+        }
         plan.actions.push(Action::DeleteNode {
             uid: node.uid.clone(),
         });
     }
     !plan.actions.is_empty()
+}
+
+/// Whether somebody is there who has the volumes of a dead node detached, and has time left.
+fn keeps_volumes(observed: &Observed, node: &Node, now: Timestamp) -> bool {
+    let cluster = observed.home();
+    let helped = cluster.is_some_and(|c| c.spec.addons.cloud_controller.enabled);
+    helped && node.volumes_attached && now < deadline(observed, now)
 }
 
 fn leaves(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {

@@ -70,6 +70,57 @@ fn pods_that_end_on_a_dead_node_are_not_waited_for() {
 }
 
 #[test]
+fn volumes_are_detached_before_the_virtual_machine_goes() {
+    let mut world = World::running();
+    world.pods = vec![pod("a")];
+    world.node.as_mut().unwrap().volumes_attached = true;
+    world.delete();
+    world.settle();
+    world.pods.clear();
+    world.settle();
+    assert!(!world.vm.clone().unwrap().deleting);
+    world.node.as_mut().unwrap().volumes_attached = false;
+    world.settle();
+    assert!(world.vm.clone().unwrap().deleting);
+    let mut stuck = World::running();
+    stuck.node.as_mut().unwrap().volumes_attached = true;
+    let took = stuck.goes();
+    assert!((300..310).contains(&took.as_secs()), "{took:?}");
+}
+
+#[test]
+fn node_of_a_machine_that_died_stays_for_its_volumes_where_somebody_detaches_them() {
+    for helped in [true, false] {
+        let mut world = World::running();
+        let cluster = world.cluster.as_mut().unwrap();
+        cluster.spec.addons.cloud_controller.enabled = helped;
+        world.node.as_mut().unwrap().volumes_attached = true;
+        world.vm = None;
+        world.settle();
+        world.delete();
+        world.settle();
+        assert_eq!(world.node.is_some(), helped);
+        if let Some(node) = &mut world.node {
+            node.volumes_attached = false;
+        }
+        world.settle();
+        assert!(world.gone && world.node.is_none());
+    }
+}
+
+#[test]
+fn machine_that_was_started_anew_is_not_drained() {
+    let mut world = World::running();
+    world.pods = vec![pod("a")];
+    world.protected = true;
+    world.vm.as_mut().unwrap().instance = Some("another".to_owned());
+    world.settle();
+    assert_eq!(world.phase(), MachinePhase::Failed);
+    assert!(world.goes().as_secs() <= 3);
+    assert_eq!(world.told("Draining"), 0);
+}
+
+#[test]
 fn api_that_does_not_answer_holds_a_deletion_up_for_its_patience_only() {
     for api in [Api::Silent, Api::NotAsked] {
         let mut world = World::running();
