@@ -18,6 +18,7 @@ use tenant_cp::network::Ledger;
 use tenant_cp::validate::Problem;
 use tokio::sync::{Notify, mpsc};
 
+use crate::calm::Calm;
 use crate::desk::Desk;
 use crate::machine::watch::VmWatches;
 use crate::starts::Starts;
@@ -43,6 +44,8 @@ pub struct Context {
     pub starts: Starts,
     /// How tenants are reached.
     pub dial: Dial,
+    /// Pauses between looks at one TenantCluster.
+    pub calm: Calm,
     /// What is kept about TenantClusters.
     pub cluster_desk: Desk,
     /// Whether reconciles come to an end.

@@ -20,6 +20,7 @@
 
 pub mod admission;
 pub mod args;
+pub mod calm;
 pub mod context;
 pub mod desk;
 pub mod gather;

@@ -32,8 +32,9 @@ use tokio::sync::mpsc;
 
 use crate::admission::{Judge, serve::Webhook};
 use crate::args::RunArgs;
+use crate::calm::Calm;
 use crate::context::{Breaker, Context};
-use crate::desk::Desk;
+use crate::desk::{self, Desk};
 use crate::machine::watch::VmWatches;
 use crate::starts::Starts;
 use crate::tenant::Dial;
@@ -205,6 +206,7 @@ impl Parts {
             crate::FIELD_MANAGER,
         );
         let context = Arc::new(Context {
+            calm: Calm::default(),
             cluster_desk: Desk::new(
                 events("covey.dev/tenant-cluster"),
                 metrics.controller("tenant_cluster"),
@@ -289,7 +291,11 @@ impl Parts {
                 .reconcile_on(changed)
                 .graceful_shutdown_on(shutdown.triggered())
                 .run(
-                    tenant_cluster::reconcile,
+                    |cluster, context: Arc<Context>| async move {
+                        let key = desk::key_of(&*cluster);
+                        let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
+                        context.calm.look(&key, work).await
+                    },
                     tenant_cluster::error_policy,
                     Arc::clone(&context),
                 )
