@@ -4,6 +4,7 @@
 //! interrupted.
 
 mod control_plane;
+pub mod csi;
 mod machine;
 mod observe;
 mod place;

@@ -323,7 +323,7 @@ fn seconds(value: Option<f64>) -> String {
 }
 
 /// Where kubectl finds it; nobody else may read it.
-fn kubeconfig_file(management: &Management, text: &str) -> Result<std::path::PathBuf> {
+pub(super) fn kubeconfig_file(management: &Management, text: &str) -> Result<std::path::PathBuf> {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     let folder = management.layout.root().join("bench");
     std::fs::create_dir_all(&folder)?;

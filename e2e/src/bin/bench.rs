@@ -6,7 +6,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use e2e::bench::{self, Options, workers};
+use e2e::bench::{self, Options, csi, workers};
 use serde::Serialize;
 
 #[derive(Parser)]
@@ -58,6 +58,33 @@ enum Bench {
         kubernetes: String,
         /// Seconds that one step may take
         #[arg(long, default_value_t = 1200)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long volumes take to be bound, attached, and moved from a machine that died
+    Csi {
+        /// Claims to make one after another
+        #[arg(long, default_value_t = 20)]
+        claims: usize,
+        /// Numbers of disks to attach at once
+        #[arg(long, value_delimiter = ',', default_value = "1,10,50")]
+        disks: Vec<usize>,
+        /// Nodes of the tenant cluster
+        #[arg(long, default_value_t = 2)]
+        nodes: i32,
+        /// Times that a machine with a volume is killed
+        #[arg(long, default_value_t = 3)]
+        failovers: usize,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds in which nothing happens and writes are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 900)]
         patience: u64,
         /// JSON instead of a table
         #[arg(long)]
@@ -116,6 +143,31 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(workers::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Csi {
+            claims,
+            disks,
+            nodes,
+            failovers,
+            kubernetes,
+            idle,
+            patience,
+            json,
+        } => {
+            let options = csi::Options {
+                claims,
+                disks,
+                nodes,
+                failovers,
+                version: kubernetes,
+                idle: Duration::from_secs(idle),
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(csi::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

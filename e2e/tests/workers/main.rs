@@ -14,6 +14,8 @@ mod hostile;
 mod join;
 mod load_balancer;
 mod lost;
+mod rolling;
 mod sizes;
 mod traffic;
+mod volumes;
 mod worker;

@@ -1,0 +1,257 @@
+//! `bench csi`: how long claims take to be bound, how long disks take into a virtual machine, one and
+//! many at once, how long a pod waits for its volume when its machine dies, and what the driver costs.
+//!
+//! Disks are attached by VolumeAttachments of the bench's own, so that neither scheduler nor kubelet
+//! is part of the time: from the object to `attached`, which the driver says once the instance shows
+//! the disk as ready.
+//! Invariant: everything lives in the bench's own namespace, which goes whatever happens.
+
+mod attach;
+mod failover;
+mod report;
+
+use std::{collections::BTreeMap, time::Duration, time::Instant};
+
+use anyhow::{Context as _, Result};
+use api::TenantClusterSpec;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde_json::json;
+
+pub use report::{Attached, Report};
+
+use super::{
+    Machine,
+    place::{self, interrupted, sweep},
+    report::Spread,
+    round,
+};
+use crate::cluster::{
+    Management, Pool, Tenant, operator, pool,
+    wait::{wait_for, wait_gone, wait_list},
+};
+
+/// Port of the driver's metrics.
+const ADMIN_PORT: u16 = 8080;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Claims to make one after another.
+    pub claims: usize,
+    /// Disks to attach at once.
+    pub disks: Vec<usize>,
+    /// Nodes; the largest number of disks is attached to all of them, too, if there are several.
+    pub nodes: i32,
+    /// How often a machine with a volume is killed.
+    pub failovers: usize,
+    /// Kubernetes version of tenant cluster and nodes.
+    pub version: String,
+    /// Time in which nothing happens and writes are counted.
+    pub idle: Duration,
+    /// How long any one step may take.
+    pub patience: Duration,
+}
+
+/// Measures. What it did is told to `say`.
+///
+/// # Errors
+/// When the lab or the operator is missing, or an API fails.
+pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Report> {
+    let management = Management::connect().await?;
+    let management = management
+        .context("the lab is not up: `cargo xtask demo` brings it up with the operator")?;
+    operator::usage(&management.client).await?;
+    management.virtual_machines().await?;
+    sweep(&management, say).await?;
+    let namespace = place::create(&management).await?;
+    let result = tokio::select! {
+        result = Box::pin(measure(&management, options, &namespace, say)) => result,
+        signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
+    };
+    let swept = sweep(&management, say).await;
+    let report = result?;
+    swept?;
+    Ok(report)
+}
+
+/// The tenant cluster that is measured.
+struct Place<'a> {
+    options: &'a Options,
+    tenant: Tenant,
+    pool: Pool,
+    /// The tenant's API.
+    inside: Client,
+    say: &'a (dyn Fn(String) + Sync),
+}
+
+async fn measure(
+    management: &Management,
+    options: &Options,
+    namespace: &str,
+    say: &(dyn Fn(String) + Sync),
+) -> Result<Report> {
+    let place = begin(management, options, namespace, say).await?;
+    let mut report = Report {
+        machine: Machine::here(),
+        version: options.version.clone(),
+        nodes: options.nodes,
+        bound_s: Spread::default(),
+        attach_s: BTreeMap::new(),
+        attach_all_nodes_s: None,
+        vm_writes_per_50_attaches: None,
+        failover_s: Spread::default(),
+        rss_mib: None,
+        idle_writes_per_min: None,
+        notes: Vec::new(),
+    };
+    report.bound_s = place.bound().await?;
+    attach::measure(&place, &mut report).await?;
+    report.rss_mib = place.memory().await?;
+    if !options.idle.is_zero() {
+        let audit = management.audit_log();
+        let mark = audit.mark()?;
+        tokio::time::sleep(options.idle).await;
+        let account = format!(
+            "system:serviceaccount:{}:csi",
+            place.tenant.tenant_namespace()
+        );
+        let all = audit.since(mark)?;
+        let writes = all.iter().filter(|r| r.user == account && r.is_write());
+        let minutes = options.idle.as_secs_f64() / 60.0;
+        report.idle_writes_per_min = Some(round(writes.count() as f64 / minutes));
+    }
+    failover::measure(management, &place, &mut report).await?;
+    Ok(report)
+}
+
+async fn begin<'a>(
+    management: &Management,
+    options: &'a Options,
+    namespace: &str,
+    say: &'a (dyn Fn(String) + Sync),
+) -> Result<Place<'a>> {
+    let mut spec = TenantClusterSpec {
+        version: options.version.clone(),
+        ..TenantClusterSpec::default()
+    };
+    spec.addons.cloud_controller.enabled = true;
+    spec.addons.csi.enabled = true;
+    spec.addons.core_dns.enabled = false;
+    let tenant = Tenant::create(&management.client, namespace, "bench", spec).await?;
+    let mut nodes = pool::small("bench");
+    nodes.replicas = options.nodes;
+    if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+        kubevirt.serial_console = false;
+        kubevirt.cpu = 1;
+    }
+    let pool = Pool::create(&tenant, "workers", nodes).await?;
+    let inside = tenant.usable(options.patience).await?.client;
+    pool.settled(options.nodes, options.patience).await?;
+    tenant.settled(options.patience).await?;
+    say(format!(
+        "{} nodes after {:.1?}",
+        options.nodes,
+        pool.created.elapsed()
+    ));
+    Ok(Place {
+        options,
+        tenant,
+        pool,
+        inside,
+        say,
+    })
+}
+
+impl Place<'_> {
+    fn claims(&self) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.inside.clone(), "default")
+    }
+
+    /// Makes claims and waits until all are bound; gives the names of their volumes.
+    async fn volumes(&self, prefix: &str, count: usize) -> Result<Vec<String>> {
+        let claims = self.claims();
+        for number in 0..count {
+            let claim = claim(&format!("{prefix}-{number}"))?;
+            claims.create(&PostParams::default(), &claim).await?;
+        }
+        let what = format!("{count} claims are bound");
+        let config = kube::runtime::watcher::Config::default();
+        wait_list(&claims, config, &what, self.options.patience, |all| {
+            let ours = all.iter().filter(|(name, _)| name.starts_with(prefix));
+            let volumes: Vec<_> = ours.filter_map(|(_, claim)| volume(claim)).collect();
+            (volumes.len() == count).then_some(volumes)
+        })
+        .await
+    }
+
+    /// Removes claims with their volumes.
+    async fn remove(&self, prefix: &str, count: usize) -> Result<()> {
+        let claims = self.claims();
+        let names = (0..count).map(|number| format!("{prefix}-{number}"));
+        for name in names.clone() {
+            claims.delete(&name, &DeleteParams::background()).await?;
+        }
+        for name in names {
+            wait_gone(&claims, &name, None, self.options.patience).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims one after another, from the create call to Bound.
+    async fn bound(&self) -> Result<Spread> {
+        let (claims, mut times) = (self.claims(), Vec::new());
+        for number in 0..self.options.claims {
+            let name = format!("bound-{number}");
+            let begun = Instant::now();
+            claims
+                .create(&PostParams::default(), &claim(&name)?)
+                .await?;
+            wait_for(&claims, &name, "is bound", self.options.patience, |claim| {
+                volume(claim).map(drop)
+            })
+            .await?;
+            times.push(begun.elapsed().as_secs_f64());
+        }
+        self.remove("bound", self.options.claims).await?;
+        let spread = Spread::of(&times);
+        (self.say)(format!("bound after {:?} s (p95)", spread.p95));
+        Ok(spread)
+    }
+
+    /// What the driver has in memory, by its own metrics.
+    async fn memory(&self) -> Result<Option<f64>> {
+        let pods: Api<Pod> = self.tenant.parts();
+        let selector = format!("{}=csi", api::names::LABEL_COMPONENT);
+        let list = pods.list(&ListParams::default().labels(&selector)).await?;
+        let pod = list.items.first().context("no pod of the driver runs")?;
+        let address = pod.status.as_ref().and_then(|s| s.pod_ip.clone());
+        let address = address.with_context(|| format!("{} has no address", pod.name_any()))?;
+        let text = operator::get(&address, ADMIN_PORT, "/metrics").await?;
+        let name = "process_resident_memory_bytes ";
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let bytes = line.and_then(|rest| rest.trim().parse::<f64>().ok());
+        Ok(bytes.map(|bytes| round(bytes / 1_048_576.0)))
+    }
+}
+
+/// A small claim of the default class, as a block device: nobody formats it.
+fn claim(name: &str) -> Result<PersistentVolumeClaim> {
+    let claim = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "volumeMode": "Block",
+            "resources": { "requests": { "storage": "16Mi" } },
+        },
+    });
+    Ok(serde_json::from_value(claim)?)
+}
+
+/// The volume of a claim that is bound.
+fn volume(claim: &PersistentVolumeClaim) -> Option<String> {
+    let bound = claim.status.as_ref()?.phase.as_deref() == Some("Bound");
+    claim.spec.as_ref()?.volume_name.clone().filter(|_| bound)
+}

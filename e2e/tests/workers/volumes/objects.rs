@@ -1,0 +1,128 @@
+//! The objects of these tests, as users write them.
+
+use e2e::suite::workload::{IMAGE, list};
+use serde_json::{Value, json};
+
+/// A StatefulSet `web` of one pod with a volume at `/data`, and pods that leave a node which is not
+/// ready after so many seconds instead of 300.
+pub(super) fn stateful(leaves: Option<u64>) -> String {
+    let mut spec = pod_spec(json!([]));
+    spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+    if let Some(seconds) = leaves {
+        let leave = |key: &str| {
+            json!({
+                "key": format!("node.kubernetes.io/{key}"), "operator": "Exists",
+                "effect": "NoExecute", "tolerationSeconds": seconds,
+            })
+        };
+        spec["tolerations"] = json!([leave("not-ready"), leave("unreachable")]);
+    }
+    let labels = json!({ "app": "web" });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
+        "spec": { "clusterIP": "None", "selector": labels, "ports": [{ "port": 8080 }] },
+    });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "web" },
+        "spec": {
+            "serviceName": "web", "replicas": 1, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": spec },
+            "volumeClaimTemplates": [{
+                "metadata": { "name": "data" }, "spec": claim_spec("Filesystem", "64Mi"),
+            }],
+        },
+    });
+    list(&[service, set])
+}
+
+/// A claim of the default class.
+pub(super) fn claim(name: &str, mode: &str, size: &str) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": name },
+        "spec": claim_spec(mode, size),
+    })
+    .to_string()
+}
+
+/// A claim made of a VolumeSnapshot or another claim.
+pub(super) fn copy_of(name: &str, kind: &str, source: &str) -> String {
+    let mut spec = claim_spec("Filesystem", "128Mi");
+    let mut from = json!({ "kind": kind, "name": source });
+    if kind == "VolumeSnapshot" {
+        from["apiGroup"] = json!("snapshot.storage.k8s.io");
+    }
+    spec["dataSource"] = from;
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": name },
+        "spec": spec,
+    })
+    .to_string()
+}
+
+/// A VolumeSnapshot of the default class.
+pub(super) fn snapshot(name: &str, claim: &str) -> String {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": { "name": name },
+        "spec": { "source": { "persistentVolumeClaimName": claim } },
+    })
+    .to_string()
+}
+
+/// A pod with a claim at `/data`.
+pub(super) fn pod(name: &str, claim: &str) -> String {
+    let mut spec = pod_spec(volume(claim));
+    spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+    object(name, &spec)
+}
+
+/// A pod with a claim as the device `/dev/data`.
+pub(super) fn with_device(name: &str, claim: &str) -> String {
+    let mut volumes = volume(claim);
+    let tmp = json!({ "name": "tmp", "emptyDir": {} });
+    if let Some(volumes) = volumes.as_array_mut() {
+        volumes.push(tmp);
+    }
+    let mut spec = pod_spec(volumes);
+    spec["containers"][0]["volumeDevices"] = json!([{ "name": "data", "devicePath": "/dev/data" }]);
+    spec["containers"][0]["volumeMounts"] = json!([{ "name": "tmp", "mountPath": "/tmp" }]);
+    object(name, &spec)
+}
+
+fn object(name: &str, spec: &Value) -> String {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec })
+        .to_string()
+}
+
+fn volume(claim: &str) -> Value {
+    json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }])
+}
+
+fn claim_spec(mode: &str, size: &str) -> Value {
+    json!({
+        "accessModes": ["ReadWriteOnce"], "volumeMode": mode,
+        "resources": { "requests": { "storage": size } },
+    })
+}
+
+/// Not root, so that the volume's group (`fsGroup`) is needed to write.
+fn pod_spec(volumes: Value) -> Value {
+    json!({
+        "terminationGracePeriodSeconds": 3, "automountServiceAccountToken": false,
+        "securityContext": {
+            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        "containers": [{
+            "name": "testserver", "image": IMAGE, "args": ["web"],
+            "readinessProbe": {
+                "httpGet": { "path": "/ready", "port": 8080 }, "periodSeconds": 1, "timeoutSeconds": 5,
+            },
+            "securityContext": {
+                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+                "capabilities": { "drop": ["ALL"] },
+            },
+        }],
+        "volumes": volumes,
+    })
+}
