@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use testkit::fixtures::wait_gone;
 
-use crate::support::{Ccm, PATIENCE, Site};
+use crate::support::{Ccm, PATIENCE, Site, site::apply};
 
 fn is_tainted(node: &Node, key: &str) -> bool {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
@@ -83,5 +83,69 @@ async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> R
     site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
     wait_gone(&site.nodes(), "a", PATIENCE).await?;
     site.event("DeletingNode").await?;
+    Ok(())
+}
+
+/// The kubelet's Lease, renewed.
+async fn renew(site: &Site, node: &str, time: &str) -> Result<()> {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": node, "namespace": "kube-node-lease" },
+        "spec": { "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": time },
+    });
+    apply(&site.inside, &lease).await
+}
+
+fn condition(node: &Node) -> Option<(String, Option<String>)> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|c| c.type_ == "Ready")?;
+    Some((ready.status.clone(), ready.reason.clone()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_of_a_dead_machine_is_not_waited_for_and_stays_until_its_volumes_are_detached()
+-> Result<()> {
+    let Some(site) = Site::new("silent").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::start(&site)?;
+    for (name, address) in [("dead", "10.5.0.1"), ("heard", "10.5.0.2")] {
+        site.worker(name, &[address]).await?;
+        site.wait_node(name, |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
+            .await?;
+        renew(&site, name, "2026-11-21T10:00:00.000000Z").await?;
+    }
+    let volumes = json!({ "status": { "volumesAttached": [{
+        "name": "kubernetes.io/csi/csi.covey.dev^vol-1", "devicePath": "",
+    }] } });
+    site.node_status("dead", &volumes).await?;
+    for name in ["dead", "heard"] {
+        site.delete(kinds::VIRTUAL_MACHINE, name).await?;
+        site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, name).await?;
+    }
+    // Renewed as long as the other one takes to be called silent.
+    let heard = async {
+        for second in 1.. {
+            tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+            let time = format!("2026-11-21T10:00:{second:02}.000000Z");
+            renew(&site, "heard", &time).await?;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    let dead = site.wait_node("dead", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE));
+    let dead = tokio::select! {
+        dead = dead => dead?,
+        lives = heard => return lives,
+    };
+    let unknown = ("Unknown".to_owned(), Some("MachineIsOff".to_owned()));
+    assert_eq!(condition(&dead), Some(unknown));
+    let other = site.nodes().get("heard").await?;
+    assert_eq!(condition(&other).map(|c| c.0).as_deref(), Some("True"));
+    assert!(!is_tainted(&other, names::TAINT_OUT_OF_SERVICE));
+    site.event("OutOfService").await?;
+
+    let none = json!({ "status": { "volumesAttached": null } });
+    site.node_status("dead", &none).await?;
+    wait_gone(&site.nodes(), "dead", PATIENCE).await?;
     Ok(())
 }

@@ -334,9 +334,14 @@ impl Site {
     pub(crate) async fn node_ready(&self, name: &str, ready: &str) -> Result<()> {
         let condition = json!({ "type": "Ready", "status": ready, "reason": "Test" });
         let status = json!({ "status": { "conditions": [condition] } });
+        self.node_status(name, &status).await
+    }
+
+    /// Merges into a node's status.
+    pub(crate) async fn node_status(&self, name: &str, status: &Value) -> Result<()> {
         let params = PatchParams::default();
         self.nodes()
-            .patch_status(name, &params, &Patch::Merge(&status))
+            .patch_status(name, &params, &Patch::Merge(status))
             .await?;
         Ok(())
     }
