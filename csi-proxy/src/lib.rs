@@ -23,6 +23,7 @@
 
 pub mod args;
 pub mod attach;
+pub mod capacity;
 pub mod controller;
 pub mod error;
 pub mod identity;

@@ -270,7 +270,11 @@ fn claim(
         .map_err(|error| Refusal::internal(format!("make a claim: {error}")))
 }
 
-fn class<'a>(
+/// The class of storage that the parameters of a StorageClass name.
+///
+/// # Errors
+/// INVALID_ARGUMENT when there is no such class, or a parameter that means nothing.
+pub fn class<'a>(
     parameters: &BTreeMap<String, String>,
     settings: &'a Settings,
 ) -> Result<&'a Class, Refusal> {

@@ -19,6 +19,8 @@ pub fn management(offer: &Offer) -> Vec<Rule> {
             &["persistentvolumeclaims"],
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
+        // How much more there may be.
+        Rule::new(&[""], &["resourcequotas"], &["list"]),
         // Why a claim is not bound.
         Rule::new(&[""], &["events"], &["list"]),
         // "get" is to be certain that a machine does not hold a volume any more.

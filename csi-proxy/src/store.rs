@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, ResourceQuota};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
     Preconditions,
@@ -28,6 +28,7 @@ pub struct Store {
     vms: Api<VirtualMachine>,
     vmis: Api<VirtualMachineInstance>,
     events: Api<Event>,
+    quotas: Api<ResourceQuota>,
     snapshots: Api<DynamicObject>,
     cluster_uid: String,
     world: Arc<World>,
@@ -69,6 +70,7 @@ impl Store {
             vms: Api::namespaced(client.clone(), ns),
             vmis: Api::namespaced(client.clone(), ns),
             events: Api::namespaced(client.clone(), ns),
+            quotas: Api::namespaced(client.clone(), ns),
             snapshots: Api::namespaced_with(client.clone(), ns, &snapshot_kind()),
             cluster_uid: settings.cluster_uid.clone(),
             world,
@@ -230,6 +232,16 @@ impl Store {
         };
         let last = events.items.into_iter().max_by_key(when);
         Ok(last.and_then(|event| event.message))
+    }
+
+    /// The quotas that the tenant namespace has.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn quotas(&self) -> Result<Vec<ResourceQuota>, Error> {
+        let list = self.quotas.list(&ListParams::default()).await;
+        let list = list.map_err(|source| Error::new("list", "ResourceQuotas", "", source))?;
+        Ok(list.items)
     }
 
     /// A snapshot as it is now; none when there is none of ours with this name.

@@ -71,6 +71,7 @@ pub fn capabilities(offer: &Offer) -> Vec<Type> {
         Type::ListVolumes,
         Type::ListVolumesPublishedNodes,
         Type::GetVolume,
+        Type::GetCapacity,
         Type::ExpandVolume,
         Type::SingleNodeMultiWriter,
     ];
@@ -176,6 +177,7 @@ calls! {
     delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse by volumes;
     controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse by volumes;
     validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse by volumes;
+    get_capacity(GetCapacityRequest) -> GetCapacityResponse by volumes;
     list_volumes(ListVolumesRequest) -> ListVolumesResponse by volumes;
     controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse by volumes;
     create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse by snapshots;

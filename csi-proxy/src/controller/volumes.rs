@@ -9,12 +9,13 @@ use proto::csi::volume_capability::AccessType;
 use proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetVolumeRequest,
     ControllerGetVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
-    DeleteVolumeResponse, ListVolumesRequest, ListVolumesResponse,
-    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
+    ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
     controller_get_volume_response, list_volumes_response, validate_volume_capabilities_response,
 };
 
 use super::Context;
+use crate::capacity;
 use crate::mapping::{self, Copied, Expansion};
 use crate::model::{Origin, Volume};
 use crate::refusal::Refusal;
@@ -94,6 +95,26 @@ pub(super) async fn create_volume(
         )));
     }
     Ok(created(&volume))
+}
+
+/// What quotas leave, and no more than one volume of the class may have.
+pub(super) async fn get_capacity(
+    ctx: &Context,
+    request: &GetCapacityRequest,
+    _: Duration,
+) -> Result<GetCapacityResponse, Refusal> {
+    let class = mapping::class(&request.parameters, &ctx.settings)?;
+    if !request.volume_capabilities.is_empty() {
+        mapping::capabilities(&request.volume_capabilities, class)?;
+    }
+    let quotas = ctx.store.quotas().await?;
+    let left = capacity::left(&quotas, &class.storage_class);
+    Ok(GetCapacityResponse {
+        // Nobody says how much there is where no quota does.
+        available_capacity: left.unwrap_or(i64::MAX),
+        maximum_volume_size: class.largest,
+        minimum_volume_size: None,
+    })
 }
 
 /// What is to be copied, if it is there.

@@ -27,8 +27,7 @@ use testkit::disks::{LoopDevice, alone};
 use crate::support::{Driver, PATIENCE, Player, Site};
 
 /// What may be skipped, because it is not advertised.
-const MISSING: [&str; 6] = [
-    "GetCapacity not supported",
+const MISSING: [&str; 5] = [
     "GetSnapshot not supported",
     "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
     "Modify",

@@ -67,6 +67,7 @@ const OUTSIDE: &[Right] = &[
         &["create", "delete", "get", "list", "patch", "watch"],
     ),
     ("", "events", &["list"]),
+    ("", "resourcequotas", &["list"]),
     ("kubevirt.io", "virtualmachineinstances", READ),
     ("kubevirt.io", "virtualmachines", READ),
     (
