@@ -48,6 +48,9 @@ impl Program {
     pub const FLANNEL: Self = Self("flannel");
     /// `testserver`, of our own: what the suites run in pods of tenant clusters.
     pub const TESTSERVER: Self = Self("testserver");
+    /// The stock sidecars of CSI, each under the name of its image, and the definitions of the kinds of
+    /// snapshots, each under its plural.
+    pub const CSI: Self = Self("csi");
     /// `cloud-provider`: the controllers of k8s.io/cloud-provider with a cloud that tests make up.
     pub const CLOUD_PROVIDER: Self = Self("cloud-provider");
     /// `csi-sanity`: what the specification of CSI asks of a driver, as tests. No lab runs it.
@@ -65,8 +68,8 @@ impl Program {
         Self::PAUSE,
         Self::KONNECTIVITY, // a part of every tenant's control plane
     ];
-    /// What tenant clusters with nodes need besides: virtual machines and addons.
-    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
+    /// What tenant clusters with nodes need besides: virtual machines, addons and volumes.
+    pub const WORKERS: [Self; 4] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER, Self::CSI];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
     pub const REFERENCES: [Self; 2] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY];
 
