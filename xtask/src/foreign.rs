@@ -6,6 +6,8 @@
 //! | `<plural>.yaml` | what the lab's KubeVirt installs, trimmed to [`fields`] |
 //! | `<kind>.rs` | that YAML, by the pinned kopium |
 //!
+//! And the kinds of snapshots, which only their definitions are needed of: [`snapshots`].
+//!
 //! Invariant: the heading of each `.rs` holds the hash of everything that it was made from and of
 //! itself, so a check needs neither kopium (minutes to compile) nor KubeVirt. Where KubeVirt has
 //! been built, a check also compares the YAML with it.
@@ -23,6 +25,7 @@ use sha2::{Digest, Sha256};
 use crate::generated::{self, Args, File};
 
 mod fields;
+mod snapshots;
 mod trim;
 
 /// Where the files are.
@@ -90,6 +93,7 @@ pub(crate) fn files(args: Args) -> Result<Vec<File>> {
             text: yaml,
         });
     }
+    files.push(snapshots::file(&root)?);
     Ok(files)
 }
 
@@ -236,6 +240,6 @@ mod tests {
 
     #[test]
     fn the_committed_files_are_what_their_stamps_say() {
-        assert_eq!(files(Args { check: true }).unwrap().len(), 4);
+        assert_eq!(files(Args { check: true }).unwrap().len(), 5);
     }
 }

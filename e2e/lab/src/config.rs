@@ -22,7 +22,7 @@ use crate::{
     slot::Slot,
 };
 
-pub(crate) use node::{CONTAINERD_SOCKET, FULL_PERCENT, binds};
+pub(crate) use node::{BLOCK_SOCKET, CONTAINERD_SOCKET, FULL_PERCENT, binds};
 
 /// Image of the pod sandbox, by its public name.
 pub const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10.1";

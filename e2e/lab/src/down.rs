@@ -16,7 +16,7 @@ use crate::{
     cgroups::Cgroups,
     host::{Host, Order},
     layout::Layout,
-    leftovers, network, procfs,
+    leftovers, loops, network, procfs,
     progress::Progress,
     slot::{Registry, Slot},
     state::{self, State},
@@ -66,6 +66,7 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
     let step = progress.step("taking the lab down");
     let result = end_hosts(&hosts).and_then(|()| {
         slots.iter().try_for_each(|slot| clear_slot(*slot))?;
+        loops::detach(layout)?;
         check(layout, &slots, &hosts)
     });
     step.finish(result)?;

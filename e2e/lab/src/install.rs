@@ -16,10 +16,11 @@ use crate::{
     config::Cluster,
     images,
     layout::{Layout, MANAGEMENT_HOST},
-    programs,
+    packages, programs,
     progress::Progress,
     run,
     state::State,
+    storage,
     up::{kubectl, load},
 };
 
@@ -50,15 +51,16 @@ impl Operator {
     }
 }
 
-/// Builds the operator and the cloud controller manager, pushes their images to the lab and installs
-/// or upgrades the chart.
+/// Builds the operator, the cloud controller manager and the CSI driver, pushes their images to the lab
+/// and installs or upgrades the chart. Where the lab has block storage, tenant clusters are offered it.
 ///
 /// # Errors
 /// When the lab is down, the build fails or the operator does not become ready in 3 minutes.
 pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progress) -> Result<()> {
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
-    let [binary, ccm] = build(layout, progress)?;
+    packages::ensure(&packages::FILESYSTEMS, progress)?;
+    let [binary, ccm, csi] = build(layout, progress)?;
 
     let version = &operator.version;
     let name = format!("ghcr.io/covey-dev/operator:{version}");
@@ -75,6 +77,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         images::operator(&name, &binary)?,
         // As the operator's settings call it: tenant clusters ask for it.
         images::ccm(&format!("ghcr.io/covey-dev/ccm:{version}"), &ccm)?,
+        images::csi(&format!("ghcr.io/covey-dev/csi:{version}"), &csi)?,
     ];
     load(host, &cluster, &wanted, &bins, progress)?;
 
@@ -90,6 +93,10 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     let kernel = "config.providers.kubevirt.kernel.args";
     let arguments = crate::worker::KERNEL_ARGUMENTS;
     helm.args(["--set-string", &format!("{kernel}={arguments}")]);
+    if state.kubevirt {
+        let classes = format!("config.storage.classes={}", storage::offered());
+        helm.args(["--set-json", &classes]);
+    }
     for (key, value) in &operator.values {
         helm.args(["--set", &format!("{key}={value}")]);
     }
@@ -112,8 +119,8 @@ fn digest(file: &Path) -> Result<String> {
     Ok(hex::encode(&Sha256::digest(bytes)[..8]))
 }
 
-/// The operator and the cloud controller manager, by one cargo: they share nearly all crates.
-fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 2]> {
+/// All that runs in clusters, by one cargo: the programs share nearly all crates.
+fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 3]> {
     // Only for what is built for TARGET, never for build scripts: hence `--target` although it is
     // the machine's own.
     let args = [
@@ -125,6 +132,10 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 2]> {
         "ccm",
         "--bin",
         "ccm",
+        "-p",
+        "csi-proxy",
+        "--bin",
+        "csi-proxy",
         "--release",
         "--target",
         TARGET,
@@ -132,7 +143,7 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 2]> {
     let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
     let built = binaries::cargo_binaries(
         layout,
-        "building operator and ccm (release)",
+        "building operator, ccm and csi-proxy (release)",
         &args,
         &flags,
         progress,
@@ -143,5 +154,5 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 2]> {
             .cloned()
             .with_context(|| format!("cargo built no {name}"))
     };
-    Ok([named("operator")?, named("ccm")?])
+    Ok([named("operator")?, named("ccm")?, named("csi-proxy")?])
 }

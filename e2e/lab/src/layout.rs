@@ -123,6 +123,13 @@ impl Layout {
         self.root().join("volumes")
     }
 
+    /// Volumes of the StorageClass `lab-block`: one file with all of them, and where it is mounted on
+    /// the host.
+    #[must_use]
+    pub fn blocks(&self) -> PathBuf {
+        self.root().join("blocks")
+    }
+
     /// Which lab is up, see [`crate::state`].
     #[must_use]
     pub fn state_file(&self) -> PathBuf {

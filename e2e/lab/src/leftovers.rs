@@ -6,12 +6,12 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use crate::{cgroups::Cgroups, host::Host, layout::Layout, network, procfs, slot::Slot};
+use crate::{cgroups::Cgroups, host::Host, layout::Layout, loops, network, procfs, slot::Slot};
 
 /// Everything of the lab that is still on the machine outside `.lab/`, one line each.
 ///
 /// # Errors
-/// When the machine's interfaces or mounts cannot be read.
+/// When the machine's interfaces, loop devices or mounts cannot be read.
 pub fn find(layout: &Layout, slots: &[Slot], hosts: &[Host]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut pids = Vec::new();
@@ -41,6 +41,12 @@ pub fn find(layout: &Layout, slots: &[Slot], hosts: &[Host]) -> Result<Vec<Strin
     found.extend(
         pids.iter()
             .map(|pid| format!("process {pid} {}", procfs::command_line(*pid))),
+    );
+    let devices = loops::of(layout)?;
+    found.extend(
+        devices
+            .iter()
+            .map(|device| format!("loop device {}", device.display())),
     );
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("no mountinfo")?;
     let root = layout.root().to_string_lossy().into_owned();

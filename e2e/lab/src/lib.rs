@@ -18,6 +18,7 @@ pub mod kubevirt;
 mod layout;
 pub mod leftovers;
 pub mod logs;
+mod loops;
 pub mod network;
 pub mod packages;
 mod pki;
@@ -28,6 +29,7 @@ pub mod run;
 pub mod slot;
 pub mod state;
 mod status;
+mod storage;
 mod up;
 pub mod worker;
 

@@ -16,8 +16,15 @@ use crate::progress::Progress;
 
 /// What the lab's hosts need while they run: `nft` (kube-proxy in nftables mode and the portmap
 /// plugin's nftables backend; neither asks for iptables or conntrack), `ip`, `nsenter`, `unshare`,
-/// `mount` and `sysctl`. runc is static and needs no library.
-pub const RUNTIME: [&str; 5] = ["iproute2", "mount", "nftables", "procps", "util-linux"];
+/// `mount`, `losetup`, `mkfs.xfs` and `sysctl`. runc is static and needs no library.
+pub const RUNTIME: [&str; 6] = [
+    "iproute2",
+    "mount",
+    "nftables",
+    "procps",
+    "util-linux",
+    "xfsprogs",
+];
 
 /// What the images of the e2e suites take files from.
 pub const IMAGES: [&str; 1] = ["busybox-static"];
@@ -26,7 +33,8 @@ pub const IMAGES: [&str; 1] = ["busybox-static"];
 /// clean up after, although it uses nftables.
 pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 
-/// What tests of filesystems on loop devices need.
+/// What tests of filesystems on loop devices need, and what the image of the CSI driver takes files
+/// from.
 pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
 
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
@@ -45,7 +53,7 @@ const WITNESSES: [(&str, &[&str]); 18] = [
     ("libseccomp-dev", &["/usr/include/seccomp.h"]),
     ("lz4", &["lz4"]),
     ("mmdebstrap", &["mmdebstrap"]),
-    ("mount", &["mount", "umount"]),
+    ("mount", &["losetup", "mount", "umount"]),
     ("nftables", &["nft"]),
     ("pkg-config", &["pkg-config"]),
     ("procps", &["ps", "sysctl"]),

@@ -33,7 +33,7 @@ pub struct UpOptions {
     pub tenant_versions: Vec<KubernetesVersion>,
     /// Goes on with the objects of the lab before, instead of an empty management cluster.
     pub keep: bool,
-    /// Installs KubeVirt, so that tenants can have nodes. `up` does not wait for it:
+    /// Installs KubeVirt and block storage, so that tenants can have nodes with volumes. `up` does not wait for it:
     /// [`crate::kubevirt::wait`] does.
     pub kubevirt: bool,
 }

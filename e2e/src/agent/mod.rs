@@ -1,12 +1,12 @@
 //! `lab-agent`: what a node of the lab needs and a real cluster brings along, namely enforcement
-//! of NetworkPolicies, a default storage class and addresses for load balancers. For the lab alone;
-//! never ship it.
+//! of NetworkPolicies, storage and addresses for load balancers. For the lab alone; never ship it.
 //!
 //! Invariant: it runs inside the node's network and mount namespaces and changes nothing but the
-//! nftables table of its own, directories below its storage directory, its storage class, the
-//! volumes it made and the status of Services of type LoadBalancer.
+//! nftables table of its own, what is below its two storage directories, their loop devices, its
+//! storage class, the volumes it made and the status of Services of type LoadBalancer.
 
 pub mod balancer;
+pub mod block;
 pub mod network;
 pub mod storage;
 mod watch;
@@ -25,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::{network::render::Refusal, storage::plan::Place};
 
-/// Network policies, local volumes and load balancers' addresses for one node of the lab.
+/// Network policies, local and block volumes and load balancers' addresses for one node of the lab.
 ///
 /// Runs inside the node's network and mount namespaces, as root. Ends on SIGTERM and leaves its
 /// rules and volumes in place. RUST_LOG sets what is logged ("info" if unset).
@@ -41,6 +41,12 @@ pub struct Options {
     /// Directory for the volumes, as the kubelet sees it; made if need be.
     #[arg(long, value_name = "DIR")]
     pub storage_dir: PathBuf,
+    /// Directory for block volumes; without it there are none.
+    #[arg(long, value_name = "DIR", requires = "block_socket")]
+    pub block_dir: Option<PathBuf>,
+    /// Socket of block storage, for the sidecars of CSI.
+    #[arg(long, value_name = "FILE", requires = "block_dir")]
+    pub block_socket: Option<PathBuf>,
     /// Directory where the container runtime's CNI library keeps results.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cni/results")]
     pub cni_results: PathBuf,
@@ -89,6 +95,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         cni_results: options.cni_results,
         refusal: options.refuse,
     };
+    let block = options.block_dir.zip(options.block_socket);
+    let block = block.map(|(folder, socket)| block::Place {
+        node: settings.node.clone(),
+        folder,
+        socket,
+    });
+    let block = async move {
+        match block {
+            Some(place) => block::run(place).await,
+            None => std::future::pending().await,
+        }
+    };
     let balancer = client.clone();
     let balancer = async move {
         match options.load_balancers {
@@ -98,6 +116,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     tokio::select! {
         ended = balancer => ended.context("load balancers"),
+        ended = block => ended.context("block storage"),
         ended = network::run(client.clone(), settings) => ended.context("network policies"),
         ended = storage::run(client, place) => ended.context("storage"),
         _ = terminate.recv() => Ok(()),

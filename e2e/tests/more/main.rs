@@ -16,4 +16,5 @@ mod paused;
 mod quiescence;
 mod renewal;
 mod replicas;
+mod storage;
 mod writer;

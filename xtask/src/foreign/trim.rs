@@ -72,7 +72,7 @@ fn fields(schema: &mut Value, keep: &[&[&str]]) -> Result<()> {
 }
 
 /// Takes the descriptions out, but not properties that are called so.
-fn undescribe(schema: &mut Map<String, Value>) {
+pub(super) fn undescribe(schema: &mut Map<String, Value>) {
     schema.remove("description");
     for (key, value) in schema {
         match (key.as_str(), value) {

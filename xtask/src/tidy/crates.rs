@@ -81,7 +81,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "e2e",
-        uses: &["api", "kit", "lab"],
+        uses: &["api", "kit", "lab", "proto"],
         pure: false,
     },
     Rule {

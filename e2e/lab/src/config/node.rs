@@ -14,6 +14,8 @@ use crate::{
     layout::{MANAGEMENT_HOST, ZONE},
 };
 
+/// Socket of block storage inside a host: `lab-agent`'s, for the kubelet and the sidecars.
+pub(crate) const BLOCK_SOCKET: &str = "/run/lab-agent/csi.sock";
 /// Socket of containerd inside a host.
 pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
@@ -66,6 +68,8 @@ fn lab_agent(cluster: &Cluster, paths: &ProgramPaths) -> Vec<String> {
     for (name, value) in [
         ("--kubeconfig", cluster.config_file("lab-agent.kubeconfig")),
         ("--storage-dir", text(&cluster.layout.volumes())),
+        ("--block-dir", text(&cluster.layout.blocks())),
+        ("--block-socket", BLOCK_SOCKET.to_owned()),
         ("--node", MANAGEMENT_HOST.to_owned()),
         (
             "--load-balancers",

@@ -136,6 +136,49 @@ pub fn ccm(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/ccm")
 }
 
+/// The CSI driver, as `/csi-proxy`, with this machine's tools for ext4 and XFS: root, because on a node
+/// it mounts. Otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`], or this machine lacks one of [`crate::packages::FILESYSTEMS`].
+pub fn csi(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    let mut files = Vec::new();
+    for tool in ["e2fsck", "mkfs.ext4", "mkfs.xfs", "resize2fs", "xfs_growfs"] {
+        let found = locate(tool).with_context(|| format!("{tool} is not installed"))?;
+        files.extend(libraries(&found)?);
+        files.push(File::program(format!("/usr/sbin/{tool}"), found));
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.dedup();
+    // What an ext4 of today has; without it mkfs makes one of yesterday.
+    files.push(File::data("/etc/mke2fs.conf", "/etc/mke2fs.conf"));
+    let mut image = program(name, binary, "/csi-proxy")?;
+    image.layers.insert(1, Layer::Files(files));
+    image.user = 0;
+    Ok(image)
+}
+
+/// `registry.k8s.io/sig-storage/<sidecar>:v<version>`: the stock sidecars of CSI.
+///
+/// # Errors
+/// `bins` lacks them.
+pub fn csi_sidecars(bins: &Bins) -> anyhow::Result<Vec<Image>> {
+    let sidecars = [
+        ("csi-provisioner", "6.3.0"),
+        ("csi-attacher", "4.13.0"),
+        ("csi-resizer", "2.3.0"),
+        ("csi-snapshotter", "8.7.0"),
+        ("snapshot-controller", "8.7.0"),
+    ];
+    let image = |(name, version): (&str, &str)| {
+        let path = format!("/{name}");
+        let layer = Layer::Files(vec![File::program(&path, bins.path(name)?)]);
+        let name = format!("registry.k8s.io/sig-storage/{name}:v{version}");
+        Ok(image(&name, vec![layer], &path))
+    };
+    sidecars.into_iter().map(image).collect()
+}
+
 /// `registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0`.
 ///
 /// # Errors

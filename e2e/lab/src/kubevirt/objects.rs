@@ -60,7 +60,8 @@ pub(super) fn kubevirt() -> String {
             "configuration": {
                 "developerConfiguration": {
                     "useEmulation": true,
-                    "featureGates": ["HotplugVolumes"],
+                    // A disk grows with its claim while the machine runs.
+                    "featureGates": ["ExpandDisks", "HotplugVolumes"],
                 },
                 // A hundred objects that the lab has no use for, at five a second.
                 "commonInstancetypesDeployment": { "enabled": false },

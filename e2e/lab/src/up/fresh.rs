@@ -37,6 +37,7 @@ pub(super) fn prepare(layout: &Layout, options: &UpOptions) -> Result<Cluster> {
         fs::set_permissions(layout.etcd_data(), fs::Permissions::from_mode(0o700))?;
         empty(&layout.pki())?;
         empty(&layout.volumes())?;
+        empty(&layout.blocks())?;
         pki::create(&layout.pki(), slot, MANAGEMENT_HOST)?;
         fs::write(&kept, slot.to_string())?;
     }

@@ -21,6 +21,7 @@ use crate::{
     run,
     slot::REGISTRY_PORT,
     state::State,
+    storage,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,6 +81,7 @@ pub(super) fn add_kubevirt(
     }
     let (host, cluster) = running(layout, state)?;
     take(host, &cluster, &wanted, bins, progress)?;
+    storage::start(host, &cluster, bins, progress)?;
     kubevirt::apply(layout, bins, progress)?;
     binaries::link_tool(layout, bins, "virtctl")?;
     state.kubevirt = true;

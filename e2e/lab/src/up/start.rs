@@ -26,6 +26,7 @@ use crate::{
     run,
     slot::Registry,
     state::{Phase, State},
+    storage,
 };
 
 const COREDNS: &str = include_str!("coredns.yaml");
@@ -69,7 +70,12 @@ pub(super) fn start(
     };
     thread::scope(|scope| {
         let images = scope.spawn(|| preload::all(&running, options, bins, progress));
-        let brought_up = control_plane(&running, progress).and_then(|()| node(&running, progress));
+        let brought_up = control_plane(&running, progress)
+            .and_then(|()| node(&running, progress))
+            .and_then(|()| match options.kubevirt {
+                true => storage::start(&running.host, cluster, bins, progress),
+                false => Ok(()),
+            });
         let images = images
             .join()
             .map_err(|_| anyhow!("loading images panicked"))?;

@@ -47,6 +47,7 @@ impl Wanted {
         packages::ensure(&packages::FLANNEL, progress)?;
         let mut pulled = kubevirt::images(bins, progress)?;
         pulled.push(kubevirt::testmachine(progress)?);
+        pulled.extend(images::csi_sidecars(bins)?);
         Ok(Self {
             pulled,
             pushed: vec![

@@ -16,13 +16,16 @@ use anyhow::{Context as _, Result, bail};
 use super::cpio::Archive;
 use crate::{progress::Step, run};
 
-/// Loaded before the root disk is there: its driver, the other devices', and what every node's
-/// containers and addons use, which would else start modprobe once for each.
+/// Loaded before the root disk is there: its driver, the other devices', those of disks that are
+/// plugged in while the machine runs, which may be before udev does, and what every node's containers
+/// and addons use, which would else start modprobe once for each.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_blk",
     "virtio_net",
     "virtio_rng",
+    "virtio_scsi",
+    "sd_mod",
     "isofs",
     "overlay",
     "br_netfilter",
