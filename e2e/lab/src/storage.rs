@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// StorageClass and VolumeSnapshotClass.
-pub const CLASS: &str = "lab-block";
+pub(crate) const CLASS: &str = "lab-block";
 /// The driver's name, which `lab-agent` knows, too.
 const DRIVER: &str = "block.lab.covey.dev";
 /// The kinds of snapshots, by the names of their definitions' files.
@@ -76,7 +76,7 @@ fn sidecars(cluster: &Cluster, bins: &Bins) -> Result<Vec<Program>> {
             "--retry-interval-start=200ms".to_owned(),
         ];
         argv.extend(more.iter().map(|&flag| flag.to_owned()));
-        Ok(cluster.program(name, argv))
+        anyhow::Ok(cluster.program(name, argv))
     };
     Ok(vec![
         sidecar("csi-provisioner", &[&socket, "--worker-threads=10"])?,
