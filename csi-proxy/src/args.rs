@@ -97,8 +97,10 @@ pub struct NodeArgs {
     #[arg(default_value = "/var/lib/kubelet/plugins/csi.covey.dev/csi.sock")]
     pub socket: PathBuf,
     /// Unix socket by which the kubelet finds the driver
+    // The kubelet sends this path as the name of the host (`:authority`), with %2F for each slash. That
+    // is one that servers may take only because all of it but the driver's name is before the @.
     #[arg(long, env = "COVEY_REGISTRATION_SOCKET", value_name = "FILE")]
-    #[arg(default_value = "/var/lib/kubelet/plugins_registry/csi.covey.dev-reg.sock")]
+    #[arg(default_value = "/var/lib/kubelet/plugins_registry/covey@csi.covey.dev-reg.sock")]
     pub registration_socket: PathBuf,
     /// Name of the machine, which is that of its node
     #[arg(long, env = "NODE_NAME")]
@@ -164,5 +166,17 @@ mod tests {
                 assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
             }
         }
+    }
+
+    /// grpc-go: `encodeAuthority`, of a path.
+    #[test]
+    fn the_kubelet_may_call_the_socket_of_the_registration_by_its_path() {
+        let node = Args::command();
+        let node = node.find_subcommand("node").unwrap();
+        let mut flags = node.get_arguments();
+        let socket = flags.find(|flag| flag.get_id() == "registration_socket");
+        let path = socket.unwrap().get_default_values()[0].to_str().unwrap();
+        let authority = path.replace('/', "%2F").parse::<http::uri::Authority>();
+        assert_eq!(authority.unwrap().host(), "csi.covey.dev-reg.sock");
     }
 }

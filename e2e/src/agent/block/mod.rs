@@ -58,7 +58,8 @@ pub async fn run(place: Place) -> anyhow::Result<()> {
     let service = Service::new(Pool::new(place.folder), place.node);
     let listener = bind(&place.socket)?;
     // The kubelet calls as soon as it sees this one, so it comes last.
-    let told = bind(&Path::new(REGISTRY).join(format!("{DRIVER}-reg.sock")))?;
+    // With an @, as the kubelet calls the socket by its path (docs/csi.md).
+    let told = bind(&Path::new(REGISTRY).join(format!("lab@{DRIVER}-reg.sock")))?;
     let registration = Registration::new(&place.socket);
     let registration = Server::builder()
         .add_service(RegistrationServer::new(registration))
