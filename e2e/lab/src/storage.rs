@@ -20,6 +20,8 @@ use crate::{
 pub(crate) const CLASS: &str = "lab-block";
 /// The driver's name, which `lab-agent` knows, too.
 const DRIVER: &str = "block.lab.covey.dev";
+/// Without it the controller looks for kinds that are not there for half a minute first.
+const NO_GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=false";
 /// The kinds of snapshots, by the names of their definitions' files.
 const KINDS: [&str; 3] = [
     "volumesnapshotclasses",
@@ -84,8 +86,8 @@ fn sidecars(cluster: &Cluster, bins: &Bins) -> Result<Vec<Program>> {
             "csi-resizer",
             &[&socket, "--handle-volume-inuse-error=false"],
         )?,
-        sidecar("csi-snapshotter", &[&socket])?,
-        sidecar("snapshot-controller", &[])?,
+        sidecar("csi-snapshotter", &[&socket, NO_GROUPS])?,
+        sidecar("snapshot-controller", &[NO_GROUPS])?,
     ])
 }
 

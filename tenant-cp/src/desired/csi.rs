@@ -50,6 +50,9 @@ const PATIENCE: &str = "30s";
 /// Seconds that a token of the account lasts, as Kubernetes itself mounts it.
 const TOKEN_SECONDS: i64 = 3607;
 
+/// Without it the snapshot-controller looks for kinds that are not there for half a minute first.
+const NO_GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=false";
+
 const READ: &[&str] = &["get", "list", "watch"];
 const EVENTS: Right = (
     "",
@@ -173,7 +176,7 @@ const SIDECARS: [Sidecar; 5] = [
     Sidecar {
         name: "csi-snapshotter",
         of_snapshots: true,
-        args: &[],
+        args: &[NO_GROUPS],
         rights: &[
             EVENTS,
             (SNAPSHOTS, "volumesnapshotclasses", READ),
@@ -192,7 +195,7 @@ const SIDECARS: [Sidecar; 5] = [
     Sidecar {
         name: "snapshot-controller",
         of_snapshots: true,
-        args: &[],
+        args: &[NO_GROUPS],
         rights: &[
             ("", "persistentvolumes", READ),
             (
