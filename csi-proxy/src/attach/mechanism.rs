@@ -159,6 +159,10 @@ fn disk(wish: &Wish) -> Value {
     if wish.read_only {
         disk["disk"]["readonly"] = true.into();
     }
+    // Otherwise the first machine locks it, and a second one on the same node is refused.
+    if wish.shared {
+        disk["shareable"] = true.into();
+    }
     disk
 }
 

@@ -29,6 +29,8 @@ pub struct Wish {
     pub serial: String,
     /// It can only be read.
     pub read_only: bool,
+    /// Another machine may have it at the same time.
+    pub shared: bool,
 }
 
 /// Everything that a plan depends on.

@@ -236,6 +236,7 @@ pub(super) fn wish(volume: &Volume, machine: &str) -> Option<Wish> {
         volume: volume.id.clone(),
         serial: names::serial(&volume.version.uid),
         read_only: volume.marks.read_only,
+        shared: volume.shared,
     })
 }
 

@@ -18,7 +18,18 @@ fn wish(volume: &str, read_only: bool) -> Wish {
         volume: volume.to_owned(),
         serial: format!("s-{volume}"),
         read_only,
+        shared: false,
     }
+}
+
+#[test]
+fn volume_of_several_machines_is_locked_by_none() {
+    let shared = Wish {
+        shared: true,
+        ..wish("vol-1", false)
+    };
+    assert_eq!(disk(&shared)["shareable"], true);
+    assert!(disk(&wish("vol-1", false)).get("shareable").is_none());
 }
 
 fn machine(names: &[&str]) -> Machine {
