@@ -84,6 +84,8 @@ pub(super) fn with_device(name: &str, claim: &str) -> String {
         volumes.push(tmp);
     }
     let mut spec = pod_spec(volumes);
+    // The device in the container is root's, whoever else the pod runs as.
+    spec["securityContext"] = json!({ "runAsUser": 0 });
     spec["containers"][0]["volumeDevices"] = json!([{ "name": "data", "devicePath": "/dev/data" }]);
     spec["containers"][0]["volumeMounts"] = json!([{ "name": "tmp", "mountPath": "/tmp" }]);
     object(name, &spec)
