@@ -55,11 +55,19 @@ pub(super) fn judge(
     let silent = members::all_went_silent(&neighbours(observed), limits.not_ready);
     let budget = budget(observed);
     let mut sizing = resize(template, machines, &verdict, target, limits);
-    for machine in lost {
+    // Who was to go because the pool shrinks may be to stay once another one is replaced: until all
+    // are judged.
+    while let Some(machine) = lost.iter().find(|m| {
+        let name = m.name_any();
+        let judged = [
+            &verdict.replaced,
+            &verdict.kept,
+            &sizing.surplus,
+            &sizing.outdated,
+        ];
+        !judged.iter().any(|names| names.contains(&name))
+    }) {
         let name = machine.name_any();
-        if sizing.surplus.contains(&name) || sizing.outdated.contains(&name) {
-            continue;
-        }
         if silent && health(machine) != Health::Failed {
             verdict.held = Some(Held::AllSilent);
             verdict.kept.push(name);
