@@ -14,6 +14,7 @@
 //! | [`admin`] | the admin port: livez, readyz, metrics, state |
 //! | [`shutdown`] | SIGTERM and SIGINT as a value that can be awaited |
 //! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
+//! | [`watch`] | a watch that is kept, and what cannot be decoded left out |
 //! | [`rbac`] | RBAC rules declared beside the code that needs them |
 //!
 //! Invariants: no module knows a Covey kind beyond its name in [`apply::kinds`]; nothing here
@@ -32,3 +33,4 @@ pub mod rbac;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls_reload;
+pub mod watch;
