@@ -7,6 +7,7 @@
 
 mod answer;
 mod layer;
+mod lives;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use crate::request::RequestInfo;
 pub use answer::Answer;
 pub(crate) use answer::{status_body, status_response};
 pub use layer::{FaultLayer, FaultService};
+pub use lives::wherever_it_dies;
 
 /// Where the process "dies". Writes count from 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

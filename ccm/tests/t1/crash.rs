@@ -3,13 +3,14 @@
 //!
 //! Invariant: no k is left out: runs go on until one of them ends without having died.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
+use testkit::faults::wherever_it_dies;
 use testkit::fixtures::wait_gone;
 
 use crate::support::{Ccm, PATIENCE, Site};
@@ -159,31 +160,8 @@ async fn a_life_ends_the_same_wherever_the_ccm_dies() -> Result<()> {
     let Some(site) = Site::new("crash").await? else {
         return Ok(());
     };
-    let (died, baseline) = life(&site, &FaultPlan::none()).await?;
-    ensure!(!died, "without faults");
-    for (side, plan) in [
-        (
-            "before",
-            FaultPlan::crash_before_write as fn(u64) -> FaultPlan,
-        ),
-        ("after", FaultPlan::crash_after_write),
-    ] {
-        let mut k = 1;
-        loop {
-            let outcome = life(&site, &plan(k)).await;
-            let (died, seen) = outcome.with_context(|| format!("died {side} write {k}"))?;
-            ensure!(
-                seen == baseline,
-                "died {side} write {k}: {seen:#} is not {baseline:#}"
-            );
-            if !died {
-                break;
-            }
-            k += 1;
-        }
-        eprintln!("died {side} each of {} writes", k - 1);
-        // Finalizer, mirror, slice, status, mirror, slice, three deletions, node twice and gone.
-        ensure!(k > 11, "a life has more writes than {k}");
-    }
+    let writes = wherever_it_dies(async |plan| life(&site, plan).await).await?;
+    // Finalizer, mirror, slice, status, mirror, slice, three deletions, node twice and gone.
+    ensure!(writes > 10, "a life has more writes than {writes}");
     Ok(())
 }

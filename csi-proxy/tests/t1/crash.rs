@@ -3,10 +3,11 @@
 //!
 //! Invariant: no k is left out: runs go on until one of them ends without having died.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use csi_proxy::model::Machine;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
+use testkit::faults::wherever_it_dies;
 use tonic::Status;
 
 use crate::support::{Driver, Player, Site};
@@ -84,31 +85,8 @@ async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
     let _player = Player::start(&site);
     site.machine("a").await?;
     site.machine("b").await?;
-    let (died, baseline) = life(&site, &FaultPlan::none()).await?;
-    ensure!(!died, "without faults");
-    for (side, plan) in [
-        (
-            "before",
-            FaultPlan::crash_before_write as fn(u64) -> FaultPlan,
-        ),
-        ("after", FaultPlan::crash_after_write),
-    ] {
-        let mut k = 1;
-        loop {
-            let outcome = life(&site, &plan(k)).await;
-            let (died, seen) = outcome.with_context(|| format!("died {side} write {k}"))?;
-            ensure!(
-                seen == baseline,
-                "died {side} write {k}: {seen:#} is not {baseline:#}"
-            );
-            if !died {
-                break;
-            }
-            k += 1;
-        }
-        eprintln!("died {side} each of {} writes", k - 1);
-        // Made; twice marked, plugged, unmarked, unplugged, released; deleted.
-        ensure!(k > 11, "a life has more writes than {k}");
-    }
+    let writes = wherever_it_dies(async |plan| life(&site, plan).await).await?;
+    // Made; twice marked, plugged, unmarked, unplugged, released; deleted.
+    ensure!(writes > 10, "a life has more writes than {writes}");
     Ok(())
 }

@@ -8,12 +8,13 @@ use anyhow::{Context as _, Result};
 use api::{ConditionType, TenantCluster, names};
 use kit::apply::{Kind, kinds};
 use kube::ResourceExt;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use operator::tenant_cluster::plan::inside::release::{MOST, Release, release};
 use serde_json::{Value, json};
 use tenant_cp::desired::cloud_controller;
-use testkit::fixtures::{wait_for, wait_gone};
+use testkit::fixtures::wait_gone;
 
+use crate::support::parts::{come_back, kind_of};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Operator, PATIENCE, Site};
 
@@ -28,11 +29,6 @@ fn switch(on: bool) -> Value {
 fn role() -> String {
     let name = cloud_controller::ROLE;
     format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}")
-}
-
-fn kind_of(name: &str) -> Result<Kind> {
-    let found = kinds::ALL.iter().find(|kind| kind.kind == name);
-    found.copied().with_context(|| name.to_owned())
 }
 
 /// What it makes outside: its Lease, and the mirror of a Service.
@@ -108,29 +104,10 @@ async fn cloud_controller_is_laid_and_comes_back_and_then_nothing_is_written() -
     site.change("demo", &switch(true)).await?;
     wait_role(&site, &ns, true).await?;
     site.wait_ready("demo").await?;
-    for key in cloud_controller::parts(&ns) {
-        let objects = site.objects(kind_of(&key.kind)?, &ns);
-        if key.kind == "Lease" {
-            // It makes that one itself.
-            continue;
-        }
-        let uid = objects.get(&key.name).await?.metadata.uid;
-        objects.delete(&key.name, &Default::default()).await?;
-        let back =
-            |found: Option<&DynamicObject>| found.is_some_and(|found| found.metadata.uid != uid);
-        wait_for(&objects, &key.name, back, PATIENCE)
-            .await
-            .with_context(|| format!("{key} does not come back"))?;
-    }
-    site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
-    let window = site.api.audit().window()?;
-    for _ in 0..3 {
-        operator.reconcile(&site, "demo").await?;
-    }
-    let writes = window.writes_of(&site.user())?;
-    assert!(writes.is_empty(), "{writes:?}");
-    Ok(())
+    let mut parts = cloud_controller::parts(&ns);
+    // It makes that one itself.
+    parts.retain(|key| key.kind != "Lease");
+    come_back(&site, &operator, &parts).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

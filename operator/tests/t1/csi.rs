@@ -2,13 +2,13 @@
 //!
 //! Invariant: no CSI driver runs here.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kit::apply::kinds;
-use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use tenant_cp::desired::csi;
-use testkit::fixtures::{wait_for, wait_gone};
+use testkit::fixtures::wait_gone;
 
+use crate::support::parts::{come_back, kind_of};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Operator, PATIENCE, Site};
 
@@ -37,28 +37,7 @@ async fn csi_is_laid_and_comes_back_and_goes_without_the_volumes() -> Result<()>
     site.change("demo", &switch(true)).await?;
     wait_driver(&site, &ns, true).await?;
     site.wait_ready("demo").await?;
-    let kind_of = |name: &str| {
-        let found = kinds::ALL.iter().find(|kind| kind.kind == name);
-        found.copied().with_context(|| name.to_owned())
-    };
-    for key in csi::parts(&ns) {
-        let objects = site.objects(kind_of(&key.kind)?, &ns);
-        let uid = objects.get(&key.name).await?.metadata.uid;
-        objects.delete(&key.name, &Default::default()).await?;
-        let back =
-            |found: Option<&DynamicObject>| found.is_some_and(|found| found.metadata.uid != uid);
-        wait_for(&objects, &key.name, back, PATIENCE)
-            .await
-            .with_context(|| format!("{key} does not come back"))?;
-    }
-    site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
-    let window = site.api.audit().window()?;
-    for _ in 0..3 {
-        operator.reconcile(&site, "demo").await?;
-    }
-    let writes = window.writes_of(&site.user())?;
-    assert!(writes.is_empty(), "{writes:?}");
+    come_back(&site, &operator, &csi::parts(&ns)).await?;
 
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",

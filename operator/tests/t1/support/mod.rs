@@ -6,6 +6,7 @@
 
 pub(crate) mod kubevirt;
 pub(crate) mod operator;
+pub(crate) mod parts;
 pub(crate) mod pools;
 pub(crate) mod proxy;
 pub(crate) mod scope;
