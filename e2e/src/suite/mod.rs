@@ -9,6 +9,7 @@
 mod dump;
 pub mod kubectl;
 pub mod pods;
+pub mod stateful;
 pub mod steady;
 pub mod workers;
 pub mod workload;

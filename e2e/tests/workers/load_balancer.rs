@@ -152,7 +152,8 @@ pub(crate) async fn node_is_initialised(workers: &Workers) -> Result<()> {
     Ok(())
 }
 
-async fn in_default(workers: &Workers) -> Result<Api<Service>> {
+/// The Services of the namespace `default`.
+pub(super) async fn in_default(workers: &Workers) -> Result<Api<Service>> {
     let admin = workers.tenant.admin(PATIENCE).await?;
     Ok(Api::namespaced(admin, "default"))
 }
@@ -169,7 +170,8 @@ async fn publish(workers: &Workers, ports: &[u16]) -> Result<()> {
     workers.kubectl.apply(&service.to_string()).await.map(drop)
 }
 
-fn address(service: &Service) -> Option<String> {
+/// Where a Service is reached, once that is said.
+pub(super) fn address(service: &Service) -> Option<String> {
     let status = service.status.as_ref()?.load_balancer.as_ref()?;
     status.ingress.as_ref()?.first()?.ip.clone()
 }

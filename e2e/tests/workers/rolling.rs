@@ -16,7 +16,7 @@ use e2e::{
         workload::{HTTP, Workload},
     },
 };
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, runtime::watcher::Config};
 use serde_json::json;
 use tokio::{
@@ -24,6 +24,8 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
+
+use crate::load_balancer::{address, in_default};
 
 const NAME: &str = "public";
 const WEB: Workload<'_> = Workload {
@@ -116,13 +118,9 @@ async fn publish(workers: &Workers) -> Result<String> {
             "ports": [{ "port": 80, "targetPort": HTTP }] },
     });
     workers.kubectl.apply(&service.to_string()).await?;
-    let admin = workers.tenant.admin(PATIENCE).await?;
-    let services: Api<Service> = Api::namespaced(admin, "default");
-    let address = wait_for(&services, NAME, "has an address", PATIENCE, |service| {
-        let status = service.status.as_ref()?.load_balancer.as_ref()?;
-        status.ingress.as_ref()?.first()?.ip.clone()
-    })
-    .await?;
+    let services = in_default(workers).await?;
+    let what = "has an address";
+    let address = wait_for(&services, NAME, what, PATIENCE, address).await?;
     let slices: Api<EndpointSlice> = workers.tenant.parts();
     let selector = format!(
         "{}={}",

@@ -13,10 +13,11 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::suite::{
     self, Scenario,
     kubectl::Kubectl,
+    stateful::stateful,
     workers::{NODES, PODS, Workers},
 };
 
-use objects::{claim, copy_of, pod, snapshot, stateful, with_device};
+use objects::{claim, copy_of, pod, snapshot, with_device};
 
 /// Where pods have their volume.
 const FILE: &str = "/data/file";

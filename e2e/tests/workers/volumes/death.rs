@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use e2e::suite::{
     self, PATIENCE, Scenario,
     kubectl::Kubectl,
+    stateful::{self, stateful},
     workers::{PODS, Workers},
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -15,7 +16,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{node_of, objects::stateful, ready, sum, two_nodes, write};
+use super::{node_of, ready, sum, two_nodes, write};
 
 #[tokio::test]
 async fn a_volume_leaves_a_machine_that_is_dead_and_stays_with_one_that_is_cut_off() {
@@ -95,14 +96,7 @@ async fn killed(workers: &Workers, expected: &str) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     instances.delete(&node, &at_once).await?;
 
-    let path = r#"jsonpath={.spec.nodeName} {.status.conditions[?(@.type=="Ready")].status}"#;
-    let get = ["get", "pod", "web-0", "-o", path];
-    let moved = kubectl
-        .until(PATIENCE, &get, |text| {
-            let mut words = text.split_whitespace();
-            words.next().is_some_and(|at| at != node) && words.next() == Some("True")
-        })
-        .await;
+    let moved = stateful::ready(kubectl, PATIENCE, Some(&node)).await;
     moved.context("the pod is not ready on another node")?;
     eprintln!(
         "ready elsewhere {:.1?} after the machine's end",

@@ -1,39 +1,7 @@
 //! The objects of these tests, as users write them.
 
-use e2e::suite::workload::{IMAGE, list};
+use e2e::suite::stateful::{claim_spec, pod_spec};
 use serde_json::{Value, json};
-
-/// A StatefulSet `web` of one pod with a volume at `/data`, and pods that leave a node which is not
-/// ready after so many seconds instead of 300.
-pub(super) fn stateful(leaves: Option<u64>) -> String {
-    let mut spec = pod_spec(json!([]));
-    spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
-    if let Some(seconds) = leaves {
-        let leave = |key: &str| {
-            json!({
-                "key": format!("node.kubernetes.io/{key}"), "operator": "Exists",
-                "effect": "NoExecute", "tolerationSeconds": seconds,
-            })
-        };
-        spec["tolerations"] = json!([leave("not-ready"), leave("unreachable")]);
-    }
-    let labels = json!({ "app": "web" });
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
-        "spec": { "clusterIP": "None", "selector": labels, "ports": [{ "port": 8080 }] },
-    });
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "web" },
-        "spec": {
-            "serviceName": "web", "replicas": 1, "selector": { "matchLabels": labels },
-            "template": { "metadata": { "labels": labels }, "spec": spec },
-            "volumeClaimTemplates": [{
-                "metadata": { "name": "data" }, "spec": claim_spec("Filesystem", "64Mi"),
-            }],
-        },
-    });
-    list(&[service, set])
-}
 
 /// A claim of the default class.
 pub(super) fn claim(name: &str, mode: &str, size: &str) -> String {
@@ -98,33 +66,4 @@ fn object(name: &str, spec: &Value) -> String {
 
 fn volume(claim: &str) -> Value {
     json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }])
-}
-
-fn claim_spec(mode: &str, size: &str) -> Value {
-    json!({
-        "accessModes": ["ReadWriteOnce"], "volumeMode": mode,
-        "resources": { "requests": { "storage": size } },
-    })
-}
-
-/// Not root, so that the volume's group (`fsGroup`) is needed to write.
-fn pod_spec(volumes: Value) -> Value {
-    json!({
-        "terminationGracePeriodSeconds": 3, "automountServiceAccountToken": false,
-        "securityContext": {
-            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
-            "seccompProfile": { "type": "RuntimeDefault" },
-        },
-        "containers": [{
-            "name": "testserver", "image": IMAGE, "args": ["web"],
-            "readinessProbe": {
-                "httpGet": { "path": "/ready", "port": 8080 }, "periodSeconds": 1, "timeoutSeconds": 5,
-            },
-            "securityContext": {
-                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-                "capabilities": { "drop": ["ALL"] },
-            },
-        }],
-        "volumes": volumes,
-    })
 }
