@@ -52,6 +52,9 @@ const TOKEN_SECONDS: i64 = 3607;
 
 /// Without it the snapshot-controller looks for kinds that are not there for half a minute first.
 const NO_GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=false";
+/// The sidecars' own 5 requests a second are four to a volume: fifty pods that start together would
+/// wait for that alone.
+const REQUESTS: [&str; 2] = ["--kube-api-qps=50", "--kube-api-burst=100"];
 
 const READ: &[&str] = &["get", "list", "watch"];
 const EVENTS: Right = (
@@ -148,7 +151,8 @@ const SIDECARS: [Sidecar; 5] = [
     Sidecar {
         name: "csi-attacher",
         of_snapshots: false,
-        args: &["--default-fstype=ext4"],
+        // The driver makes one change of what fifty workers ask it for at once.
+        args: &["--default-fstype=ext4", "--worker-threads=50"],
         rights: &[
             ("", "persistentvolumes", &["get", "list", "patch", "watch"]),
             (STORAGE, "csinodes", READ),
@@ -389,7 +393,12 @@ fn container(v: &Validated, settings: &Settings, sidecar: &Sidecar) -> Container
         args.push(format!("--{timeout}={PATIENCE}"));
         mounts.push(pod::mount(SOCKET, SOCKET_DIR, false));
     }
-    args.extend(sidecar.args.iter().map(|&arg| arg.to_owned()));
+    args.extend(
+        REQUESTS
+            .iter()
+            .chain(sidecar.args)
+            .map(|&arg| arg.to_owned()),
+    );
     let limits = BTreeMap::new();
     Container {
         name: sidecar.name.to_owned(),
