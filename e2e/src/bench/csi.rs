@@ -13,7 +13,7 @@ mod report;
 use std::{collections::BTreeMap, time::Duration, time::Instant};
 
 use anyhow::{Context as _, Result};
-use api::TenantClusterSpec;
+use api::{TenantClusterSpec, storage::Hotplug};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -33,6 +33,7 @@ use crate::cluster::{
     Management, Pool, Tenant, operator, pool,
     wait::{wait_for, wait_gone, wait_list},
 };
+use crate::suite::hotplug;
 
 /// Port of the driver's metrics.
 const ADMIN_PORT: u16 = 8080;
@@ -46,6 +47,8 @@ pub struct Options {
     pub disks: Vec<usize>,
     /// Nodes; the largest number of disks is attached to all of them, too, if there are several.
     pub nodes: i32,
+    /// How disks are hot-plugged.
+    pub hotplug: Hotplug,
     /// How often a machine with a volume is killed.
     pub failovers: usize,
     /// Kubernetes version of tenant cluster and nodes.
@@ -67,15 +70,18 @@ pub async fn run(options: &Options, say: &(dyn Fn(String) + Sync)) -> Result<Rep
     operator::usage(&management.client).await?;
     management.virtual_machines().await?;
     sweep(&management, say).await?;
-    let namespace = place::create(&management).await?;
-    let result = tokio::select! {
-        result = Box::pin(measure(&management, options, &namespace, say)) => result,
-        signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
+    let run = async || {
+        let namespace = place::create(&management).await?;
+        let result = tokio::select! {
+            result = Box::pin(measure(&management, options, &namespace, say)) => result,
+            signal = interrupted() => signal.and_then(|name| anyhow::bail!("ended by {name}")),
+        };
+        let swept = sweep(&management, say).await;
+        let report = result?;
+        swept?;
+        Ok(report)
     };
-    let swept = sweep(&management, say).await;
-    let report = result?;
-    swept?;
-    Ok(report)
+    hotplug::with(&management, options.hotplug, run).await
 }
 
 /// The tenant cluster that is measured.
@@ -98,6 +104,7 @@ async fn measure(
     let mut report = Report {
         machine: Machine::here(),
         version: options.version.clone(),
+        hotplug: options.hotplug,
         nodes: options.nodes,
         bound_s: Spread::default(),
         attach_s: BTreeMap::new(),

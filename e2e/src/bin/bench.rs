@@ -5,6 +5,7 @@
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
+use api::storage::Hotplug;
 use clap::{Parser, Subcommand};
 use e2e::bench::{self, Options, csi, workers};
 use serde::Serialize;
@@ -77,6 +78,9 @@ enum Bench {
         /// Times that a machine with a volume is killed
         #[arg(long, default_value_t = 3)]
         failovers: usize,
+        /// Hot-plug by KubeVirt's subresources, a request per disk, instead of by templates
+        #[arg(long)]
+        subresources: bool,
         /// Kubernetes version of tenant cluster and nodes
         #[arg(long, default_value = "1.35.4")]
         kubernetes: String,
@@ -153,15 +157,21 @@ async fn run(bench: Bench) -> Result<()> {
             disks,
             nodes,
             failovers,
+            subresources,
             kubernetes,
             idle,
             patience,
             json,
         } => {
+            let hotplug = match subresources {
+                true => Hotplug::Subresources,
+                false => Hotplug::Declarative,
+            };
             let options = csi::Options {
                 claims,
                 disks,
                 nodes,
+                hotplug,
                 failovers,
                 version: kubernetes,
                 idle: Duration::from_secs(idle),

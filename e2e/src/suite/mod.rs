@@ -7,6 +7,7 @@
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
 mod dump;
+pub mod hotplug;
 pub mod kubectl;
 pub mod pods;
 pub mod stateful;

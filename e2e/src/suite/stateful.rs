@@ -1,10 +1,11 @@
-//! A pod that keeps what it wrote: a StatefulSet with a volume, as users would write it.
+//! A pod that keeps what it wrote: a StatefulSet with a volume, as users would write it. A second
+//! container writes records all the time, and says of each that it is on the disk.
 //!
-//! Invariant: the pods satisfy Pod Security "restricted".
+//! Invariant: the pods satisfy Pod Security "restricted"; a record counts as written only after fsync.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,12 +13,78 @@ use super::{
     workload::{HTTP, IMAGE, list},
 };
 
+/// A record a second, each a file of its own with the number of the file as its name. One that was
+/// begun before is never written again.
+const WRITER: &str = "mkdir -p /data/records && cd /data/records && n=$(ls | wc -l) && \
+    while :; do n=$((n+1)); \
+    dd if=/dev/urandom of=$n bs=4096 count=1 conv=fsync 2>/dev/null && sha256sum $n; \
+    sleep 1; done";
+
+/// Records by their names, with their SHA-256.
+pub type Records = BTreeMap<String, String>;
+
+/// The records that the pod that runs now said it has written.
+///
+/// # Errors
+/// When the tenant's API or the node does not answer.
+pub async fn written(kubectl: &Kubectl, patience: Duration) -> Result<Records> {
+    let logs = ["logs", "web-0", "--container", "writer"];
+    Ok(records(&kubectl.run_within(patience, &logs).await?))
+}
+
+/// All of these are on the volume, as they were written.
+///
+/// # Errors
+/// When one is missing or has other content.
+pub async fn kept(kubectl: &Kubectl, patience: Duration, written: &Records) -> Result<()> {
+    ensure!(!written.is_empty(), "nothing was written");
+    let read = "cd /data/records && sha256sum *";
+    let exec = [
+        "exec",
+        "web-0",
+        "--container",
+        "testserver",
+        "--",
+        "sh",
+        "-c",
+        read,
+    ];
+    let found = records(&kubectl.run_within(patience, &exec).await?);
+    let lost: Vec<_> = written
+        .iter()
+        .filter(|(name, sum)| found.get(*name) != Some(sum))
+        .collect();
+    ensure!(
+        lost.is_empty(),
+        "{} of {} records are lost: {lost:?}",
+        lost.len(),
+        written.len()
+    );
+    Ok(())
+}
+
+fn records(text: &str) -> Records {
+    let line = |line: &str| {
+        let (sum, name) = line.split_once("  ")?;
+        (sum.len() == 64).then(|| (name.to_owned(), sum.to_owned()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
 /// A StatefulSet `web` of one pod with a volume at `/data`, and pods that leave a node which is not
 /// ready after so many seconds instead of 300.
 #[must_use]
 pub fn stateful(leaves: Option<u64>) -> String {
     let mut spec = pod_spec(json!([]));
-    spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+    let mount = json!([{ "name": "data", "mountPath": "/data" }]);
+    spec["containers"][0]["volumeMounts"] = mount.clone();
+    let writer = json!({
+        "name": "writer", "image": IMAGE, "command": ["sh", "-c", WRITER], "volumeMounts": mount,
+        "securityContext": spec["containers"][0]["securityContext"],
+    });
+    if let Some(containers) = spec["containers"].as_array_mut() {
+        containers.push(writer);
+    }
     if let Some(seconds) = leaves {
         let leave = |key: &str| {
             json!({

@@ -6,6 +6,7 @@
 
 mod death;
 mod objects;
+mod outage;
 
 use std::collections::BTreeSet;
 
@@ -39,6 +40,25 @@ async fn volumes(s: &Scenario) -> Result<()> {
     block_device(kubectl).await?;
     moves(kubectl, &sum).await?;
     refused(kubectl).await
+}
+
+/// What a pod wrote is there for the next one. The claim is left behind.
+pub(crate) async fn next_pod_reads_it(kubectl: &Kubectl) -> Result<()> {
+    kubectl.apply(&claim("kept", "Filesystem", "64Mi")).await?;
+    kubectl.apply(&pod("first", "kept")).await?;
+    ready(kubectl, "first").await?;
+    let expected = write(kubectl, "first").await?;
+    kubectl
+        .run_within(PODS, &["delete", "pod", "first"])
+        .await?;
+    kubectl.apply(&pod("second", "kept")).await?;
+    ready(kubectl, "second").await?;
+    let found = sum(kubectl, "second").await?;
+    ensure!(
+        found == expected,
+        "{found} was read, {expected} was written"
+    );
+    Ok(())
 }
 
 /// A tenant cluster with the addon `csi` and two nodes.
@@ -197,7 +217,7 @@ async fn refused(kubectl: &Kubectl) -> Result<()> {
     let field = "--field-selector=involvedObject.name=many,reason=ProvisioningFailed";
     let get = ["get", "events", field, "-o", path];
     let said = kubectl
-        .until(PODS, &get, |text| text.contains("ReadWriteMany"))
+        .until(PODS, &get, |text| text.contains("use ReadWriteOnce"))
         .await;
     said.context("the claim is not told why it has no volume")?;
     kubectl

@@ -1,6 +1,6 @@
 //! A tenant cluster with one worker: it joins by itself, its Machine follows the virtual machine,
 //! its pods answer what kubectl asks, names and Services are found, a load balancer leads to them from
-//! outside, and nothing of it stays.
+//! outside, a volume keeps what they wrote, and nothing of it stays.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,7 +21,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
 
-use super::load_balancer;
+use super::{load_balancer, volumes};
 
 /// Shorter than the pool's `joinTimeout`, so that a machine that hangs is there to be looked at, its
 /// console included, when the test fails.
@@ -34,7 +34,10 @@ async fn one_worker_joins_and_runs_pods_and_leaves_nothing_behind() {
 
 async fn worker(s: &Scenario) -> Result<()> {
     let workers = s
-        .workers(|cluster, _| cluster.addons.cloud_controller.enabled = true)
+        .workers(|cluster, _| {
+            cluster.addons.cloud_controller.enabled = true;
+            cluster.addons.csi.enabled = true;
+        })
         .await?;
     let name = joined(&workers).await?;
     let tenant = &workers.tenant;
@@ -44,8 +47,9 @@ async fn worker(s: &Scenario) -> Result<()> {
     token_is_gone(tenant, &name).await?;
     load_balancer::node_is_initialised(&workers).await?;
     let pod = pods_answer(&workers).await?;
-    // It is there when the tenant cluster goes.
+    // Both are there when the tenant cluster goes.
     load_balancer::is_reached(&workers, &pod).await?;
+    volumes::next_pod_reads_it(&workers.kubectl).await?;
     nothing_is_left(&workers).await
 }
 

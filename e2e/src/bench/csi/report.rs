@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use api::storage::Hotplug;
 use serde::Serialize;
 
 use super::Spread;
@@ -16,6 +17,8 @@ pub struct Report {
     pub machine: Machine,
     /// Kubernetes version of the tenant cluster.
     pub version: String,
+    /// How disks were hot-plugged.
+    pub hotplug: Hotplug,
     /// Nodes of the tenant cluster.
     pub nodes: i32,
     /// Claim created to Bound, seconds.
@@ -53,8 +56,15 @@ impl Report {
     pub fn table(&self) -> String {
         let m = &self.machine;
         let mut text = format!(
-            "{} · {} cores {} · {} GiB · load {} · {}\nKubernetes {}\n\n",
-            m.date, m.cores, m.cpu, m.memory_gib, m.load_before, m.commit, self.version,
+            "{} · {} cores {} · {} GiB · load {} · {}\nKubernetes {}, {:?}\n\n",
+            m.date,
+            m.cores,
+            m.cpu,
+            m.memory_gib,
+            m.load_before,
+            m.commit,
+            self.version,
+            self.hotplug,
         );
         let mut row = |what: String, value: String| {
             // Writing to a String cannot fail.
