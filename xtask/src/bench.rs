@@ -14,7 +14,7 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers` or `ccm`, and its flags; `--help` shows them
+    /// `control-plane`, `workers`, `csi` or `ccm`, and its flags; `--help` shows them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
 }
