@@ -36,6 +36,8 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Value of [`TAINT_OUT_OF_SERVICE`] when we set it; one with another value is an administrator's.
 pub const OUT_OF_SERVICE_BY_US: &str = "machine-is-off";
+/// Namespace in which kubelets renew a Lease of their node's name (KEP-589).
+pub const NAMESPACE_LEASES: &str = "kube-node-lease";
 /// Annotation of the kubelet: the addresses that it was told to use.
 pub const ANNOTATION_PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 

@@ -17,11 +17,9 @@ use tokio::time::Instant;
 use super::plan::{Action, Observed, Pulse, Sight};
 use crate::error::Error;
 use crate::model::{Instance, Node, Vm};
+use crate::names;
 use crate::queue::Key;
 use crate::run::Context;
-
-/// Where kubelets renew a Lease of their node's name (KEP-589).
-const LEASES: &str = "kube-node-lease";
 
 /// Does it, and brings `observed` up to what the APIs answered. True when the Node is gone.
 ///
@@ -128,7 +126,7 @@ async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> 
 /// to be Ready.
 async fn listen(ctx: &Context, observed: &mut Observed) -> Result<(), Error> {
     let (name, uid) = (&observed.node.name, &observed.node.uid);
-    let leases = Api::<Lease>::namespaced(ctx.tenant.clone(), LEASES);
+    let leases = Api::<Lease>::namespaced(ctx.tenant.clone(), names::NAMESPACE_LEASES);
     let found = leases.get_opt(name).await;
     let found = found.map_err(|e| Error::request("look for", "Lease", name, e))?;
     observed.pulse = Pulse::Felt;

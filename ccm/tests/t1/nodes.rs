@@ -90,7 +90,7 @@ async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> R
 async fn renew(site: &Site, node: &str, time: &str) -> Result<()> {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": { "name": node, "namespace": "kube-node-lease" },
+        "metadata": { "name": node, "namespace": names::NAMESPACE_LEASES },
         "spec": { "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": time },
     });
     apply(&site.inside, &lease).await

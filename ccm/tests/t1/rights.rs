@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use ccm::names::NAMESPACE_LEASES;
 use kit::apply::kinds;
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit::rbac::Rule;
@@ -30,9 +31,6 @@ fn granted(rules: &[Rule]) -> BTreeSet<(String, String)> {
     }
     rights
 }
-
-/// Where kubelets renew theirs.
-const LEASES: &str = "kube-node-lease";
 
 fn used(entries: &[AuditEntry]) -> BTreeSet<(String, String)> {
     let mut rights = BTreeSet::new();
@@ -66,7 +64,7 @@ async fn live(site: &Site) -> Result<()> {
     // Its kubelet is silent: the Lease is looked at.
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": { "name": "a", "namespace": LEASES }, "spec": { "holderIdentity": "a" },
+        "metadata": { "name": "a", "namespace": NAMESPACE_LEASES }, "spec": { "holderIdentity": "a" },
     });
     apply(&site.inside, &lease).await?;
     site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
@@ -105,7 +103,7 @@ async fn every_right_is_used_and_none_is_lacking() -> Result<()> {
             let ours = e
                 .namespace
                 .as_deref()
-                .is_none_or(|ns| ns == site.ns || ns == "default" || ns == LEASES);
+                .is_none_or(|ns| ns == site.ns || ns == "default" || ns == NAMESPACE_LEASES);
             !ours
         });
         assert_eq!(elsewhere.count(), 0, "outside of its namespace");
