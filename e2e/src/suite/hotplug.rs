@@ -2,8 +2,11 @@
 //!
 //! Invariant: it is the lab's own way again after a test, whether it passed or not.
 
-use anyhow::{Context as _, Result};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+
+use anyhow::{Context as _, Result, ensure};
 use api::storage::Hotplug;
+use futures::FutureExt as _;
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams},
@@ -23,10 +26,13 @@ pub async fn with<T>(
     way: Hotplug,
     work: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<T> {
-    switch(management, way).await?;
-    let result = work().await;
+    let switched = async {
+        switch(management, way).await?;
+        work().await
+    };
+    let result = AssertUnwindSafe(switched).catch_unwind().await;
     let back = switch(management, Hotplug::default()).await;
-    let done = result?;
+    let done = result.unwrap_or_else(|panic| resume_unwind(panic))?;
     back.map(|()| done)
 }
 
@@ -59,6 +65,6 @@ async fn switch(management: &Management, way: Hotplug) -> Result<()> {
     helm.current_dir(layout.checkout()).kill_on_drop(true);
     let output = helm.output().await.context("helm cannot be run")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "helm: {}", said.trim());
+    ensure!(output.status.success(), "helm: {}", said.trim());
     Ok(())
 }
