@@ -53,12 +53,7 @@ pub(crate) async fn next_pod_reads_it(kubectl: &Kubectl) -> Result<()> {
         .await?;
     kubectl.apply(&pod("second", "kept")).await?;
     ready(kubectl, "second").await?;
-    let found = sum(kubectl, "second").await?;
-    ensure!(
-        found == expected,
-        "{found} was read, {expected} was written"
-    );
-    Ok(())
+    reads(kubectl, "second", &expected).await
 }
 
 /// A tenant cluster with the addon `csi` and two nodes.
@@ -91,25 +86,32 @@ pub(super) async fn ready(kubectl: &Kubectl, pod: &str) -> Result<()> {
 }
 
 /// Has a pod run a command.
-pub(super) async fn shell(kubectl: &Kubectl, pod: &str, command: &str) -> Result<String> {
+async fn shell(kubectl: &Kubectl, pod: &str, command: &str) -> Result<String> {
     let exec = ["exec", pod, "--", "sh", "-c", command];
     let said = kubectl.run_within(PODS, &exec).await?;
     Ok(said.trim().to_owned())
 }
 
 /// Writes 8 MiB of chance to the pod's volume, all the way to the disk; the sum of it.
-pub(super) async fn write(kubectl: &Kubectl, pod: &str) -> Result<String> {
+async fn write(kubectl: &Kubectl, pod: &str) -> Result<String> {
     let command = format!("dd if=/dev/urandom of={FILE} bs=64k count=128 2>/dev/null && sync");
     shell(kubectl, pod, &command).await?;
     sum(kubectl, pod).await
 }
 
 /// The sum of what is on the pod's volume, read from the disk.
-pub(super) async fn sum(kubectl: &Kubectl, pod: &str) -> Result<String> {
+async fn sum(kubectl: &Kubectl, pod: &str) -> Result<String> {
     let said = shell(kubectl, pod, &format!("sha256sum {FILE}")).await?;
     let sum = said.split_whitespace().next().unwrap_or_default();
     ensure!(sum.len() == 64, "sha256sum said {said:?}");
     Ok(sum.to_owned())
+}
+
+/// A pod's volume has what was written.
+async fn reads(kubectl: &Kubectl, pod: &str, expected: &str) -> Result<()> {
+    let found = sum(kubectl, pod).await?;
+    ensure!(found == expected, "{pod} has {found}, not {expected}");
+    Ok(())
 }
 
 /// The node that a pod is on.
@@ -154,8 +156,7 @@ async fn copies(kubectl: &Kubectl, expected: &str) -> Result<String> {
     for (name, expected) in [("restored", expected), ("copied", changed.as_str())] {
         kubectl.apply(&pod(name, name)).await?;
         ready(kubectl, name).await?;
-        let found = sum(kubectl, name).await?;
-        ensure!(found == expected, "{name} has {found}, not {expected}");
+        reads(kubectl, name, expected).await?;
     }
     for name in ["restored", "copied"] {
         kubectl.run_within(PODS, &["delete", "pod", name]).await?;
@@ -200,11 +201,7 @@ async fn moves(kubectl: &Kubectl, expected: &str) -> Result<()> {
     ready(kubectl, "web-0").await?;
     let after = node_of(kubectl, "web-0").await?;
     ensure!(before != after, "the pod stayed on {before}");
-    let found = sum(kubectl, "web-0").await?;
-    ensure!(
-        found == expected,
-        "{found} was read, {expected} was written"
-    );
+    reads(kubectl, "web-0", expected).await?;
     kubectl.run(&["uncordon", &before]).await.map(drop)
 }
 

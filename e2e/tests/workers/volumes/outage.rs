@@ -11,7 +11,7 @@ use e2e::suite::{
     workers::PODS,
 };
 
-use super::{pod, ready, two_nodes};
+use super::{claim, pod, ready, two_nodes};
 
 /// How long the API is away.
 const AWAY: Duration = Duration::from_secs(300);
@@ -45,9 +45,7 @@ async fn outage(s: &Scenario) -> Result<()> {
     ensure!(after == before, "{before} became {after}");
     let records = written(kubectl, PODS).await?;
     kept(kubectl, PODS, &records).await?;
-    kubectl
-        .apply(&super::claim("late", "Filesystem", "64Mi"))
-        .await?;
+    kubectl.apply(&claim("late", "Filesystem", "64Mi")).await?;
     kubectl.apply(&pod("late", "late")).await?;
     ready(kubectl, "late").await?;
     let now: Vec<_> = workers.pool.settled(2, PODS).await?.into_keys().collect();
