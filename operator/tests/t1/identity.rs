@@ -8,10 +8,9 @@ use api::TenantCluster;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::events::v1::Event;
 use kit::apply::kinds;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::{Resource as _, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::fixtures::{wait_for, wait_gone};
 
@@ -72,18 +71,9 @@ async fn lost_authority_of_etcd_is_reported_and_not_made_anew() -> Result<()> {
         ready.message
     );
 
-    let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.users);
-    let regarding = lost.object_ref(&()).uid;
-    let event = events
-        .list(&Default::default())
-        .await?
-        .items
-        .into_iter()
-        .find(|event| {
-            event.reason.as_deref() == Some("CertificateAuthorityLost")
-                && event.regarding.as_ref().is_some_and(|r| r.uid == regarding)
-        });
-    let event = event.context("no Event about it")?;
+    let event = site.wait_event("demo", "CertificateAuthorityLost").await?;
+    let about = event.regarding.as_ref().and_then(|r| r.uid.as_ref());
+    ensure!(about == lost.metadata.uid.as_ref(), "{event:?}");
     ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
 
     for _ in 0..3 {
