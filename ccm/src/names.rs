@@ -25,7 +25,7 @@ pub const LABEL_SLICE_OF: &str = "kubernetes.io/service-name";
 /// Finalizer on the tenant's Service while it may have a load balancer.
 pub const FINALIZER: &str = api::names::FINALIZER_LOAD_BALANCER;
 /// Label on a node that load balancers leave out.
-pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+pub const LABEL_EXCLUDE: &str = api::names::LABEL_EXCLUDED;
 /// Taint on a node that the Cluster Autoscaler is about to delete.
 pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 /// Taint on a node that no cloud controller manager has looked at yet.
@@ -33,7 +33,7 @@ pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitia
 /// Taint on a node whose machine is shut down.
 pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint on a node whose machine is proven dead: pods and volumes may be had elsewhere (KEP-2268).
-pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+pub const TAINT_OUT_OF_SERVICE: &str = api::names::TAINT_OUT_OF_SERVICE;
 /// Value of [`TAINT_OUT_OF_SERVICE`] when we set it; one with another value is an administrator's.
 pub const OUT_OF_SERVICE_BY_US: &str = "machine-is-off";
 /// Namespace in which kubelets renew a Lease of their node's name (KEP-589).

@@ -46,6 +46,10 @@ pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// The region that a node, or a virtual machine, is in.
 pub const LABEL_REGION: &str = "topology.kubernetes.io/region";
+/// Label on a node: load balancers send nothing there (KEP-1143).
+pub const LABEL_EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Taint on a node of which it is proven that nothing runs there any more (KEP-2268).
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Lease of the cloud controller manager, in the tenant namespace.
 pub const LEASE_CLOUD_CONTROLLER: &str = "covey-ccm";
 /// Finalizer on a tenant's Service while it may have a load balancer (k8s.io/cloud-provider

@@ -230,8 +230,17 @@ async fn act_inside(ctx: &Context, action: &Action, observed: &mut Observed) -> 
                 node.unschedulable = true;
             }
         }
-        Action::Evict(pods) => {
-            let asked = join_all(pods.iter().map(|pod| inside::evict(client, pod))).await;
+        Action::Exclude { uid } => {
+            let excluded = inside::exclude(client, &name, uid).await;
+            excluded.map_err(Error::Inside)?;
+            if let Some(node) = &mut seen.node {
+                node.excluded = true;
+            }
+        }
+        Action::Evict(pods) | Action::End(pods) => {
+            let grace = matches!(action, Action::End(_)).then_some(0);
+            let asked = pods.iter().map(|pod| inside::evict(client, pod, grace));
+            let asked = join_all(asked).await;
             observed.evicted = true;
             for (pod, asked) in pods.iter().zip(asked) {
                 take_in(observed, pod, asked.map_err(Error::Inside)?);

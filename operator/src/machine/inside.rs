@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use api::Machine;
+use api::{Machine, names};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node as LiveNode, Pod as LivePod, Secret};
 use k8s_openapi::api::policy::v1::Eviction;
@@ -219,11 +219,14 @@ fn reduced(node: &LiveNode) -> Node {
     let ready = conditions.iter().find(|c| c.type_ == "Ready");
     let said = ready.and_then(|c| c.message.as_deref()).unwrap_or_default();
     let spec = node.spec.as_ref();
+    let mut taints = spec.into_iter().flat_map(|s| s.taints.iter().flatten());
     Node {
         uid: node.uid().unwrap_or_default(),
         provider_id: spec.and_then(|s| s.provider_id.clone()).unwrap_or_default(),
         labels: node.labels().clone(),
         unschedulable: spec.and_then(|s| s.unschedulable).unwrap_or_default(),
+        excluded: node.labels().contains_key(names::LABEL_EXCLUDED),
+        out_of_service: taints.any(|t| t.key == names::TAINT_OUT_OF_SERVICE),
         ready: ready.and_then(|c| match c.status.as_str() {
             "True" => Some(true),
             "False" => Some(false),
@@ -309,13 +312,27 @@ pub async fn label_node(client: &Client, patch: &Value) -> Result<(), Error> {
 /// # Errors
 /// [`Error`].
 pub async fn cordon(client: &Client, name: &str, uid: &str) -> Result<(), Error> {
-    let nodes = Api::<LiveNode>::all(client.clone());
     let patch = json!({ "metadata": { "uid": uid }, "spec": { "unschedulable": true } });
+    patch_node(client, name, &patch, "cordon").await
+}
+
+/// Has load balancers send nothing to the node (KEP-1143).
+///
+/// # Errors
+/// [`Error`].
+pub async fn exclude(client: &Client, name: &str, uid: &str) -> Result<(), Error> {
+    let labels = json!({ names::LABEL_EXCLUDED: "true" });
+    let patch = json!({ "metadata": { "uid": uid, "labels": labels } });
+    patch_node(client, name, &patch, "take load balancers from").await
+}
+
+async fn patch_node(client: &Client, name: &str, patch: &Value, verb: &str) -> Result<(), Error> {
+    let nodes = Api::<LiveNode>::all(client.clone());
     let work = async {
         let patched = nodes.patch(name, &params(), &Patch::Merge(patch)).await;
         patched
             .map(drop)
-            .map_err(Error::of(format!("cordon Node {name}")))
+            .map_err(Error::of(format!("{verb} Node {name}")))
     };
     timely(work).await
 }
@@ -331,11 +348,12 @@ pub enum Evicted {
     Blocked,
 }
 
-/// Asks one pod to leave.
+/// Asks one pod to leave. `grace` in seconds, its own by default; with 0 a pod that is being deleted
+/// is gone at once, whether or not somebody ended it.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn evict(client: &Client, pod: &Pod) -> Result<Evicted, Error> {
+pub async fn evict(client: &Client, pod: &Pod, grace: Option<i64>) -> Result<Evicted, Error> {
     let pods = Api::<LivePod>::namespaced(client.clone(), &pod.namespace);
     // Not `Api::evict`: it calls the field `delete_options`, which the API server drops, UID and all.
     let eviction = Eviction {
@@ -348,6 +366,7 @@ pub async fn evict(client: &Client, pod: &Pod) -> Result<Evicted, Error> {
                 uid: Some(pod.uid.clone()),
                 resource_version: None,
             }),
+            grace_period_seconds: grace,
             ..DeleteOptions::default()
         }),
     };

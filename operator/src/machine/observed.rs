@@ -87,6 +87,10 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     /// Nothing new is scheduled there.
     pub unschedulable: bool,
+    /// Load balancers send nothing there.
+    pub excluded: bool,
+    /// Somebody has proven that nothing runs there any more (KEP-2268).
+    pub out_of_service: bool,
     /// The condition Ready; none while nobody knows.
     pub ready: Option<bool>,
     /// Why it is not ready, in the kubelet's words, cut short.

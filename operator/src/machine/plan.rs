@@ -23,6 +23,8 @@ mod conditions;
 mod deletion;
 mod join;
 
+#[cfg(test)]
+pub(super) use deletion::LEAVE;
 pub use deletion::PATIENCE;
 pub(crate) use join::TOKEN;
 
@@ -102,8 +104,15 @@ pub enum Action {
         /// Only this one.
         uid: String,
     },
+    /// In the tenant cluster: have load balancers send nothing to the node.
+    Exclude {
+        /// Only this one.
+        uid: String,
+    },
     /// In the tenant cluster: ask these pods to leave, as far as disruption budgets allow.
     Evict(Vec<Pod>),
+    /// In the tenant cluster: end these pods, which are being deleted where nothing runs any more.
+    End(Vec<Pod>),
     /// In the tenant cluster: delete the Node.
     DeleteNode {
         /// Only this one.

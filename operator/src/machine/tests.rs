@@ -9,7 +9,7 @@ use providers::{Description, State, Topology};
 use serde_json::json;
 
 use super::observed::{Node, Pod};
-use super::plan::{Action, PATIENCE};
+use super::plan::{Action, LEAVE, PATIENCE};
 use world::{Api, NAME, World};
 
 mod laws;

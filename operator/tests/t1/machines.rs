@@ -25,6 +25,7 @@ use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod drain;
 mod evacuation;
+mod leaving;
 mod lost;
 mod serving;
 mod taken;

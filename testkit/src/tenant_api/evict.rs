@@ -68,7 +68,8 @@ pub(super) fn evict(store: &mut Store, path: &str, eviction: &Value, dry: bool) 
             _ => return Evicted::Ambiguous,
         }
     }
-    let at_once = pod["spec"]["terminationGracePeriodSeconds"] == 0;
+    let grace = &eviction["deleteOptions"]["gracePeriodSeconds"];
+    let at_once = *grace == 0 || pod["spec"]["terminationGracePeriodSeconds"] == 0;
     match at_once {
         true => drop(store.delete(path, dry)),
         false if !going => {

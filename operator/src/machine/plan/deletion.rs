@@ -1,5 +1,8 @@
 //! The end of a Machine: drain → virtual machine and instance gone → Node gone → finalizer.
 //!
+//! **Load balancers.** A node that is drained still passes on what load balancers send it. So they
+//! are told first that it goes, and given [`LEAVE`] to turn to others.
+//!
 //! **Volumes.** When a Node goes whose volumes are attached, the tenant's attach-detach controller
 //! waits six minutes before it gives them to another. So the machine goes only once they are detached,
 //! and where it died the Node stays until then: the cloud controller manager declares it out of
@@ -14,6 +17,7 @@ use std::time::Duration;
 use api::machine::MachinePhase;
 use api::{ConditionStatus, ConditionType, names};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use providers::State;
 use tenant_cp::join as tokens;
@@ -23,6 +27,9 @@ use crate::machine::observed::{Node, Observed, Pod, Seen, Tenant};
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long load balancers get to turn to other nodes: the cloud controller manager and kube-proxy
+/// take a second together, load balancers of a network somewhat longer.
+pub(in crate::machine) const LEAVE: Duration = Duration::from_secs(5);
 /// Pause between two looks at pods that leave: they are not watched.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pods that are named in a message.
@@ -120,8 +127,12 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let timeout = observed.machine.spec.drain_timeout.get();
     // What was started anew has an empty disk: no pod runs there any more.
     let failed = observed.machine.status.as_ref().and_then(super::failure);
-    if is_drained(observed) || failed.is_some() || !runs || timeout == Some(Duration::ZERO) {
+    if failed.is_some() || !runs || timeout == Some(Duration::ZERO) {
         return false;
+    }
+    if let Some(drained) = drained(observed) {
+        let since = drained.last_transition_time.0;
+        return drained.status == "True" && leaves_balancers(plan, observed, since, now);
     }
     let seen = match &observed.tenant {
         Tenant::Answers(seen) => seen,
@@ -137,8 +148,16 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let staying = staying(seen, node.ready != Some(true));
     let empty = staying.is_empty() && node.unschedulable;
     if empty && !node.volumes_attached {
+        if has_balancers(observed) && !node.excluded {
+            let message = "load balancers are told that the node goes";
+            plan.wait("Draining", message);
+            plan.drain = Some(Drain::Running(message.to_owned()));
+            let uid = node.uid.clone();
+            plan.actions.push(Action::Exclude { uid });
+            return true;
+        }
         plan.drain = Some(Drain::Done);
-        return false;
+        return leaves_balancers(plan, observed, now, now);
     }
     let until = deadline(observed, now)
         .saturating_sub(PATIENCE)
@@ -187,11 +206,35 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     true
 }
 
-fn is_drained(observed: &Observed) -> bool {
+/// The condition that says so, once no pod is waited for any more.
+fn drained(observed: &Observed) -> Option<&Condition> {
     let status = observed.machine.status.as_ref();
-    let mut conditions = status.iter().flat_map(|s| &s.conditions);
+    let mut conditions = status.into_iter().flat_map(|s| &s.conditions);
     let drained = conditions.find(|c| c.type_ == ConditionType::Drained.as_str());
-    drained.is_some_and(|c| c.status == "True" || c.reason == "GivenUp")
+    drained.filter(|c| c.status == "True" || c.reason == "GivenUp")
+}
+
+/// Whether load balancers may send traffic to the node, by way of our cloud controller manager.
+fn has_balancers(observed: &Observed) -> bool {
+    let cluster = observed.home();
+    cluster.is_some_and(|c| c.spec.addons.cloud_controller.enabled)
+}
+
+/// True while load balancers turn to other nodes, of which they were told by `since`.
+fn leaves_balancers(
+    plan: &mut Plan,
+    observed: &Observed,
+    since: Timestamp,
+    now: Timestamp,
+) -> bool {
+    let leave = SignedDuration::try_from(LEAVE).unwrap_or(SignedDuration::MAX);
+    let until = since.saturating_add(leave).unwrap_or(Timestamp::MAX);
+    if !has_balancers(observed) || until <= now {
+        return false;
+    }
+    plan.wait("Draining", "load balancers turn to other nodes");
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(LEAVE));
+    true
 }
 
 fn waits_for_api(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
@@ -244,6 +287,10 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     // There is no cloud controller that would do it.
     if let Some(node) = join::own_node(observed, seen) {
         if plan.actions.is_empty() && keeps_volumes(observed, node, now) {
+            let ended = ended(observed, seen, node);
+            if !ended.is_empty() {
+                plan.actions.push(Action::End(ended));
+            }
             plan.wait(
                 "VolumesAttached",
                 "waits until volumes are detached from the node of a machine that is gone",
@@ -258,11 +305,20 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     !plan.actions.is_empty()
 }
 
+/// Pods that nobody ends: the tenant's garbage collector would, but looks only every 20 s, and
+/// volumes are detached only after that. Neither the virtual machine nor an instance is there, so
+/// nothing of them runs.
+fn ended(observed: &Observed, seen: &Seen, node: &Node) -> Vec<Pod> {
+    let helps = node.out_of_service && !observed.evicted;
+    let going = seen.pods.iter().filter(|pod| helps && pod.going);
+    let mut ended: Vec<_> = going.cloned().collect();
+    ended.sort();
+    ended
+}
+
 /// Whether somebody is there who has the volumes of a dead node detached, and has time left.
 fn keeps_volumes(observed: &Observed, node: &Node, now: Timestamp) -> bool {
-    let cluster = observed.home();
-    let helped = cluster.is_some_and(|c| c.spec.addons.cloud_controller.enabled);
-    helped && node.volumes_attached && now < deadline(observed, now)
+    has_balancers(observed) && node.volumes_attached && now < deadline(observed, now)
 }
 
 fn leaves(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {

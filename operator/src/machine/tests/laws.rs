@@ -30,6 +30,8 @@ enum Happening {
     Pods(u8, bool),
     ClusterGoes,
     Paused(bool),
+    Balanced(bool),
+    OutOfService,
     Later(i64),
     Crash(usize),
 }
@@ -53,6 +55,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..4_u8, any::<bool>()).prop_map(|(n, protected)| Pods(n, protected)),
         1 => Just(ClusterGoes),
         1 => any::<bool>().prop_map(Paused),
+        1 => any::<bool>().prop_map(Balanced),
+        1 => Just(OutOfService),
         2 => (1..2000_i64).prop_map(Later),
         2 => (0..8_usize).prop_map(Crash),
     ]
@@ -101,6 +105,13 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Paused(paused) => {
             world.cluster.as_mut().unwrap().spec.paused = paused;
         }
+        Happening::Balanced(balanced) => {
+            let cluster = world.cluster.as_mut().unwrap();
+            cluster.spec.addons.cloud_controller.enabled = balanced;
+        }
+        Happening::OutOfService => world.node.iter_mut().for_each(|node| {
+            (node.out_of_service, node.volumes_attached) = (true, true);
+        }),
         Happening::Later(seconds) => world.later(seconds),
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());

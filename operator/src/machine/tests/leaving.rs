@@ -41,6 +41,57 @@ fn drain_cordons_evicts_and_waits_and_only_then_the_virtual_machine_goes() {
 }
 
 #[test]
+fn load_balancers_turn_away_before_the_virtual_machine_goes() {
+    let mut world = World::running();
+    let cluster = world.cluster.as_mut().unwrap();
+    cluster.spec.addons.cloud_controller.enabled = true;
+    world.pods = vec![pod("a")];
+    world.delete();
+    world.settle();
+    assert!(
+        !world.node.clone().unwrap().excluded,
+        "its pod still serves"
+    );
+    world.pods.clear();
+    world.settle();
+    assert!(world.node.clone().unwrap().excluded);
+    assert_eq!(world.condition("Drained"), said("True", "Drained"));
+    assert!(!world.vm.clone().unwrap().deleting);
+    let wait = world.plan().requeue_after.unwrap();
+    assert!(wait <= LEAVE, "{wait:?}");
+    world.later(LEAVE.as_secs() as i64);
+    world.settle();
+    assert!(world.vm.clone().unwrap().deleting);
+}
+
+#[test]
+fn pods_that_nobody_ends_are_ended_once_nothing_of_the_machine_is_left() {
+    let mut world = World::running();
+    let cluster = world.cluster.as_mut().unwrap();
+    cluster.spec.addons.cloud_controller.enabled = true;
+    let going = Pod {
+        going: true,
+        ..pod("a")
+    };
+    world.pods = vec![going, pod("b")];
+    world.node.as_mut().unwrap().volumes_attached = true;
+    world.delete();
+    (world.vm.as_mut().unwrap().state, world.api) = (providers::State::Stopped, Api::Up);
+    world.settle();
+    assert!(world.vm.clone().unwrap().deleting && world.pods.len() == 2);
+    world.vm = None;
+    world.settle();
+    assert_eq!(world.pods.len(), 2, "nobody has proven anything");
+    world.node.as_mut().unwrap().out_of_service = true;
+    world.settle();
+    assert_eq!(world.pods, [pod("b")]);
+    assert!(world.node.is_some() && !world.gone);
+    world.node.as_mut().unwrap().volumes_attached = false;
+    world.settle();
+    assert!(world.gone);
+}
+
+#[test]
 fn drain_that_a_budget_blocks_ends_with_its_time_out() {
     let mut world = World::running();
     world.pods = vec![pod("a")];

@@ -220,7 +220,9 @@ impl World {
                 | Action::LabelNode(_)
                 | Action::Decide { .. }
                 | Action::Cordon { .. }
+                | Action::Exclude { .. }
                 | Action::Evict(_)
+                | Action::End(_)
                 | Action::DeleteNode { .. }
         );
         assert!(
@@ -299,6 +301,12 @@ impl World {
                 for pod in self.pods.iter_mut().filter(|p| evicted(p)) {
                     pod.going = true;
                 }
+            }
+            Action::Exclude { .. } => self.node.as_mut().unwrap().excluded = true,
+            Action::End(pods) => {
+                assert!(self.vm.is_none(), "ends pods that may run");
+                seen.evicted = true;
+                self.pods.retain(|p| pods.iter().all(|e| e.uid != p.uid));
             }
             Action::DeleteNode { uid } => {
                 assert_eq!(self.node.as_ref().map(|n| &n.uid), Some(uid));

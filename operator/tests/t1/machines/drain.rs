@@ -267,11 +267,11 @@ async fn pod_of_the_same_name_that_was_made_since_is_not_evicted() -> Result<()>
         uid: uid.to_owned(),
         going: false,
     };
-    let asked = inside::evict(&tenant.client, &of("the-one-that-was-listed")).await?;
+    let asked = inside::evict(&tenant.client, &of("the-one-that-was-listed"), None).await?;
     assert_eq!(asked, Evicted::Gone);
     assert_eq!(world.pod("db-0").as_ref(), Some(&before));
     let itself = before["metadata"]["uid"].as_str().unwrap_or_default();
-    let asked = inside::evict(&tenant.client, &of(itself)).await?;
+    let asked = inside::evict(&tenant.client, &of(itself), None).await?;
     assert_eq!(asked, Evicted::Leaves);
     Ok(())
 }
