@@ -4,6 +4,8 @@
 //! Invariant: a class that is not on the list does not exist for the tenant cluster, so no right to
 //! read StorageClasses of the management cluster is needed.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// The list, and how disks get into machines.
@@ -47,6 +49,10 @@ pub struct Class {
     /// Largest volume, in bytes. Default: no limit but the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<i64>,
+    /// Zones whose machines its volumes can be attached to, each volume to those of all of them.
+    /// Default: none is named, and every machine can have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
 }
 
 /// How disks are hot-plugged.
@@ -64,7 +70,7 @@ pub enum Hotplug {
 
 impl Offer {
     /// Why the list cannot be used, to be read after "the list of offered storage": a class twice,
-    /// two defaults, a class without a name.
+    /// two defaults, a class without a name, a zone twice, storage that is in two places.
     ///
     /// # Errors
     /// The first contradiction, and how to mend it.
@@ -83,13 +89,41 @@ impl Offer {
             return Err(format!("has {defaults} default classes; leave one"));
         }
         let none = |c: &&Class| c.largest.is_some_and(|largest| largest <= 0);
-        match self.classes.iter().find(none) {
-            Some(class) => Err(format!(
+        if let Some(class) = self.classes.iter().find(none) {
+            return Err(format!(
                 "lets class {} have no volume at all; largest is in bytes, above 0",
                 class.name
-            )),
-            None => Ok(()),
+            ));
         }
+        self.check_zones()
+    }
+
+    fn check_zones(&self) -> Result<(), String> {
+        for class in &self.classes {
+            let name = &class.name;
+            let mut seen = BTreeSet::new();
+            for zone in &class.zones {
+                if zone.is_empty() {
+                    return Err(format!(
+                        "has a zone without a name in class {name}; remove it"
+                    ));
+                }
+                if !seen.insert(zone) {
+                    return Err(format!("has zone {zone} twice in class {name}; remove one"));
+                }
+            }
+            // A volume says which storage it is of, and by that where it is.
+            let first = self.of_storage_class(&class.storage_class);
+            let other = first.filter(|first| first.zones.iter().collect::<BTreeSet<_>>() != seen);
+            if let Some(other) = other {
+                return Err(format!(
+                    "has storageClass {} in other zones in class {} than in class {name}; name the \
+                     same zones in both",
+                    class.storage_class, other.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The class of this name, or the default one.
@@ -105,6 +139,12 @@ impl Offer {
     #[must_use]
     pub fn has_snapshots(&self) -> bool {
         self.classes.iter().any(|c| c.snapshot_class.is_some())
+    }
+
+    /// Whether the volumes of any class are out of reach of some machines.
+    #[must_use]
+    pub fn has_zones(&self) -> bool {
+        self.classes.iter().any(|c| !c.zones.is_empty())
     }
 
     /// The class with this StorageClass in the management cluster.
@@ -150,6 +190,10 @@ mod tests {
                        default: true\n  expandable: true\n\
                        - {name: slow, storageClass: nfs, largest: 1073741824}\n";
 
+    /// Two classes of the same storage.
+    const ZONES: &str = "classes: [{name: a, storageClass: x, zones: [east, west]}, \
+                         {name: b, storageClass: x, zones: [west, east]}]";
+
     #[test]
     fn list_says_what_is_offered() {
         let offer = offer(TWO);
@@ -159,14 +203,18 @@ mod tests {
         assert_eq!(offer.class(Some("slow")).unwrap().largest, Some(1 << 30));
         assert_eq!(offer.class(Some("other")), None);
         assert_eq!(offer.of_storage_class("nfs").unwrap().name, "slow");
-        assert!(!offer.has_snapshots());
+        assert!(!offer.has_snapshots() && !offer.has_zones());
     }
 
     #[test]
     fn what_is_written_reads_the_same() {
-        let offer = offer(TWO);
-        let text = serde_json::to_string(&offer).unwrap();
-        assert_eq!(serde_json::from_str::<Offer>(&text).unwrap(), offer);
+        for text in [TWO, ZONES] {
+            let offer = offer(text);
+            assert_eq!(offer.check(), Ok(()));
+            let text = serde_json::to_string(&offer).unwrap();
+            assert_eq!(serde_json::from_str::<Offer>(&text).unwrap(), offer);
+        }
+        assert!(offer(ZONES).has_zones());
     }
 
     #[test]
@@ -184,6 +232,18 @@ mod tests {
             (
                 "classes: [{name: a, storageClass: x, largest: 0}]",
                 "no volume at all",
+            ),
+            (
+                "classes: [{name: a, storageClass: x, zones: [east, '']}]",
+                "without a name in class a",
+            ),
+            (
+                "classes: [{name: a, storageClass: x, zones: [east, west, east]}]",
+                "zone east twice in class a",
+            ),
+            (
+                "classes: [{name: a, storageClass: x, zones: [east]}, {name: b, storageClass: x}]",
+                "storageClass x in other zones in class a than in class b",
             ),
         ];
         for (text, why) in cases {
