@@ -28,8 +28,7 @@ pub const FINALIZER: &str = api::names::FINALIZER_LOAD_BALANCER;
 pub const LABEL_EXCLUDE: &str = api::names::LABEL_EXCLUDED;
 /// Taint on a node that the Cluster Autoscaler is about to delete.
 pub const TAINT_TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
-/// Taint on a node that no cloud controller manager has looked at yet.
-pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+pub use api::names::TAINT_UNINITIALIZED;
 /// Taint on a node whose machine is shut down.
 pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint on a node whose machine is proven dead: pods and volumes may be had elsewhere (KEP-2268).

@@ -46,6 +46,8 @@ pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// The region that a node, or a virtual machine, is in.
 pub const LABEL_REGION: &str = "topology.kubernetes.io/region";
+/// Taint on a node that no cloud controller manager has looked at yet.
+pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Label on a node: load balancers send nothing there (KEP-1143).
 pub const LABEL_EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Taint on a node of which it is proven that nothing runs there any more (KEP-2268).

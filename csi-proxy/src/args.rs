@@ -91,6 +91,9 @@ pub struct NodeArgs {
     /// Admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
+    /// Client of the tenant cluster's API, which is read for the zone alone.
+    #[command(flatten)]
+    pub client: ClientArgs,
 
     /// Unix socket that the kubelet uses; it has to have this path for the kubelet, too
     #[arg(long, env = "COVEY_CSI_SOCKET", value_name = "FILE")]
@@ -105,6 +108,9 @@ pub struct NodeArgs {
     /// Name of the machine, which is that of its node
     #[arg(long, env = "NODE_NAME")]
     pub node_name: String,
+    /// Tell the kubelet in which zone the machine is, as its Node says
+    #[arg(long, env = "COVEY_TOPOLOGY")]
+    pub topology: bool,
     /// Folder of the kubelet, in which all volumes are
     #[arg(long, env = "COVEY_KUBELET_FOLDER", value_name = "FOLDER")]
     #[arg(default_value = "/var/lib/kubelet")]
@@ -139,6 +145,7 @@ impl NodeArgs {
             name: self.node_name.clone(),
             most_volumes: i64::try_from(self.most_volumes).unwrap_or(i64::MAX),
             patience: Duration::from_secs(self.patience),
+            topology: self.topology,
             folders: node::host::Folders {
                 disks: self.disks.clone(),
                 devices: self.devices.clone(),

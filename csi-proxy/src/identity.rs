@@ -1,6 +1,8 @@
 //! The service Identity of CSI.
 //!
 //! Invariant: ready is said once every watch has been through once, not before; a node has none.
+//! Topology is advertised where volumes are out of reach of some machines: elsewhere nodes may be in
+//! no zone, and with it the stock provisioner makes no volume for a pod on one that is in none.
 
 use std::sync::Arc;
 
@@ -13,16 +15,29 @@ use crate::names;
 use crate::world::World;
 
 /// The service, which both halves have.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Service {
     world: Option<Arc<World>>,
+    topology: bool,
 }
 
 impl Service {
     /// The controller's, which is as ready as this world.
     #[must_use]
-    pub fn new(world: Arc<World>) -> Self {
-        Self { world: Some(world) }
+    pub fn new(world: Arc<World>, topology: bool) -> Self {
+        Self {
+            world: Some(world),
+            topology,
+        }
+    }
+
+    /// A node's.
+    #[must_use]
+    pub fn on_node(topology: bool) -> Self {
+        Self {
+            world: None,
+            topology,
+        }
     }
 }
 
@@ -43,9 +58,14 @@ impl Identity for Service {
         &self,
         _: Request<csi::GetPluginCapabilitiesRequest>,
     ) -> Result<Response<csi::GetPluginCapabilitiesResponse>, Status> {
-        let controller = plugin_capability::Type::Service(plugin_capability::Service {
-            r#type: service::Type::ControllerService.into(),
-        });
+        let service = |service: service::Type| {
+            plugin_capability::Type::Service(plugin_capability::Service {
+                r#type: service.into(),
+            })
+        };
+        let controller = service(service::Type::ControllerService);
+        let zones = service(service::Type::VolumeAccessibilityConstraints);
+        let zones = self.topology.then_some(zones);
         let expansion =
             plugin_capability::Type::VolumeExpansion(plugin_capability::VolumeExpansion {
                 r#type: volume_expansion::Type::Online.into(),
@@ -54,7 +74,11 @@ impl Identity for Service {
             r#type: Some(r#type),
         };
         Ok(Response::new(csi::GetPluginCapabilitiesResponse {
-            capabilities: [controller, expansion].map(capability).into(),
+            capabilities: [controller, expansion]
+                .into_iter()
+                .chain(zones)
+                .map(capability)
+                .collect(),
         }))
     }
 

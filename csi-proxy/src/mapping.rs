@@ -16,11 +16,12 @@ use serde_json::json;
 use crate::model::{Origin, Volume};
 use crate::names;
 use crate::refusal::Refusal;
-use crate::settings::{Class, Settings};
+use crate::settings::{Class, Offer, Settings};
 use crate::store::SNAPSHOT_GROUP;
 
 mod page;
 pub mod snapshot;
+pub mod topology;
 
 pub use self::page::{Page, page};
 
@@ -173,6 +174,7 @@ pub fn create(
             "volumes have no parameter {key} that can be changed; remove the VolumeAttributesClass"
         )));
     }
+    topology::fits(class, request.accessibility_requirements.as_ref())?;
     let range = Range::read(request.capacity_range.as_ref())?;
     let mut size = range.size(class, source.map_or(DEFAULT_SIZE, |source| source.size))?;
     if let Some(source) = source {
@@ -417,7 +419,8 @@ pub fn same(volume: &Volume, wanted: &Wanted) -> Result<(), Refusal> {
 
 /// A volume as the tenant cluster is told of it.
 #[must_use]
-pub fn answer(volume: &Volume) -> proto::csi::Volume {
+pub fn answer(volume: &Volume, offer: &Offer) -> proto::csi::Volume {
+    let class = offer.of_storage_class(&volume.storage_class);
     proto::csi::Volume {
         capacity_bytes: volume.size(),
         volume_id: volume.id.clone(),
@@ -427,6 +430,7 @@ pub fn answer(volume: &Volume) -> proto::csi::Volume {
                 Origin::Snapshot(snapshot_id) => Source::Snapshot(SnapshotSource { snapshot_id }),
             }),
         }),
+        accessible_topology: class.map(topology::of).unwrap_or_default(),
         ..Default::default()
     }
 }

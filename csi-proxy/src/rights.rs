@@ -1,8 +1,8 @@
 //! The rights that the code of this crate needs, next to why. Whoever deploys it grants these and
 //! no more.
 //!
-//! Invariant: all are in the tenant namespace; none on Secrets, pods or StorageClasses, and none to
-//! make or delete a virtual machine.
+//! Invariant: all but one are in the tenant namespace; none on Secrets, pods or StorageClasses, and
+//! none to make or delete a virtual machine.
 
 use kit::rbac::Rule;
 
@@ -44,6 +44,13 @@ pub fn management(offer: &Offer) -> Vec<Rule> {
     rules
 }
 
+/// Inside the tenant cluster, of the half on nodes, where there is topology.
+#[must_use]
+pub fn node() -> Vec<Rule> {
+    // Where the machine is. RBAC cannot tell its own Node from others.
+    vec![Rule::new(&[""], &["nodes"], &["get"])]
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -83,6 +90,8 @@ mod tests {
             let declared: Vec<PolicyRule> = serde_json::from_value(declared).unwrap();
             assert_eq!(rights(&csi::rules_outside(hotplug)), rights(&declared));
         }
+        let declared: Vec<PolicyRule> = serde_json::from_value(kit::rbac::render(&node())).unwrap();
+        assert_eq!(rights(&csi::rules_on_nodes()), rights(&declared));
     }
 
     #[test]

@@ -89,9 +89,10 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let served = Server::builder()
-        .add_service(IdentityServer::new(identity::Service::new(Arc::clone(
-            &ctx.world,
-        ))))
+        .add_service(IdentityServer::new(identity::Service::new(
+            Arc::clone(&ctx.world),
+            ctx.settings.offer.has_zones(),
+        )))
         .add_service(ControllerServer::new(controller::Service::new(Arc::clone(
             ctx,
         ))))
@@ -112,7 +113,9 @@ fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStre
 /// When it cannot start, a socket is lost, or the kubelet does not want the driver.
 pub async fn node(args: NodeArgs) -> anyhow::Result<()> {
     kit::telemetry::init(&args.log)?;
+    kit::client::install_crypto();
     let shutdown = Shutdown::on_signals(GRACE)?;
+    let service = node::Service::new(args.settings());
     let registration = registration::Service::new(&args.socket);
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
@@ -121,6 +124,11 @@ pub async fn node(args: NodeArgs) -> anyhow::Result<()> {
         State::Registered => Ok(()),
         State::Unknown => Err("the kubelet has not asked yet".to_owned()),
         State::Refused(why) => Err(why.clone()),
+    });
+    let zone = service.zone();
+    port.ready("zone", move || match &*zone.borrow() {
+        Ok(_) => Ok(()),
+        Err(why) => Err(why.to_string()),
     });
     let address = port.serve(args.admin.address, &shutdown).await;
     let address = address.context("open the admin port")?;
@@ -132,13 +140,20 @@ pub async fn node(args: NodeArgs) -> anyhow::Result<()> {
             .with_context(|| format!("open socket {shown}"))
     };
     let listener = open(&args.socket)?;
-    // The kubelet calls as soon as it sees this one, so it comes last.
-    let told = open(&args.registration_socket)?;
-    tracing::info!(socket = %args.registration_socket.display(), "waits for the kubelet");
-    let service = node::Service::new(args.settings());
+    let told = async {
+        if service.has_topology() {
+            let client = kit::client::connect(&args.client, &RequestCounter::new()).await;
+            let client = client.context("set up the client of the tenant cluster's API")?;
+            service.find_zone(&client).await;
+        }
+        // The kubelet calls as soon as it sees this one, so it comes last.
+        let told = open(&args.registration_socket)?;
+        tracing::info!(socket = %args.registration_socket.display(), "waits for the kubelet");
+        serve_registration(registration.clone(), told, std::future::pending()).await
+    };
     let result = tokio::select! {
-        result = serve_node(service, listener, shutdown.triggered()) => result,
-        result = serve_registration(registration.clone(), told, std::future::pending()) => result,
+        result = serve_node(service.clone(), listener, shutdown.triggered()) => result,
+        result = told => result,
         why = registration.refused() => {
             Err(anyhow::anyhow!("the kubelet does not register the driver: {why}"))
         }
@@ -159,7 +174,9 @@ pub async fn serve_node(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let served = Server::builder()
-        .add_service(IdentityServer::new(identity::Service::default()))
+        .add_service(IdentityServer::new(identity::Service::on_node(
+            service.has_topology(),
+        )))
         .add_service(NodeServer::new(service))
         .serve_with_incoming_shutdown(connections(listener), stop);
     served.await.context("serve the socket")

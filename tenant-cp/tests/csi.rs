@@ -148,7 +148,7 @@ fn tenant_cluster_gets_a_storage_class_for_each_class_and_snapshots_where_there_
     assert_eq!(names(&all, "DaemonSet"), ["csi-node"]);
     assert_eq!(names(&all, "VolumeSnapshotClass"), ["covey"]);
     assert_eq!(names(&all, "CustomResourceDefinition").len(), 3);
-    assert_eq!(names(&all, "ClusterRole").len(), 5);
+    assert_eq!(names(&all, "ClusterRole").len(), 6);
     let default = "storageclass.kubernetes.io/is-default-class";
     let class = |name: &str| {
         let found = all
@@ -160,6 +160,10 @@ fn tenant_cluster_gets_a_storage_class_for_each_class_and_snapshots_where_there_
     assert_eq!(class("fast")["allowVolumeExpansion"], true);
     assert_eq!(class("slow")["metadata"]["annotations"][default], "false");
     assert_eq!(class("slow")["parameters"], json!({ "class": "slow" }));
+    assert_eq!(class("slow")["allowedTopologies"], json!([]));
+    let zones = json!([{ "key": "topology.kubernetes.io/zone", "values": ["east", "west"] }]);
+    let told = &class("fast")["allowedTopologies"];
+    assert_eq!(told, &json!([{ "matchLabelExpressions": zones }]));
 
     let only = offer().only(Some(&["slow".to_owned()]));
     let v = with(only);
@@ -170,14 +174,58 @@ fn tenant_cluster_gets_a_storage_class_for_each_class_and_snapshots_where_there_
     assert_eq!(pod(&v)["containers"].as_array().unwrap().len(), 4);
 }
 
+fn node_half(objects: &[Object]) -> Value {
+    let node = objects.iter().find(|o| o.kind == "DaemonSet");
+    let node = node.expect("it is there");
+    node.value["spec"]["template"]["spec"].clone()
+}
+
+#[test]
+fn where_volumes_have_zones_nodes_and_the_provisioner_may_read_them() {
+    let nodes = |objects: &[Object]| {
+        let roles = objects.iter().filter(|o| o.kind == "ClusterRole");
+        let of = |o: &Object| {
+            let rules = o.value["rules"].as_array()?;
+            let rule = rules.iter().find(|r| r["resources"] == json!(["nodes"]))?;
+            Some((o.name.clone(), rule["verbs"].clone()))
+        };
+        roles.filter_map(of).collect::<Vec<_>>()
+    };
+    let all = laid(&with(offer()));
+    let expected = [
+        ("covey:csi-node".to_owned(), json!(["get"])),
+        (
+            "covey:csi-provisioner".to_owned(),
+            json!(["get", "list", "watch"]),
+        ),
+    ];
+    let mut found = nodes(&all);
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(found, expected);
+    let spec = node_half(&all);
+    assert_eq!(spec["automountServiceAccountToken"], true);
+    let container = &spec["containers"][0];
+    assert_eq!(container["args"][2], "--topology");
+    assert_eq!(container["env"][1]["name"], "KUBERNETES_SERVICE_HOST");
+    let bindings = all.iter().filter(|o| o.kind == "ClusterRoleBinding");
+    let subjects = bindings.map(|o| &o.value["subjects"][0]);
+    let accounts: Vec<_> = subjects.filter(|s| s["kind"] == "ServiceAccount").collect();
+    let account =
+        json!({ "kind": "ServiceAccount", "namespace": "kube-system", "name": "csi-node" });
+    assert_eq!(accounts, [&account]);
+
+    let without = laid(&with(offer().only(Some(&["slow".to_owned()]))));
+    assert_eq!(nodes(&without), []);
+}
+
 #[test]
 fn node_half_has_no_account_to_speak_of_and_the_kubelets_folder_in_both_directions() {
-    let all = laid(&with(offer()));
-    let node = all.iter().find(|o| o.kind == "DaemonSet").unwrap();
-    let spec = &node.value["spec"]["template"]["spec"];
+    let all = laid(&with(offer().only(Some(&["slow".to_owned()]))));
+    let spec = node_half(&all);
     assert_eq!(spec["automountServiceAccountToken"], false);
     let container = &spec["containers"][0];
     assert_eq!(container["args"][0], "node");
+    assert_eq!(container["args"].as_array().unwrap().len(), 2);
     let mounts = container["volumeMounts"].as_array().unwrap();
     let kubelet = mounts.iter().find(|m| m["name"] == "kubelet").unwrap();
     assert_eq!(kubelet["mountPath"], "/var/lib/kubelet");

@@ -16,7 +16,7 @@ use proto::csi::{
 
 use super::Context;
 use crate::capacity;
-use crate::mapping::{self, Copied, Expansion};
+use crate::mapping::{self, Copied, Expansion, topology};
 use crate::model::{Origin, Volume};
 use crate::refusal::Refusal;
 use crate::settings::Class;
@@ -62,7 +62,7 @@ pub(super) async fn create_volume(
     };
     mapping::same(&volume, &wanted)?;
     if wanted.class.waits_for_consumer && !volume.bound {
-        return Ok(created(&volume));
+        return Ok(created(ctx, &volume));
     }
     let bound = |state: &State| match state.volumes.get(id) {
         Some(now) if now.version.uid == volume.version.uid => {
@@ -94,10 +94,11 @@ pub(super) async fn create_volume(
             volume.size()
         )));
     }
-    Ok(created(&volume))
+    Ok(created(ctx, &volume))
 }
 
-/// What quotas leave, and no more than one volume of the class may have.
+/// What quotas leave, and no more than one volume of the class may have; nothing where the class is
+/// not.
 pub(super) async fn get_capacity(
     ctx: &Context,
     request: &GetCapacityRequest,
@@ -107,8 +108,11 @@ pub(super) async fn get_capacity(
     if !request.volume_capabilities.is_empty() {
         mapping::capabilities(&request.volume_capabilities, class)?;
     }
-    let quotas = ctx.store.quotas().await?;
-    let left = capacity::left(&quotas, &class.storage_class);
+    let place = request.accessible_topology.as_ref();
+    let left = match place.is_none_or(|there| topology::reaches(class, there)) {
+        true => capacity::left(&ctx.store.quotas().await?, &class.storage_class),
+        false => Some(0),
+    };
     Ok(GetCapacityResponse {
         // Nobody says how much there is where no quota does.
         available_capacity: left.unwrap_or(i64::MAX),
@@ -146,9 +150,9 @@ async fn copied(ctx: &Context, origin: Origin) -> Result<Copied, Refusal> {
     })
 }
 
-fn created(volume: &Volume) -> CreateVolumeResponse {
+fn created(ctx: &Context, volume: &Volume) -> CreateVolumeResponse {
     CreateVolumeResponse {
-        volume: Some(mapping::answer(volume)),
+        volume: Some(mapping::answer(volume, &ctx.settings.offer)),
     }
 }
 
@@ -278,7 +282,7 @@ pub(super) async fn list_volumes(
         let volumes: Vec<_> = there.cloned().collect();
         let page = mapping::page(&volumes, request.max_entries, &request.starting_token)?;
         let entry = |volume: &Volume| list_volumes_response::Entry {
-            volume: Some(mapping::answer(volume)),
+            volume: Some(mapping::answer(volume, &ctx.settings.offer)),
             status: Some(list_volumes_response::VolumeStatus {
                 published_node_ids: state.attached(volume),
             }),
@@ -299,7 +303,7 @@ pub(super) async fn controller_get_volume(
     named(id)?;
     let volume = ctx.store.volume(id).await?.ok_or_else(|| missing(id))?;
     Ok(ControllerGetVolumeResponse {
-        volume: Some(mapping::answer(&volume)),
+        volume: Some(mapping::answer(&volume, &ctx.settings.offer)),
         status: Some(controller_get_volume_response::VolumeStatus {
             published_node_ids: ctx.world.look(|state| state.attached(&volume)),
         }),

@@ -7,7 +7,7 @@ use proto::csi::volume_capability::{AccessMode, BlockVolume};
 use tonic::Code;
 
 use super::*;
-use crate::settings::{Hotplug, MOST_VOLUMES, Offer, PATIENCE};
+use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 
 const GIB: i64 = 1 << 30;
 
@@ -360,7 +360,7 @@ fn copy_has_the_class_of_its_source_and_no_less_room() {
         assert_eq!(asked, &json!((3 * GIB).to_string()));
         let made = Volume::read(&wanted.claim, "uid").unwrap();
         assert_eq!(same(&made, &wanted), Ok(()));
-        assert_eq!(&answer(&made).content_source, from);
+        assert_eq!(&answer(&made, &settings().offer).content_source, from);
         let empty = create(&copy(&None, "shared", 0, 0), &settings(), None).unwrap();
         let refusal = same(&made, &empty).unwrap_err();
         assert_eq!(refusal.code, Code::AlreadyExists, "{refusal}");

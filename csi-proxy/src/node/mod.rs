@@ -8,19 +8,23 @@
 //! | [`host`] | does what a step says |
 //! | [`calls`] | looks, plans and acts until a call is done |
 //! | [`registration`] | tells the kubelet of the driver |
+//! | [`zone`] | reads where the node is |
 //!
 //! Invariant: a call goes on when whoever called is gone, and no other one for the volume begins
 //! before its end.
 
 use std::time::Duration;
 
+use kube::Client;
 use proto::csi;
 use proto::csi::node_server::Node;
 use proto::csi::node_service_capability::Rpc;
 use proto::csi::node_service_capability::rpc::Type;
+use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 use crate::in_flight::InFlight;
+use crate::mapping::topology;
 use crate::refusal::Refusal;
 
 mod calls;
@@ -29,8 +33,10 @@ pub mod mounts;
 pub mod plan;
 pub mod registration;
 pub mod superblock;
+pub mod zone;
 
 use self::host::{Folders, Host};
+use self::zone::Zone;
 
 /// Everything that answers depend on.
 #[derive(Clone, Debug)]
@@ -41,6 +47,8 @@ pub struct Settings {
     pub most_volumes: i64,
     /// How long a call waits for a disk, or for its new size.
     pub patience: Duration,
+    /// Whether it says in which zone it is.
+    pub topology: bool,
     /// Where things are.
     pub folders: Folders,
 }
@@ -60,6 +68,7 @@ pub struct Service {
     settings: Settings,
     host: Host,
     in_flight: InFlight,
+    zone: watch::Sender<Zone>,
 }
 
 impl Service {
@@ -67,11 +76,44 @@ impl Service {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let host = Host::new(settings.folders.clone());
+        let zone = match settings.topology {
+            true => Err(Refusal::unavailable(
+                "the node has not been asked yet where it is; try again",
+            )),
+            false => Ok(None),
+        };
         Self {
             settings,
             host,
             in_flight: InFlight::default(),
+            zone: watch::Sender::new(zone),
         }
+    }
+
+    /// In which zone the node is, now and later.
+    #[must_use]
+    pub fn zone(&self) -> watch::Receiver<Zone> {
+        self.zone.subscribe()
+    }
+
+    /// Whether the node says in which zone it is.
+    #[must_use]
+    pub fn has_topology(&self) -> bool {
+        self.settings.topology
+    }
+
+    /// Finds out in which zone the node is; ends when that is known.
+    pub async fn find_zone(&self, client: &Client) {
+        zone::find(client, &self.settings.name, &self.zone).await;
+    }
+
+    fn info(&self) -> Result<csi::NodeGetInfoResponse, Refusal> {
+        let zone = self.zone.borrow().clone()?;
+        Ok(csi::NodeGetInfoResponse {
+            node_id: self.settings.name.clone(),
+            max_volumes_per_node: self.settings.most_volumes,
+            accessible_topology: zone.map(|zone| topology::zone(&zone)),
+        })
     }
 
     /// Does a call's work where waiting for disks and programs holds up nobody.
@@ -125,11 +167,7 @@ macro_rules! calls {
                 &self,
                 _: Request<csi::NodeGetInfoRequest>,
             ) -> Answer<csi::NodeGetInfoResponse> {
-                Ok(Response::new(csi::NodeGetInfoResponse {
-                    node_id: self.settings.name.clone(),
-                    max_volumes_per_node: self.settings.most_volumes,
-                    ..Default::default()
-                }))
+                self.info().map(Response::new).map_err(Status::from)
             }
 
             $(async fn $call(&self, request: Request<csi::$request>) -> Answer<csi::$response> {

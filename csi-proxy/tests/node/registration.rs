@@ -1,10 +1,13 @@
-//! The program itself, with a kubelet that is played.
+//! The program itself, with a kubelet and an API that are played.
 //!
 //! Invariant: the program ends with the test.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,6 +15,7 @@ use proto::csi::NodeGetInfoRequest;
 use proto::csi::node_client::NodeClient;
 use proto::pluginregistration::registration_client::RegistrationClient;
 use proto::pluginregistration::{InfoRequest, RegistrationStatus};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -20,6 +24,7 @@ use tonic::transport::{Channel, Endpoint};
 struct Program {
     folder: TempDir,
     child: Child,
+    log: Lines<BufReader<ChildStderr>>,
     admin: String,
 }
 
@@ -33,11 +38,18 @@ impl Drop for Program {
 impl Program {
     /// One that waits for the kubelet.
     fn start() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let mut program = Self::begin(tempfile::tempdir()?, &[])?;
+        program.says("waits for the kubelet")?;
+        Ok(program)
+    }
+
+    /// One that begins, with more arguments.
+    fn begin(folder: TempDir, more: &[&str]) -> Result<Self> {
         let path = |name: &str| folder.path().join(name);
         std::fs::create_dir(path("kubelet"))?;
-        let child = Command::new(env!("CARGO_BIN_EXE_csi-proxy"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_csi-proxy"))
             .arg("node")
+            .args(more)
             .env("NODE_NAME", "machine-1")
             .env("COVEY_ADMIN_ADDRESS", "127.0.0.1:0")
             .env("COVEY_CSI_SOCKET", path("plugins/csi.sock"))
@@ -45,31 +57,32 @@ impl Program {
             .env("COVEY_KUBELET_FOLDER", path("kubelet"))
             .stderr(Stdio::piped())
             .spawn()?;
-        let admin = String::new();
-        let mut program = Self {
+        let log = child.stderr.take().context("it has no log")?;
+        Ok(Self {
             folder,
             child,
-            admin,
-        };
-        let log = program.child.stderr.take().context("it has no log")?;
-        let mut lines = BufReader::new(log).lines();
-        for line in lines.by_ref() {
+            log: BufReader::new(log).lines(),
+            admin: String::new(),
+        })
+    }
+
+    /// Waits for a line of its log.
+    fn says(&mut self, text: &str) -> Result<()> {
+        for line in self.log.by_ref() {
             let line = line?;
-            let said: serde_json::Value = serde_json::from_str(&line)?;
+            let said: Value = serde_json::from_str(&line)?;
             if let Some(address) = said["address"].as_str() {
-                program.admin = address.to_owned();
+                self.admin = address.to_owned();
             }
-            if line.contains("waits for the kubelet") {
-                break;
+            if line.contains(text) {
+                ensure!(
+                    !self.admin.is_empty(),
+                    "it does not say where its admin port is"
+                );
+                return Ok(());
             }
         }
-        // So that it never waits for a reader.
-        thread::spawn(move || lines.for_each(drop));
-        ensure!(
-            !program.admin.is_empty(),
-            "it does not say where its admin port is"
-        );
-        Ok(program)
+        anyhow::bail!("it ended without a word of {text}")
     }
 
     async fn registration(&self) -> Result<RegistrationClient<Channel>> {
@@ -96,6 +109,52 @@ impl Program {
         });
         waited.await?
     }
+}
+
+/// Plays the tenant cluster's API: one Node in zone `east`, which has a taint until `settled`. Returns a
+/// kubeconfig. It ends with the test's process.
+fn played(settled: Arc<AtomicBool>) -> Result<Value> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let asked: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+            let uninitialized = json!({
+                "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule",
+            });
+            let taints = match settled.load(Ordering::SeqCst) {
+                true => vec![],
+                false => vec![uninitialized],
+            };
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": { "name": "machine-1", "labels": {
+                    "topology.kubernetes.io/zone": "east",
+                } },
+                "spec": { "taints": taints },
+            })
+            .to_string();
+            let wanted = "GET /api/v1/nodes/machine-1 ";
+            let code = match asked.first().is_some_and(|line| line.starts_with(wanted)) {
+                true => "200 OK",
+                false => "403 Forbidden",
+            };
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {code}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{node}",
+                node.len()
+            );
+        }
+    });
+    Ok(json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{ "name": "a", "cluster": { "server": format!("http://{address}") } }],
+        "users": [{ "name": "a", "user": {} }],
+        "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+    }))
 }
 
 async fn connect(socket: &Path) -> Result<Channel> {
@@ -148,5 +207,39 @@ async fn driver_that_the_kubelet_refuses_ends_with_an_error() -> Result<()> {
     // The answer may be lost with the process.
     let _ = registration.notify_registration_status(refused).await;
     ensure!(!program.ended().await?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn kubelet_sees_no_driver_before_the_zone_is_certain_and_then_the_right_one() -> Result<()> {
+    let settled = Arc::new(AtomicBool::new(false));
+    let kubeconfig = played(Arc::clone(&settled))?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string())?;
+    let file = format!("--kubeconfig={}", file.display());
+    let mut program = Program::begin(folder, &["--topology", &file])?;
+    program.says("is not known before")?;
+    let registry = program.folder.path().join("registry/reg.sock");
+    ensure!(!registry.exists(), "the kubelet could ask already");
+    ensure!(
+        program
+            .answers("/readyz")
+            .await?
+            .contains("see that it runs")
+    );
+    // What is mounted can be taken away meanwhile, but nobody is told a zone.
+    let socket = program.folder.path().join("plugins/csi.sock");
+    let mut node = NodeClient::new(connect(&socket).await?);
+    let early = node.node_get_info(NodeGetInfoRequest {}).await;
+    assert_eq!(early.unwrap_err().code(), tonic::Code::Unavailable);
+
+    settled.store(true, Ordering::SeqCst);
+    program.says("waits for the kubelet")?;
+    let told = node.node_get_info(NodeGetInfoRequest {}).await?;
+    let zone = told.into_inner().accessible_topology.unwrap_or_default();
+    let expected = [("topology.kubernetes.io/zone".to_owned(), "east".to_owned())];
+    assert_eq!(zone.segments, expected.into());
+    ensure!(program.registration().await.is_ok());
     Ok(())
 }

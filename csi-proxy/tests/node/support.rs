@@ -70,6 +70,7 @@ impl Node {
             name: "a".to_owned(),
             most_volumes: 64,
             patience,
+            topology: false,
             folders: folders(folder.path()),
         });
         let server = tokio::spawn(async move {

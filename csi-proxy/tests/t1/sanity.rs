@@ -17,10 +17,11 @@ use csi_proxy::run;
 use csi_proxy::settings::Settings;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
+use kube::{Api, Client};
 use lab::programs::Program;
+use serde_json::json;
 use testkit::FaultPlan;
 use testkit::disks::{LoopDevice, alone};
 
@@ -35,6 +36,8 @@ const MISSING: [&str; 5] = [
     "Health not supported",
 ];
 
+/// Where the machine is, and its volumes can be attached.
+const ZONE: &str = "east";
 /// Volumes on one machine.
 const MOST: usize = 4;
 /// Sizes of volumes, before and after they grow.
@@ -53,10 +56,11 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
             return Ok(());
         };
         let _player = Player::start(&site);
-        let settings = Settings {
+        let mut settings = Settings {
             most_volumes: MOST,
             ..site.settings()
         };
+        settings.offer.classes[0].zones = vec![ZONE.to_owned()];
         let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;
         site.machine("a").await?;
         let folder = tempfile::tempdir()?;
@@ -79,6 +83,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
             name: "a".to_owned(),
             most_volumes: i64::try_from(MOST)?,
             patience: PATIENCE,
+            topology: true,
             folders: Folders {
                 disks: path("sys"),
                 devices: "/dev".into(),
@@ -86,6 +91,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
                 records: path("records"),
             },
         });
+        service.find_zone(&tenant(&site).await?).await;
         let socket = path("node.sock");
         let listener = run::bind(&socket)?;
         let server = tokio::spawn(async move {
@@ -133,6 +139,30 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
         plugs.abort();
         Ok(())
     })
+}
+
+/// The API that shows the Node, as the half on nodes may read it. The management API plays that, too.
+async fn tenant(site: &Site) -> Result<Client> {
+    let (user, group) = ("csi-node", "rbac.authorization.k8s.io");
+    for object in [
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": "a", "labels": { api::names::LABEL_ZONE: ZONE } },
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": { "name": user },
+            "rules": kit::rbac::render(&csi_proxy::rights::node()),
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": { "name": user },
+            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": user },
+            "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
+        }),
+    ] {
+        site.apply(&object).await?;
+    }
+    site.management.client_as(user, &[])
 }
 
 /// Plugs what the templates of virtual machines name, and unplugs what they no longer do.

@@ -3,14 +3,18 @@
 //! Invariant: what is answered is compared with what the management cluster has.
 
 use anyhow::Result;
+use csi_proxy::mapping::topology::zone;
 use proto::csi::controller_service_capability::Type as Capability;
+use proto::csi::plugin_capability::service::Type as Part;
+use proto::csi::plugin_capability::{Service, Type as PluginType};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
 use proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
     ControllerGetVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
-    GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest, ProbeRequest,
-    ValidateVolumeCapabilitiesRequest, VolumeContentSource,
+    GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest,
+    ProbeRequest, TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
+use testkit::FaultPlan;
 use testkit::fixtures::wait_gone;
 use tonic::Code;
 
@@ -236,5 +240,58 @@ async fn driver_says_who_it_is_and_answers_unimplemented_to_what_it_does_not_adv
         .get_capacity(GetCapacityRequest::default())
         .await?;
     assert_eq!(all.into_inner().available_capacity, i64::MAX);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volume_says_the_zones_of_its_class_and_is_not_made_elsewhere() -> Result<()> {
+    let Some(site) = Site::new("zones").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    let mut settings = site.settings();
+    settings.offer.classes[0].zones = vec!["east".to_owned(), "west".to_owned()];
+    let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;
+    let request = GetPluginCapabilitiesRequest {};
+    let able = driver.identity().get_plugin_capabilities(request).await?;
+    let topology = PluginType::Service(Service {
+        r#type: Part::VolumeAccessibilityConstraints.into(),
+    });
+    let all = able.into_inner().capabilities.into_iter();
+    assert!(
+        all.filter_map(|able| able.r#type)
+            .any(|able| able == topology)
+    );
+
+    let mut controller = driver.controller();
+    let asked = |place: &str| {
+        let mut request = create(place, GIB);
+        request.accessibility_requirements = Some(TopologyRequirement {
+            requisite: vec![zone(place)],
+            preferred: vec![zone(place)],
+        });
+        request
+    };
+    let made = controller.create_volume(asked("west")).await?.into_inner();
+    let zones = [zone("east"), zone("west")];
+    assert_eq!(made.volume.unwrap().accessible_topology, zones);
+    let refusal = controller.create_volume(asked("north")).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::ResourceExhausted, "{refusal:?}");
+    let listed = controller
+        .list_volumes(ListVolumesRequest::default())
+        .await?;
+    let [only] = &listed.into_inner().entries[..] else {
+        panic!("there is another volume")
+    };
+    let listed = only.volume.as_ref().unwrap();
+    assert_eq!(listed.accessible_topology, zones);
+    for (place, some) in [("east", true), ("north", false)] {
+        let request = GetCapacityRequest {
+            accessible_topology: Some(zone(place)),
+            ..Default::default()
+        };
+        let capacity = controller.get_capacity(request).await?.into_inner();
+        assert_eq!(capacity.available_capacity > 0, some, "{place}");
+    }
     Ok(())
 }

@@ -96,6 +96,16 @@ const SUBRESOURCES: &[Right] = &[
 ];
 const DECLARATIVE: &[Right] = &[("kubevirt.io", "virtualmachines", &["patch"])];
 
+/// Inside, where there is topology: the half on nodes reads its own, and the provisioner all.
+const ON_NODES: &[Right] = &[("", "nodes", &["get"])];
+const TOPOLOGY: &[Right] = &[("", "nodes", READ), (STORAGE, "csinodes", READ)];
+
+/// What the half on nodes may do inside the tenant cluster, where there is topology.
+#[must_use]
+pub fn rules_on_nodes() -> Vec<PolicyRule> {
+    between::rules(ON_NODES)
+}
+
 /// What the driver may do in the tenant namespace.
 #[must_use]
 pub fn rules_outside(hotplug: Hotplug) -> Vec<PolicyRule> {
@@ -118,13 +128,18 @@ pub struct Sidecar {
 }
 
 /// Flags and rights: the sidecars' own `deploy/kubernetes/rbac.yaml`, but for what only a leader's
-/// election, topology, capacity, pods of a volume in use or groups of snapshots would need.
+/// election, capacity, pods of a volume in use or groups of snapshots would need.
 const SIDECARS: [Sidecar; 5] = [
     Sidecar {
         name: "csi-provisioner",
         of_snapshots: false,
-        // The claim's namespace and name reach the driver, which writes them down for people.
-        args: &["--extra-create-metadata=true", "--default-fstype=ext4"],
+        // The claim's namespace and name reach the driver, which writes them down for people. Classes
+        // without zones have no topology, and nodes need none for them.
+        args: &[
+            "--extra-create-metadata=true",
+            "--default-fstype=ext4",
+            "--immediate-topology=false",
+        ],
         rights: &[
             (
                 "",
@@ -137,7 +152,6 @@ const SIDECARS: [Sidecar; 5] = [
                 &["get", "list", "update", "watch"],
             ),
             EVENTS,
-            (STORAGE, "csinodes", READ),
             (STORAGE, "storageclasses", READ),
             (STORAGE, "volumeattachments", READ),
             (SNAPSHOTS, "volumesnapshotcontents", &["get", "list"]),
@@ -284,7 +298,13 @@ impl Sidecar {
 /// The sidecars' rights inside the tenant cluster.
 #[must_use]
 pub fn inside(offer: &Offer) -> Vec<Object> {
-    let rights = |s: &Sidecar| between::inside(&s.role(), &s.user(), between::rules(s.rights));
+    let rights = |s: &Sidecar| {
+        let mut rights = s.rights.to_vec();
+        if s.name == "csi-provisioner" && offer.has_zones() {
+            rights.extend(TOPOLOGY);
+        }
+        between::inside(&s.role(), &s.user(), between::rules(&rights))
+    };
     sidecars(offer).flat_map(rights).collect()
 }
 

@@ -2,17 +2,20 @@
 //! class of storage that is offered, what the sidecars outside may do, and the kinds of snapshots.
 //!
 //! Invariant: nothing here that cannot be changed in place ever changes, so StorageClasses are never
-//! made anew under the volumes that name them; the node half has no account to speak of.
+//! made anew under the volumes that name them; the node half has an account only to read where it
+//! is, and only where volumes are out of reach of some nodes.
 
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Inside, NodePods, daemon_set};
+use super::{Inside, NodePods, account, cluster_role, cluster_role_binding, daemon_set};
 use crate::desired::csi::{self, DRIVER};
 
 pub(super) const NAMESPACE: &str = "kube-system";
 pub(super) const NAME: &str = "csi-node";
+/// ClusterRole and ClusterRoleBinding of the node half.
+const ROLE: &str = "covey:csi-node";
 const KUBELET: &str = "/var/lib/kubelet";
 /// Port for probes, on loopback: the pods have the node's network.
 const ADMIN_PORT: u16 = 9809;
@@ -34,8 +37,12 @@ pub(super) fn manifests(inside: &Inside<'_>) -> Vec<Value> {
     let mut all = vec![
         driver(),
         super::service_account(NAMESPACE, NAME),
-        node(inside),
+        node(inside, offer.has_zones()),
     ];
+    if offer.has_zones() {
+        all.push(cluster_role(ROLE, &json!(csi::rules_on_nodes())));
+        all.push(cluster_role_binding(ROLE, ROLE, &account(NAMESPACE, NAME)));
+    }
     all.extend(offer.classes.iter().map(storage_class));
     if offer.has_snapshots() {
         all.extend(KINDS.iter().cloned());
@@ -57,7 +64,7 @@ pub(super) fn names(inside: &Inside<'_>) -> Vec<Value> {
     let mut all = vec![
         driver(),
         super::service_account(NAMESPACE, NAME),
-        node(inside),
+        node(inside, false),
         snapshot_class(),
     ];
     all.extend(offered.classes.iter().map(storage_class));
@@ -79,6 +86,9 @@ fn driver() -> Value {
 }
 
 fn storage_class(class: &api::storage::Class) -> Value {
+    let zones = json!([{ "matchLabelExpressions": [
+        { "key": api::names::LABEL_ZONE, "values": class.zones },
+    ] }]);
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {
@@ -91,8 +101,10 @@ fn storage_class(class: &api::storage::Class) -> Value {
         "parameters": { "class": class.name },
         "allowVolumeExpansion": class.expandable,
         "reclaimPolicy": "Delete",
-        // The volume is outside; where it has to be, its machine is not known to.
+        // A volume can be attached in each of its class's zones, so it need not wait for its pod, and
+        // the scheduler knows them from the start. The list is there, if empty, so that zones go.
         "volumeBindingMode": "Immediate",
+        "allowedTopologies": if class.zones.is_empty() { json!([]) } else { zones },
     })
 }
 
@@ -108,7 +120,7 @@ fn snapshot_class() -> Value {
     })
 }
 
-fn node(inside: &Inside<'_>) -> Value {
+fn node(inside: &Inside<'_>, topology: bool) -> Value {
     let host = |name: &str, path: &str, type_: &str| json!({ "name": name, "hostPath": { "path": path, "type": type_ } });
     let pods = NodePods {
         namespace: NAMESPACE,
@@ -116,8 +128,8 @@ fn node(inside: &Inside<'_>) -> Value {
         label: ("k8s-app", NAME),
         annotations: json!({}),
         spec: json!({
-            "automountServiceAccountToken": false,
-            "containers": [container(inside)],
+            "automountServiceAccountToken": topology,
+            "containers": [container(inside, topology)],
             "serviceAccountName": NAME,
             "volumes": [
                 host("devices", "/dev", "Directory"),
@@ -128,8 +140,21 @@ fn node(inside: &Inside<'_>) -> Value {
     daemon_set(&pods)
 }
 
-fn container(inside: &Inside<'_>) -> Value {
+fn container(inside: &Inside<'_>, topology: bool) -> Value {
     let images = &inside.settings.images;
+    let mut args = vec![
+        "node".to_owned(),
+        format!("--admin-address=127.0.0.1:{ADMIN_PORT}"),
+    ];
+    let mut variables = vec![json!({
+        "name": "NODE_NAME",
+        "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } },
+    })];
+    if topology {
+        args.push("--topology".to_owned());
+        let api = inside.api_variables();
+        variables.extend(api.as_array().into_iter().flatten().cloned());
+    }
     let probe = |path: &str, period: i32, failures: i32| {
         json!({
             "httpGet": { "host": "127.0.0.1", "path": path, "port": ADMIN_PORT, "scheme": "HTTP" },
@@ -139,11 +164,8 @@ fn container(inside: &Inside<'_>) -> Value {
     json!({
         "name": NAME,
         "image": inside.other_image(&images.csi_registry, &images.csi),
-        "args": ["node", format!("--admin-address=127.0.0.1:{ADMIN_PORT}")],
-        "env": [{
-            "name": "NODE_NAME",
-            "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } },
-        }],
+        "args": args,
+        "env": variables,
         // Ready once the kubelet has registered it.
         "readinessProbe": probe("/readyz", 5, 3),
         "livenessProbe": probe("/livez", 20, 6),
