@@ -48,13 +48,14 @@ pub(super) async fn find(client: &Client, name: &str, told: &watch::Sender<Zone>
             Ok(node) => read(&node),
             Err(error) => Err(Error::new("read", "node", name, error).into()),
         };
-        match &zone {
+        let done = zone.is_ok();
+        // Who reads that somebody waits finds it said everywhere else already.
+        let before = told.send_replace(zone.clone());
+        match zone {
             Ok(zone) => tracing::info!(?zone, "the node says where it is"),
-            Err(why) if told.borrow().as_ref().err() != Some(why) => tracing::info!("waits: {why}"),
+            Err(why) if before.as_ref().err() != Some(&why) => tracing::info!("waits: {why}"),
             Err(_) => {}
         }
-        let done = zone.is_ok();
-        let _before = told.send_replace(zone);
         if done {
             return;
         }

@@ -76,7 +76,7 @@ fn pods_that_nobody_ends_are_ended_once_nothing_of_the_machine_is_left() {
     world.pods = vec![going, pod("b")];
     world.node.as_mut().unwrap().volumes_attached = true;
     world.delete();
-    (world.vm.as_mut().unwrap().state, world.api) = (providers::State::Stopped, Api::Up);
+    (world.vm.as_mut().unwrap().state, world.api) = (State::Stopped, Api::Up);
     world.settle();
     assert!(world.vm.clone().unwrap().deleting && world.pods.len() == 2);
     world.vm = None;
