@@ -27,7 +27,22 @@ pub fn keep<K>(
     api: Api<DeserializeGuard<K>>,
     config: Config,
     watch: impl Debug + Send + Sync + 'static,
+    tell: impl FnMut(Event<K>) + Send + 'static,
+) -> BoxFuture<'static, ()>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    keep_heeding(api, config, watch, tell, || {})
+}
+
+/// As [`keep`], and calls `interrupted` each time that the watch breaks off or cannot be begun. That
+/// it goes on again nobody tells while nothing changes: ask the API.
+pub fn keep_heeding<K>(
+    api: Api<DeserializeGuard<K>>,
+    config: Config,
+    watch: impl Debug + Send + Sync + 'static,
     mut tell: impl FnMut(Event<K>) + Send + 'static,
+    mut interrupted: impl FnMut() + Send + 'static,
 ) -> BoxFuture<'static, ()>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -45,6 +60,7 @@ where
                 Err(error) => {
                     let error = crate::errors::chain(&error);
                     tracing::warn!(?watch, error, "watch is interrupted");
+                    interrupted();
                     None
                 }
             };

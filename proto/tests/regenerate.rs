@@ -9,7 +9,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 2] = ["csi/csi.proto", "pluginregistration/v1.proto"];
+const SOURCES: [&str; 4] = [
+    "autoscaler/externalgrpc.proto",
+    "csi/csi.proto",
+    "kubernetes/core.proto",
+    "pluginregistration/v1.proto",
+];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

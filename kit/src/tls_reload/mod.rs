@@ -3,17 +3,19 @@
 //! Invariant: a pair that does not fit together never replaces one that works; connections that
 //! are open keep theirs, new ones get the newest. TLS 1.2 at least, 1.3 preferred, from ring.
 
+mod clients;
 mod serve;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::ring;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+pub use self::clients::Clients;
 pub use self::serve::{Server, Settings, serve};
 
 /// Why a certificate was not taken.
@@ -28,6 +30,9 @@ pub enum Error {
     /// The key does not belong to the certificate, or is of a kind that is not supported.
     #[error("private key and certificate do not fit together; issue both anew")]
     Mismatch(#[source] rustls::Error),
+    /// The authority of clients is not PEM, is empty, or is none.
+    #[error("authority of clients is not valid PEM with at least one certificate of an authority")]
+    Authority,
     /// The versions of TLS are not to be had.
     #[error("could not set up TLS")]
     Setup(#[source] rustls::Error),
@@ -97,6 +102,25 @@ impl Certificate {
             .with_no_client_auth()
             .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    /// As [`Certificate::server_config`], but whoever connects has to show a certificate that
+    /// `clients` accept, and only HTTP/2 is spoken.
+    ///
+    /// # Errors
+    /// [`Error::Setup`].
+    pub fn server_config_for(&self, clients: &Clients) -> Result<ServerConfig, Error> {
+        let resolver = Arc::clone(&self.current);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(Error::Setup)?
+            .with_client_cert_verifier(clients.verifier())
+            .with_cert_resolver(resolver);
+        // A session that is taken up again shows no certificate.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
     }
 
