@@ -36,6 +36,10 @@ pub enum ConditionType {
     CloudControllerReady,
     /// The CSI driver and its sidecars run, where they are wanted, and on a node.
     CSIReady,
+    /// The Cluster Autoscaler and its adapter run, where they are wanted.
+    AutoscalerReady,
+    /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
+    Autoscaling,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -63,6 +67,8 @@ impl ConditionType {
             Self::KonnectivityReady => "KonnectivityReady",
             Self::CloudControllerReady => "CloudControllerReady",
             Self::CSIReady => "CSIReady",
+            Self::AutoscalerReady => "AutoscalerReady",
+            Self::Autoscaling => "Autoscaling",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

@@ -39,6 +39,16 @@ pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.
 pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
+/// Annotation on a node: the Cluster Autoscaler does not take it away while it is `true`
+/// (`utils/scaledown`).
+pub const ANNOTATION_SCALE_DOWN_DISABLED: &str =
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// Annotation beside [`ANNOTATION_SCALE_DOWN_DISABLED`]: who put it there, so that nobody takes off
+/// what somebody else wants.
+pub const ANNOTATION_SCALE_DOWN_DISABLED_BY: &str = "covey.dev/scale-down-disabled-by";
+/// ConfigMap in `kube-system` of a tenant cluster: which pools grow first. The Cluster Autoscaler
+/// knows it by this name (`expander/priority`).
+pub const PRIORITY_EXPANDER: &str = "cluster-autoscaler-priority-expander";
 /// Label on a virtual machine, and by way of the cloud controller manager on its node: of what size
 /// it is (a well-known label of Kubernetes).
 pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
@@ -64,6 +74,9 @@ pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 
 /// Name of the RoleBinding that lets the operator work in a tenant namespace or a user's namespace.
 pub const OPERATOR_BINDING: &str = "covey-operator";
+
+/// Prefix of the RoleBinding of [`autoscaler_binding`].
+pub const AUTOSCALER_BINDING_PREFIX: &str = "covey-autoscaler-";
 
 /// Prefix of every tenant namespace; admission policies of the chart rely on it.
 pub const TENANT_NAMESPACE_PREFIX: &str = "covey-";
@@ -121,6 +134,13 @@ pub fn tenant_namespace(name: &str, uid: &str) -> String {
 #[must_use]
 pub fn kubeconfig_secret(name: &str) -> String {
     format!("{name}-kubeconfig")
+}
+
+/// The RoleBinding in a user's namespace that lets the adapter of one tenant cluster read Machines and
+/// size NodePools there. The chart's admission policies rely on the name.
+#[must_use]
+pub fn autoscaler_binding(cluster: &str) -> String {
+    format!("{AUTOSCALER_BINDING_PREFIX}{cluster}")
 }
 
 #[cfg(test)]

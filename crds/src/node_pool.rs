@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::int_or_percent::Round;
 use crate::{Duration, IntOrPercent};
 
+mod autoscaling;
 mod provider;
 mod status;
+pub use autoscaling::Autoscaling;
 pub use provider::{KernelBoot, KubeVirt, Provider, ProviderKind};
 pub use status::NodePoolStatus;
 
@@ -62,6 +64,12 @@ pub struct NodePoolSpec {
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+
+    /// Lets the autoscaler set `replicas`, within bounds; nobody else can then, and the condition
+    /// `Autoscaling` says so. The addon `autoscaler` of the tenant cluster has to be on.
+    /// Default: none, `replicas` is yours. Example: `{"min": 0, "max": 5}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<Autoscaling>,
 
     /// Kubernetes version of the nodes: never newer than the control plane, and at most three
     /// minors older. A change replaces the machines as `rollout` says. Default: the version that

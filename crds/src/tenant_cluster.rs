@@ -13,7 +13,7 @@ use crate::Quantity;
 
 mod addons;
 mod status;
-pub use addons::{Addon, Addons, Cni, CniType, Csi, OptionalAddon};
+pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
 pub use status::{CertificateStatus, EndpointStatus, NetworkStatus, TenantClusterStatus};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management

@@ -61,6 +61,8 @@ const CLUSTER: &str = "clusterName cannot change: a machine belongs to the tenan
 const PROVIDER: &str = "provider must name exactly one provider, such as kubevirt: {}";
 const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both be 0: no machine \
                        could ever be replaced; set one of them to 1 or more";
+const BOUNDS: &str = "autoscaling.min cannot be more than autoscaling.max; lower the one or raise the \
+                      other";
 const MACHINE_NAME: &str = "the name must be a DNS label of at most 52 characters that starts with \
                             a letter, because the node has the same name; create a NodePool \
                             instead, it names its Machines";
@@ -84,6 +86,7 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
             create(rollout(&zero, &zero), ROLLOUT),
             create(rollout(&json!("0%"), &zero), ROLLOUT),
             create(pool(&json!({"rollout": {"maxSurge": 0}})), ROLLOUT),
+            create(pool(&json!({"autoscaling": {"min": 3, "max": 2}})), BOUNDS),
             change(pool(&none), pool(&json!({"clusterName": "other"})), CLUSTER),
         ],
     );
@@ -98,12 +101,16 @@ fn a_right_node_pool_is_let_through() {
         "provider": {"kubevirt": {"cpu": 4, "memory": 8_000_000_000_u64}},
         "labels": {"a": "b"},
         "taints": [{"key": "a", "effect": "NoSchedule"}],
+        "autoscaling": {"max": 2},
     });
+    let bounds = |min: i32, max: i32| pool(&json!({"autoscaling": {"min": min, "max": max}}));
     let schema = schema("NodePool");
     for (old, new) in [
         (None, none.clone()),
         (None, pool_named(&"n".repeat(46), &json!({}))),
         (None, rollout(&json!(0), &json!(1))),
+        (None, bounds(2, 2)),
+        (Some(bounds(0, 9)), bounds(0, 3)),
         (None, rollout(&json!("0%"), &json!("1%"))),
         (Some(none), pool(&template)),
     ] {

@@ -2,13 +2,13 @@
 //! the chart's roles are that output.
 //!
 //! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
-//! TenantCluster, and our own; no wildcard; `bind` only on three roles by name
+//! TenantCluster, and our own; no wildcard; `bind` only on roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
 use api::storage::Hotplug;
 use kit::rbac::Rule;
 use serde_json::{Value, json};
-use tenant_cp::desired::{cloud_controller, csi};
+use tenant_cp::desired::{autoscaler, cloud_controller, csi};
 
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
@@ -72,6 +72,7 @@ pub fn cluster() -> Vec<Rule> {
             &["create", "get", "list", "patch", "watch"],
         ),
         Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"]).named(&[
+            autoscaler::CLUSTER_ROLE,
             cloud_controller::CLUSTER_ROLE,
             csi::CLUSTER_ROLE,
             TENANT_NAMESPACE_ROLE,
@@ -110,10 +111,19 @@ pub fn tenant_namespace() -> Vec<Rule> {
     rules
 }
 
-/// To take the cloud controller manager and the CSI driver away when they are switched off.
+/// To take the cloud controller manager, the CSI driver and the autoscaler away when they are switched
+/// off.
 fn addons_off() -> Vec<Rule> {
-    const NAMED: &[&str] = &[cloud_controller::NAME, csi::NAME];
+    const BOUND: &[&str] = &[cloud_controller::NAME, csi::NAME];
+    const NAMED: &[&str] = &[
+        autoscaler::NAME,
+        autoscaler::STOCK,
+        cloud_controller::NAME,
+        csi::NAME,
+    ];
     const POLICIES: &[&str] = &[
+        autoscaler::NAME,
+        autoscaler::STOCK,
         cloud_controller::NAME,
         csi::NAME,
         cloud_controller::LOAD_BALANCERS,
@@ -132,14 +142,15 @@ fn addons_off() -> Vec<Rule> {
             &["rolebindings"],
             &["delete"],
         )
-        .named(NAMED),
+        .named(BOUND),
     ]
 }
 
 fn control_plane() -> Vec<Rule> {
     vec![
         Rule::new(&[""], &["secrets"], &["create", "list", "patch", "watch"]),
-        // Konnectivity's, and mirrors of the tenant's load balancers, whose names are hashes.
+        // Konnectivity's, the autoscaler's, and mirrors of the tenant's load balancers, whose names are
+        // hashes.
         Rule::new(&[""], &["services"], &["delete"]),
         Rule::new(
             &[""],
@@ -165,14 +176,22 @@ fn control_plane() -> Vec<Rule> {
     ]
 }
 
-/// In a user's namespace: the kubeconfig Secrets.
+/// In a user's namespace: the kubeconfig Secrets, and what let an autoscaler that is switched off size
+/// node pools (which names those have is said by an admission policy of the chart).
 #[must_use]
 pub fn user_namespace() -> Vec<Rule> {
-    vec![Rule::new(
-        &[""],
-        &["secrets"],
-        &["create", "get", "list", "patch", "watch"],
-    )]
+    vec![
+        Rule::new(
+            &[""],
+            &["secrets"],
+            &["create", "get", "list", "patch", "watch"],
+        ),
+        Rule::new(
+            &["rbac.authorization.k8s.io"],
+            &["rolebindings"],
+            &["delete"],
+        ),
+    ]
 }
 
 /// In our own namespace: the Lease and the webhook's certificate.
@@ -213,6 +232,12 @@ pub fn yaml() -> anyhow::Result<String> {
             "ClusterRole",
             cloud_controller::CLUSTER_ROLE,
             json!(cloud_controller::rules_outside()),
+        ),
+        // Nor this: bound to the account `autoscaler` of a tenant namespace, in the user's.
+        role(
+            "ClusterRole",
+            autoscaler::CLUSTER_ROLE,
+            json!(autoscaler::rules_outside()),
         ),
         ours("Role", "covey-operator", &system_namespace()),
     ];

@@ -51,6 +51,7 @@ struct Facts {
     paused: bool,
     answers: bool,
     version: Option<String>,
+    autoscaler: bool,
 }
 
 impl Facts {
@@ -62,6 +63,7 @@ impl Facts {
             paused: cluster.spec.paused,
             answers: status.and_then(answers_since).is_some(),
             version: status.and_then(|s| s.version.clone()),
+            autoscaler: cluster.spec.addons.autoscaler.enabled,
         }
     }
 

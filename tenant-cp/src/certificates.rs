@@ -6,7 +6,7 @@
 //!
 //! Invariant: nobody is in `system:masters` but [`super_admin`], which is never stored. What was
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
-//! [`KONNECTIVITY_AUTHORITY`] is made anew: nobody but the tunnel's two ends knows it.
+//! [`SMALL_AUTHORITIES`] are made anew: nobody but the two ends of one connection knows each.
 
 pub(crate) mod files;
 mod kubeconfig;
@@ -15,8 +15,8 @@ mod wants;
 
 pub use kubeconfig::kubeconfig;
 pub use secrets::{
-    AUTHORITIES, CONSUMERS, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT, SecretData,
-    authority_secrets, established, leaf_secrets, read_store,
+    AUTHORITIES, CONSUMERS, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT, SMALL_AUTHORITIES,
+    SecretData, authority_secrets, established, leaf_secrets, read_store,
 };
 pub use wants::{super_admin, wants};
 
@@ -102,7 +102,7 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     let mut lost: BTreeSet<&str> = wants
         .iter()
         .filter(|want| want.is_authority() && !store.contains_key(&want.name))
-        .filter(|want| want.name != KONNECTIVITY_AUTHORITY)
+        .filter(|want| !is_small(&want.name))
         .map(|want| want.name.as_str())
         .collect();
     if std::mem::take(&mut plan.service_account) {
@@ -133,17 +133,19 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     plan
 }
 
-/// The store without an authority that is no good and may be made anew.
+/// The store without authorities that are no good, or end soon, and may be made anew.
 fn without_broken(wants: &[Want], store: &Store, now: Timestamp) -> Store {
     let mut sound = store.clone();
-    let problems = pki::authority_problems(wants, store, now);
-    if problems
-        .iter()
-        .any(|problem| problem.name == KONNECTIVITY_AUTHORITY)
-    {
-        sound.remove(KONNECTIVITY_AUTHORITY);
+    for problem in pki::authority_problems(wants, store, now) {
+        if is_small(&problem.name) {
+            sound.remove(&problem.name);
+        }
     }
     sound
+}
+
+fn is_small(authority: &str) -> bool {
+    SMALL_AUTHORITIES.contains(&authority)
 }
 
 /// The file `encryption.yaml` for one random key: Secrets are written with it, and what was written

@@ -3,11 +3,12 @@
 //! [`foundation`] → [`user_binding`] → [`base`] → (Secrets of [`crate::certificates`]) →
 //! [`workloads`] in the management cluster; [`bootstrap`] inside the tenant cluster.
 //!
-//! Invariant: everything but [`user_binding`] is in the tenant namespace (or is it), or inside the
-//! tenant cluster.
+//! Invariant: everything but [`user_binding`] and that of [`autoscaler`] is in the tenant namespace (or
+//! is it), or inside the tenant cluster.
 
 mod addons;
 mod apiserver;
+pub mod autoscaler;
 mod between;
 mod bootstrap;
 pub mod cloud_controller;
@@ -60,11 +61,15 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     if v.storage.is_some() {
         objects.extend(csi::base(v));
     }
+    if v.autoscaler.is_some() {
+        objects.extend(autoscaler::base(v));
+    }
     objects
 }
 
-/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm` and `csi`. `store` is what the
-/// Secrets hold: what a program reads only when it starts shows in its pod.
+/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`, `csi`, `autoscaler` and
+/// `cluster-autoscaler`. `store` is what the Secrets hold: what a program reads only when it starts
+/// shows in its pod.
 #[must_use]
 pub fn workloads(
     v: &Validated,
@@ -82,6 +87,9 @@ pub fn workloads(
     }
     if let Some(offer) = &v.storage {
         objects.push(csi::deployment(v, settings, offer));
+    }
+    if let Some(limits) = &v.autoscaler {
+        objects.extend(autoscaler::deployments(v, settings, limits, store));
     }
     objects
 }

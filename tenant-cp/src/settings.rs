@@ -84,7 +84,23 @@ pub struct AddonImages {
     pub csi_snapshotter: String,
     /// The stock snapshot-controller. Default: `sig-storage/snapshot-controller:v8.7.0`.
     pub snapshot_controller: String,
+    /// The Cluster Autoscaler's adapter, in the tenant namespace. Default: `covey-dev/autoscaler:` and
+    /// the version of the operator.
+    pub autoscaler: String,
+    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Default: `ghcr.io`.
+    pub autoscaler_registry: String,
+    /// The stock Cluster Autoscaler, by the minor of the tenant cluster (`1.35`). A minor that is left
+    /// out has its default: `autoscaling/cluster-autoscaler:` with `v1.34.4`, `v1.35.1` or `v1.36.1`.
+    pub cluster_autoscaler: BTreeMap<String, String>,
 }
+
+/// The Cluster Autoscaler is made for one minor of Kubernetes each.
+const CLUSTER_AUTOSCALERS: [(u64, &str); 3] = [
+    (34, "autoscaling/cluster-autoscaler:v1.34.4"),
+    (35, "autoscaling/cluster-autoscaler:v1.35.1"),
+    (36, "autoscaling/cluster-autoscaler:v1.36.1"),
+];
 
 impl AddonImages {
     /// The image of a stock sidecar of CSI, by the name of its container.
@@ -96,6 +112,19 @@ impl AddonImages {
             "csi-snapshotter" => &self.csi_snapshotter,
             _ => &self.snapshot_controller,
         }
+    }
+
+    /// The image of the stock Cluster Autoscaler for a minor; that of the nearest minor for one that
+    /// has none.
+    pub(crate) fn cluster_autoscaler(&self, minor: u64) -> &str {
+        let set = self.cluster_autoscaler.get(&format!("1.{minor}"));
+        let nearest = || {
+            let known = CLUSTER_AUTOSCALERS.iter();
+            known.min_by_key(|(known, _)| known.abs_diff(minor))
+        };
+        set.map(String::as_str)
+            .or_else(|| nearest().map(|(_, image)| *image))
+            .unwrap_or_default()
     }
 }
 
@@ -139,6 +168,10 @@ pub struct DefaultResources {
     pub csi: BTreeMap<String, String>,
     /// Each of its sidecars. Default: 2m, 24Mi.
     pub csi_sidecar: BTreeMap<String, String>,
+    /// The Cluster Autoscaler's adapter. Default: 5m, 24Mi.
+    pub autoscaler: BTreeMap<String, String>,
+    /// The Cluster Autoscaler. Default: 10m, 64Mi.
+    pub cluster_autoscaler: BTreeMap<String, String>,
     /// etcd. Default: 20m, 80Mi.
     pub etcd: BTreeMap<String, String>,
 }
@@ -201,6 +234,11 @@ impl Default for AddonImages {
             csi_resizer: "sig-storage/csi-resizer:v2.3.0".to_owned(),
             csi_snapshotter: "sig-storage/csi-snapshotter:v8.7.0".to_owned(),
             snapshot_controller: "sig-storage/snapshot-controller:v8.7.0".to_owned(),
+            autoscaler: concat!("covey-dev/autoscaler:", env!("CARGO_PKG_VERSION")).to_owned(),
+            autoscaler_registry: "ghcr.io".to_owned(),
+            cluster_autoscaler: CLUSTER_AUTOSCALERS
+                .map(|(minor, image)| (format!("1.{minor}"), image.to_owned()))
+                .into(),
         }
     }
 }
@@ -235,6 +273,8 @@ impl Default for DefaultResources {
             cloud_controller: requests("5m", "24Mi"),
             csi: requests("5m", "24Mi"),
             csi_sidecar: requests("2m", "24Mi"),
+            autoscaler: requests("5m", "24Mi"),
+            cluster_autoscaler: requests("10m", "64Mi"),
             etcd: requests("20m", "80Mi"),
         }
     }

@@ -77,6 +77,8 @@ pub struct Validated {
     pub addons: Addons,
     /// Storage that it is offered; none where it wants no volumes.
     pub storage: Option<api::storage::Offer>,
+    /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
+    pub autoscaler: Option<api::tenant_cluster::AutoscalerLimits>,
     /// Registry without a trailing slash.
     pub registry: String,
 }

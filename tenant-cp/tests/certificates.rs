@@ -4,16 +4,16 @@ mod fixtures;
 
 use std::collections::BTreeMap;
 
-use fixtures::{addresses, any_addresses, minimal, offer, validated};
-use jiff::Timestamp;
+use fixtures::{addresses, any_addresses, limits, minimal, offer, validated};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use pki::{Due, Reason, Want};
 use proptest::prelude::*;
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{
-        self, AUTHORITIES, CONSUMERS, KONNECTIVITY_AUTHORITY, Material, Plan, Problem, SecretData,
-        ServiceAccountKeys,
+        self, AUTHORITIES, CONSUMERS, KONNECTIVITY_AUTHORITY, Material, Plan, Problem,
+        SMALL_AUTHORITIES, SecretData, ServiceAccountKeys,
     },
 };
 
@@ -90,16 +90,17 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..16, 0..16),
+        lost in proptest::collection::btree_set(0usize..21, 0..21),
     ) {
         let mut v = minimal();
         v.addons.cloud_controller = true;
         v.storage = Some(offer());
+        v.autoscaler = Some(limits());
         let wants = wants(&v);
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 16);
+        prop_assert_eq!(names.len(), 21);
         for index in lost {
             secrets.remove(&names[index]);
         }
@@ -131,7 +132,7 @@ proptest! {
         // And where nothing is lost for good, everything is whole again.
         if plan.problems.is_empty() {
             prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
-            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len() + 1);
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
         }
     }
 
@@ -187,32 +188,40 @@ fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
 }
 
 #[test]
-fn lost_or_spoilt_authority_of_konnectivity_is_made_anew() {
-    let v = minimal();
+fn lost_or_spoilt_or_old_small_authority_is_made_anew_with_what_it_signed() {
+    let mut v = minimal();
+    v.autoscaler = Some(limits());
     let wants = wants(&v);
     let whole = complete(&wants);
     let key = whole.store["etcd-ca"].key.clone();
-    for spoil in [
-        None,
-        Some(pki::KeyPair {
-            key,
-            ..whole.store[KONNECTIVITY_AUTHORITY].clone()
-        }),
-    ] {
-        let mut material = whole.clone();
-        match spoil {
-            None => material.store.remove(KONNECTIVITY_AUTHORITY),
-            Some(pair) => material.store.insert(KONNECTIVITY_AUTHORITY.into(), pair),
+    let signed: [(&str, &[&str]); 2] = [
+        (KONNECTIVITY_AUTHORITY, &["konnectivity-server"]),
+        (
+            "autoscaler-ca",
+            &["autoscaler-server", "cluster-autoscaler-client"],
+        ),
+    ];
+    for (authority, leafs) in signed {
+        let want = wants.iter().find(|want| want.name == authority).unwrap();
+        let nearly = SignedDuration::from_hours(i64::from(want.lifetime_hours) * 3 / 4);
+        let old = pki::issue(want, None, now() - nearly).expect("an authority");
+        let spoilt = pki::KeyPair {
+            key: key.clone(),
+            ..whole.store[authority].clone()
         };
-        let plan = certificates::plan(&wants, &material, true, now());
-        let due: Vec<_> = plan.due.iter().map(|due| due.name.as_str()).collect();
-        assert_eq!(due, [KONNECTIVITY_AUTHORITY, "konnectivity-server"]);
-        make(&wants, &plan, &mut material);
-        assert_eq!(certificates::plan(&wants, &material, true, now()).due, []);
-        assert_ne!(
-            material.store[KONNECTIVITY_AUTHORITY],
-            whole.store[KONNECTIVITY_AUTHORITY]
-        );
+        for spoil in [None, Some(spoilt), Some(old)] {
+            let mut material = whole.clone();
+            match spoil {
+                None => material.store.remove(authority),
+                Some(pair) => material.store.insert(authority.into(), pair),
+            };
+            let plan = certificates::plan(&wants, &material, true, now());
+            let due: Vec<_> = plan.due.iter().map(|due| due.name.as_str()).collect();
+            assert_eq!(due, [&[authority], leafs].concat());
+            make(&wants, &plan, &mut material);
+            assert_eq!(certificates::plan(&wants, &material, true, now()).due, []);
+            assert_ne!(material.store[authority], whole.store[authority]);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod fixtures;
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::EndpointType;
-use fixtures::{TRUST, addresses, minimal, objects, offer};
+use fixtures::{TRUST, addresses, limits, minimal, objects, offer};
 use serde_json::{Value, json};
 use tenant_cp::{
     Addresses, Object, Settings, Validated, certificates,
@@ -65,6 +65,7 @@ fn load_balancer() -> Validated {
     v.endpoint.annotations = [("example.com/scheme".to_owned(), "internal".to_owned())].into();
     v.addons.cloud_controller = true;
     v.storage = Some(offer());
+    v.autoscaler = Some(limits());
     v
 }
 
@@ -133,6 +134,7 @@ fn every_certificate_stands_in_the_documentation() {
     v.addons.konnectivity = true;
     v.addons.cloud_controller = true;
     v.storage = Some(offer());
+    v.autoscaler = Some(limits());
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
     assert!(wants.len() > 15);
     for want in wants {

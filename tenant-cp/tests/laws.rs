@@ -4,7 +4,7 @@ mod fixtures;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fixtures::{TRUST, addresses, any_addresses, minimal, objects, offer, validated};
+use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
 use pki::{Key, KeyPair, Store};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -306,6 +306,7 @@ fn texts(value: &Value) -> Vec<String> {
 fn operator_may_write_exactly_what_gives_nobody_rights() {
     let mut v = minimal();
     v.storage = Some(offer());
+    v.autoscaler = Some(limits());
     let settings = Settings {
         storage: offer(),
         ..Settings::default()

@@ -103,9 +103,10 @@ fn violations(pod: &Value) -> Vec<String> {
             format!("{name}: root file system"),
         );
     }
-    // The cloud controller manager alone speaks to the management API.
+    // These two alone speak to the management API with every container that they have.
+    let account = pod["serviceAccountName"].as_str().unwrap_or_default();
     must(
-        pod["automountServiceAccountToken"] == (pod["serviceAccountName"] == "ccm"),
+        pod["automountServiceAccountToken"] == ["autoscaler", "ccm"].contains(&account),
         "service account token".to_owned(),
     );
     found
@@ -142,6 +143,7 @@ proptest! {
         let objects = objects(&v, &addresses);
         let pods = pods(&objects);
         let addons = usize::from(v.addons.cloud_controller) + usize::from(v.storage.is_some());
+        let addons = addons + 2 * usize::from(v.autoscaler.is_some());
         prop_assert_eq!(pods.len(), 2 + addons);
         for (kind, pod) in pods {
             prop_assert_eq!(violations(pod), Vec::<String>::new(), "{}", kind);
@@ -167,16 +169,17 @@ proptest! {
                 for mount in mounts {
                     let volume = volumes.get(mount["name"].as_str().unwrap());
                     prop_assert!(volume.is_some(), "{} is not a volume", mount["name"]);
-                    if mount["mountPath"] == "/etc/kubernetes" {
+                    let path = mount["mountPath"].as_str().unwrap();
+                    if ["/etc/kubernetes", "/etc/covey/grpc"].contains(&path) {
                         let secret = &volume.unwrap()["secret"];
                         let keys = &secrets[secret["secretName"].as_str().unwrap()];
                         match secret["items"].as_array() {
                             Some(items) => for item in items {
                                 let text = |field: &str| item[field].as_str().unwrap().to_owned();
                                 prop_assert!(keys.contains(&text("key")), "{item}");
-                                files.insert(text("path"));
+                                files.insert(format!("{path}/{}", text("path")));
                             },
-                            None => files.extend(keys.iter().cloned()),
+                            None => files.extend(keys.iter().map(|key| format!("{path}/{key}"))),
                         }
                     }
                 }
@@ -196,12 +199,14 @@ proptest! {
     }
 }
 
-/// What the flags of a container name below its Secret's directory.
+/// What the flags of a container name below the directories of its Secrets.
 fn paths(container: &Value) -> Vec<String> {
     let args = container["args"].as_array().into_iter().flatten();
     args.filter_map(|arg| {
         let (_, value) = arg.as_str()?.split_once('=')?;
-        Some(value.strip_prefix("/etc/kubernetes/")?.to_owned())
+        let secret = ["/etc/kubernetes/", "/etc/covey/grpc/"];
+        let is_file = secret.iter().any(|dir| value.starts_with(dir));
+        is_file.then(|| value.to_owned())
     })
     .collect()
 }

@@ -8,7 +8,8 @@ use crate::generated::{self, Args, File};
 
 const ROLES: &str = "deploy/charts/covey/templates/rbac-rules.yaml";
 /// What the other templates and the admission policies refer to.
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
+    "covey-autoscaler",
     "covey-ccm",
     "covey-csi",
     "covey-operator",

@@ -246,6 +246,7 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
             assert!(!(cluster_wide && text.contains("secrets")), "{text}");
             if text.contains("bind\"") {
                 let roles = json!([
+                    "covey-autoscaler",
                     "covey-ccm",
                     "covey-csi",
                     "covey-tenant-namespace",

@@ -7,6 +7,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Quantity;
+
 /// What Covey installs inside the tenant cluster. It keeps every object as it should be, and
 /// removes those of an addon that is switched off.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -45,6 +47,12 @@ pub struct Addons {
     /// Example: `{"enabled": true, "classes": ["fast"]}`.
     #[serde(default)]
     pub csi: Csi,
+
+    /// Node pools that grow and shrink by themselves: those with `spec.autoscaling`. A Cluster
+    /// Autoscaler runs beside the control plane. Switched off, pools keep the size that they have.
+    /// Default: `{"enabled": false}`. Example: `{"enabled": true, "limits": {"nodes": 20}}`.
+    #[serde(default)]
+    pub autoscaler: Autoscaler,
 }
 
 /// An addon that is on unless it is switched off.
@@ -83,6 +91,47 @@ pub struct Csi {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 63)))]
     pub classes: Option<Vec<String>>,
+}
+
+/// Node pools that grow and shrink by themselves.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Autoscaler {
+    /// Whether Covey installs it. Default: `false`. Example: `true`.
+    pub enabled: bool,
+
+    /// What all nodes of the tenant cluster may amount to; nothing grows beyond it. Default: no
+    /// limit but those of the pools. Example: `{"nodes": 20, "cpu": 64, "memory": "256Gi"}`.
+    #[serde(skip_serializing_if = "AutoscalerLimits::is_unlimited")]
+    pub limits: AutoscalerLimits,
+}
+
+/// What all nodes of a tenant cluster may amount to.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AutoscalerLimits {
+    /// Most nodes, 1 to 5000. Default: no limit. Example: 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 5000))]
+    pub nodes: Option<i32>,
+
+    /// Most processors, 1 to 100000. Default: no limit. Example: 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub cpu: Option<i32>,
+
+    /// Most memory in bytes with the suffixes of Kubernetes, 1Gi or more; the Cluster Autoscaler
+    /// counts whole GiB. Default: no limit. Example: `256Gi`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+}
+
+impl AutoscalerLimits {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Network between pods.

@@ -17,6 +17,7 @@ use tenant_cp::Object;
 use super::observed::{Observed, is_going, number};
 use crate::tell::{Notice, Waiting};
 
+mod autoscaling;
 mod deletion;
 mod health;
 mod members;
@@ -129,9 +130,17 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let Some(cluster) = observed.cluster.as_ref().filter(|c| !is_deleted(c)) else {
         return deletion::without_cluster(observed, now);
     };
-    if cluster.spec.paused {
-        return status::paused(observed, now);
-    }
+    let mut plan = if cluster.spec.paused {
+        status::paused(observed, now)
+    } else {
+        beside(observed, cluster, now)
+    };
+    autoscaling::say(&mut plan, observed, cluster, now);
+    plan
+}
+
+/// The next step for one that has its TenantCluster.
+fn beside(observed: &Observed, cluster: &TenantCluster, now: Timestamp) -> Plan {
     let mut plan = unchanged(observed);
     let machines = sorted(observed);
     strangers(&mut plan, cluster, &machines);

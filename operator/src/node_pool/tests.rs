@@ -13,6 +13,7 @@ use serde_json::json;
 use super::observed::is_owned;
 use world::{POOL, World, cluster, read};
 
+mod autoscaling;
 mod laws;
 mod world;
 

@@ -18,7 +18,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::certificates::{self, SecretData};
-use tenant_cp::desired::{cloud_controller, csi};
+use tenant_cp::desired::{autoscaler, cloud_controller, csi};
 use tenant_cp::object::Key;
 
 use super::observed::{Observed, Tenant};
@@ -114,6 +114,11 @@ pub async fn observe(
         for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&ns), name).await?);
         }
+        if has_autoscaler(&cluster, &ns, &objects) {
+            let binding = api::names::autoscaler_binding(name);
+            let found = get(ctx, kinds::ROLE_BINDING, Some(namespace), &binding).await?;
+            objects.extend(found);
+        }
     }
     if readable && deleting {
         for kind in [kinds::POD, kinds::PERSISTENT_VOLUME_CLAIM] {
@@ -169,6 +174,13 @@ fn unlisted_parts(
         unlisted.push((kinds::ROLE_BINDING, csi::NAME));
     }
     unlisted
+}
+
+/// Whether the autoscaler is wanted, or something of it is left: its binding is in the user's namespace
+/// and goes before the last of that.
+fn has_autoscaler(cluster: &TenantCluster, ns: &str, objects: &BTreeMap<Key, Value>) -> bool {
+    let parts = autoscaler::parts(ns, "", "");
+    cluster.spec.addons.autoscaler.enabled || parts.iter().any(|key| objects.contains_key(key))
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

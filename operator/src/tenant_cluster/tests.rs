@@ -19,6 +19,7 @@ use super::plan::inside::pods;
 use super::plan::{Action, Plan, SLOW_SWEEP, plan};
 use crate::starts::Answer;
 
+mod autoscaler;
 mod cloud_controller;
 mod csi;
 

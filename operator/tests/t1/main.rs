@@ -8,6 +8,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
 mod admission;
+mod autoscaler;
 mod cloud_controller;
 mod crash;
 mod creation;

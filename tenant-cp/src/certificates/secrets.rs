@@ -12,7 +12,7 @@ use pki::{Key, KeyPair, Store};
 use super::{Material, ServiceAccountKeys, files, kubeconfig};
 use crate::{
     Object, Validated,
-    desired::{cloud_controller, csi, meta, names, service_port},
+    desired::{autoscaler, cloud_controller, csi, meta, names, service_port},
 };
 
 /// What the Secrets hold: Secret name to key to bytes.
@@ -22,12 +22,17 @@ pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 pub const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd-ca"];
 /// Authority of konnectivity's servers, and its Secret. It is written as any leaf is.
 pub const KONNECTIVITY_AUTHORITY: &str = "konnectivity-ca";
+/// Authorities that only the two ends of one connection know, and their Secrets. They are made anew
+/// when they are lost or end, and written as any leaf is.
+pub const SMALL_AUTHORITIES: [&str; 2] = [KONNECTIVITY_AUTHORITY, autoscaler::AUTHORITY];
 /// Secret with the keys of service account tokens.
 pub const SERVICE_ACCOUNT: &str = "service-account";
 /// Secret with the keys of encryption at rest.
 pub const ENCRYPTION: &str = "encryption";
+/// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
+const TLS: &str = "tls";
 /// The Secrets that [`leaf_secrets`] makes.
-pub const CONSUMERS: [&str; 9] = [
+pub const CONSUMERS: [&str; 13] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
@@ -37,6 +42,10 @@ pub const CONSUMERS: [&str; 9] = [
     names::OPERATOR_CLIENT,
     cloud_controller::NAME,
     csi::NAME,
+    autoscaler::NAME,
+    autoscaler::SERVER,
+    autoscaler::STOCK,
+    autoscaler::CLIENT,
 ];
 
 /// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
@@ -65,19 +74,25 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 }
 
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
-/// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm` and `csi`; and `konnectivity-ca`. One whose
-/// material is not complete is left out; that never means that it should be deleted.
+/// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm`, `csi` and the autoscaler's four; and those
+/// of [`SMALL_AUTHORITIES`]. One whose material is not complete is left out; that never means that it
+/// should be deleted.
 #[must_use]
 pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     let mut secrets: Vec<Object> = CONSUMERS
         .into_iter()
         .filter_map(|name| Some(consumer(v, material, name)?.into_secret(v, name)))
         .collect();
-    let authority = material.store.get(KONNECTIVITY_AUTHORITY);
-    if let Some(pair) = authority.filter(|_| v.addons.konnectivity) {
-        let mut files = Files::default();
-        files.pair("ca", pair);
-        secrets.push(files.into_secret(v, KONNECTIVITY_AUTHORITY));
+    for name in SMALL_AUTHORITIES {
+        let wanted = match name {
+            autoscaler::AUTHORITY => v.autoscaler.is_some(),
+            _ => v.addons.konnectivity,
+        };
+        if let Some(pair) = material.store.get(name).filter(|_| wanted) {
+            let mut files = Files::default();
+            files.pair("ca", pair);
+            secrets.push(files.into_secret(v, name));
+        }
     }
     secrets
 }
@@ -178,11 +193,16 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.pair("operator", store.get("operator")?);
             files.certificate("ca", store)?;
         }
-        cloud_controller::NAME if v.addons.cloud_controller => {
-            files.pair(name, store.get(name)?);
-            files.certificate("ca", store)?;
-            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
-            files.put("kubeconfig", &kubeconfig::of_client(name, &server));
+        cloud_controller::NAME if v.addons.cloud_controller => files.client(v, store, name)?,
+        autoscaler::NAME | autoscaler::STOCK if v.autoscaler.is_some() => {
+            files.client(v, store, name)?;
+        }
+        autoscaler::SERVER | autoscaler::CLIENT if v.autoscaler.is_some() => {
+            files.pair(TLS, store.get(name)?);
+            files.put("ca.crt", &store.get(autoscaler::AUTHORITY)?.certificate);
+            if name == autoscaler::CLIENT {
+                files.put(autoscaler::CLOUD_CONFIG, &autoscaler::cloud_config(v));
+            }
         }
         csi::NAME => {
             let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
@@ -210,7 +230,8 @@ pub fn read_store(secrets: &SecretData) -> Material {
         };
         for leaf in data.keys().filter_map(|key| key.strip_suffix(".crt")) {
             if let Some(pair) = read_pair(data, leaf) {
-                material.store.insert(leaf.to_owned(), pair);
+                let certificate = if leaf == TLS { name } else { leaf };
+                material.store.insert(certificate.to_owned(), pair);
             }
         }
         if name == names::API_SERVER {
@@ -218,7 +239,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
             material.encryption = text(data, "encryption.yaml").map(Key::new);
         }
     }
-    for name in AUTHORITIES.into_iter().chain([KONNECTIVITY_AUTHORITY]) {
+    for name in AUTHORITIES.into_iter().chain(SMALL_AUTHORITIES) {
         if let Some(data) = secrets.get(name) {
             match read_pair(data, "ca") {
                 Some(pair) => material.store.insert(name.to_owned(), pair),
@@ -281,6 +302,15 @@ impl Files {
     fn pair(&mut self, name: &str, pair: &KeyPair) {
         self.put(&format!("{name}.crt"), &pair.certificate);
         self.put(&format!("{name}.key"), pair.key.reveal());
+    }
+
+    /// For a client of the tenant's API in a pod of its own.
+    fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
+        self.pair(name, store.get(name)?);
+        self.certificate("ca", store)?;
+        let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
+        self.put("kubeconfig", &kubeconfig::of_client(name, &server));
+        Some(())
     }
 
     fn certificate(&mut self, name: &str, store: &Store) -> Option<()> {

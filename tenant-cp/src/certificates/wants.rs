@@ -12,7 +12,7 @@ use pki::{Signer, Want};
 use super::KONNECTIVITY_AUTHORITY;
 use crate::{
     Addresses, Settings, Validated,
-    desired::{cloud_controller, csi, names, network_address},
+    desired::{autoscaler, cloud_controller, csi, names, network_address},
 };
 
 /// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
@@ -103,6 +103,9 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
     }
     if let Some(offer) = &v.storage {
         list.extend(csi::certificates(settings, offer));
+    }
+    if v.autoscaler.is_some() {
+        list.extend(autoscaler::certificates(v, settings));
     }
     for member in 0..v.etcd.replicas {
         list.push(member_pair(v, settings, member, "server"));

@@ -35,17 +35,20 @@ pub enum Addon {
     CloudController,
     /// Volumes.
     Csi,
+    /// Node pools that grow and shrink: rights are inside, and what the two programs write there.
+    Autoscaler,
 }
 
 impl Addon {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CoreDns,
         Self::KubeProxy,
         Self::Flannel,
         Self::Konnectivity,
         Self::CloudController,
         Self::Csi,
+        Self::Autoscaler,
     ];
 
     /// Value of the label `covey.dev/addon`.
@@ -58,6 +61,7 @@ impl Addon {
             Self::Konnectivity => "konnectivity",
             Self::CloudController => "cloud-controller",
             Self::Csi => "csi",
+            Self::Autoscaler => "autoscaler",
         }
     }
 
@@ -71,6 +75,7 @@ impl Addon {
             Self::Konnectivity => v.addons.konnectivity,
             Self::CloudController => v.addons.cloud_controller,
             Self::Csi => v.storage.is_some(),
+            Self::Autoscaler => v.autoscaler.is_some(),
         }
     }
 
@@ -84,7 +89,7 @@ impl Addon {
             Self::Flannel => Key::new("DaemonSet", flannel::NAMESPACE, "kube-flannel-ds"),
             Self::Konnectivity => Key::new("DaemonSet", "kube-system", "konnectivity-agent"),
             Self::Csi => Key::new("DaemonSet", csi::NAMESPACE, csi::NAME),
-            Self::CloudController => return None,
+            Self::Autoscaler | Self::CloudController => return None,
         };
         Some(key)
     }
@@ -149,6 +154,10 @@ fn built(addon: Addon, inside: &Inside<'_>) -> Vec<Object> {
             objects.map(|object| object.value).collect()
         }
         Addon::Csi => csi::manifests(inside),
+        Addon::Autoscaler => {
+            let objects = super::autoscaler::inside().into_iter();
+            objects.map(|object| object.value).collect()
+        }
     };
     all_labelled(addon, manifests)
 }

@@ -1,7 +1,8 @@
 //! What a program of ours that stands between both clusters consists of, whichever it is: it runs in
 //! the tenant namespace, with rights there and inside the tenant cluster.
 //!
-//! Invariant: its rights are a list, bound by name; none is outside the tenant namespace.
+//! Invariant: its rights are a list, bound by name; none is outside the tenant namespace, but for the
+//! autoscaler's, which are in the user's.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,9 @@ use k8s_openapi::{
             IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
             NetworkPolicySpec,
         },
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject},
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
     },
     apimachinery::pkg::{
         apis::meta::v1::{LabelSelector, ObjectMeta},
@@ -57,14 +60,7 @@ pub(super) fn certificate(settings: &Settings, name: &str, user: &str) -> Want {
 
 /// ClusterRole and ClusterRoleBinding of a user, inside the tenant cluster.
 pub(super) fn inside(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object; 2] {
-    let metadata = ObjectMeta {
-        name: Some(role.to_owned()),
-        labels: Some(BTreeMap::from([(
-            api::names::LABEL_MANAGED_BY.to_owned(),
-            api::names::MANAGED_BY.to_owned(),
-        )])),
-        ..ObjectMeta::default()
-    };
+    let metadata = inside_meta(role);
     [
         Object::new(&ClusterRole {
             metadata: metadata.clone(),
@@ -73,48 +69,120 @@ pub(super) fn inside(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object
         }),
         Object::new(&ClusterRoleBinding {
             metadata,
-            role_ref: role_ref(role),
-            subjects: Some(vec![Subject {
-                api_group: Some(RBAC.to_owned()),
-                kind: "User".to_owned(),
-                name: user.to_owned(),
-                ..Subject::default()
-            }]),
+            role_ref: role_ref("ClusterRole", role),
+            subjects: Some(vec![subject(user)]),
         }),
     ]
+}
+
+/// Role and RoleBinding of a user in `kube-system`, inside the tenant cluster.
+pub(super) fn in_kube_system(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object; 2] {
+    let metadata = ObjectMeta {
+        namespace: Some("kube-system".to_owned()),
+        ..inside_meta(role)
+    };
+    [
+        Object::new(&Role {
+            metadata: metadata.clone(),
+            rules: Some(rights),
+        }),
+        Object::new(&RoleBinding {
+            metadata,
+            role_ref: role_ref("Role", role),
+            subjects: Some(vec![subject(user)]),
+        }),
+    ]
+}
+
+fn subject(user: &str) -> Subject {
+    Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "User".to_owned(),
+        name: user.to_owned(),
+        ..Subject::default()
+    }
+}
+
+/// Metadata of an object inside the tenant cluster.
+pub(super) fn inside_meta(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(BTreeMap::from([(
+            api::names::LABEL_MANAGED_BY.to_owned(),
+            api::names::MANAGED_BY.to_owned(),
+        )])),
+        ..ObjectMeta::default()
+    }
 }
 
 /// ServiceAccount, and the RoleBinding to a ClusterRole of the chart, in the tenant namespace.
 pub(super) fn account(v: &Validated, name: &str, cluster_role: &str) -> [Object; 2] {
     [
-        Object::new(&ServiceAccount {
-            metadata: meta(v, name, name),
-            automount_service_account_token: Some(false),
-            ..ServiceAccount::default()
-        }),
-        Object::new(&RoleBinding {
-            metadata: meta(v, name, name),
-            role_ref: role_ref(cluster_role),
-            subjects: Some(vec![Subject {
-                kind: "ServiceAccount".to_owned(),
-                name: name.to_owned(),
-                namespace: Some(v.tenant_namespace.clone()),
-                ..Subject::default()
-            }]),
-        }),
+        bare_account(v, name),
+        binding(v, meta(v, name, name), name, cluster_role),
     ]
 }
 
-fn role_ref(name: &str) -> RoleRef {
+/// ServiceAccount without any right.
+pub(super) fn bare_account(v: &Validated, name: &str) -> Object {
+    Object::new(&ServiceAccount {
+        metadata: meta(v, name, name),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    })
+}
+
+/// RoleBinding of an account of the tenant namespace to a ClusterRole of the chart.
+pub(super) fn binding(
+    v: &Validated,
+    metadata: ObjectMeta,
+    account: &str,
+    cluster_role: &str,
+) -> Object {
+    Object::new(&RoleBinding {
+        metadata,
+        role_ref: role_ref("ClusterRole", cluster_role),
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.to_owned(),
+            namespace: Some(v.tenant_namespace.clone()),
+            ..Subject::default()
+        }]),
+    })
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef {
         api_group: RBAC.to_owned(),
-        kind: "ClusterRole".to_owned(),
+        kind: kind.to_owned(),
         name: name.to_owned(),
     }
 }
 
 /// It reaches the tenant's API, and, wherever that is, the management API.
 pub(super) fn both_apis(v: &Validated, name: &str) -> Object {
+    policy(
+        v,
+        name,
+        NetworkPolicySpec {
+            pod_selector: Some(pods(name)),
+            policy_types: Some(vec!["Egress".to_owned()]),
+            egress: Some(to_both_apis()),
+            ..NetworkPolicySpec::default()
+        },
+    )
+}
+
+/// The way to the tenant's API.
+pub(super) fn to_tenant_api() -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: Some(vec![peer(names::CONTROL_PLANE)]),
+        ports: Some(vec![port("TCP", names::API_PORT, None)]),
+    }
+}
+
+/// The ways to the tenant's API, and, wherever that is, the management API.
+pub(super) fn to_both_apis() -> Vec<NetworkPolicyEgressRule> {
     let range = |cidr: &str, metadata: &str| NetworkPolicyPeer {
         ip_block: Some(IPBlock {
             cidr: cidr.to_owned(),
@@ -122,40 +190,33 @@ pub(super) fn both_apis(v: &Validated, name: &str) -> Object {
         }),
         ..NetworkPolicyPeer::default()
     };
-    let tenant = NetworkPolicyPeer {
-        pod_selector: Some(LabelSelector {
-            match_labels: Some(selector(names::CONTROL_PLANE)),
-            ..LabelSelector::default()
-        }),
-        ..NetworkPolicyPeer::default()
-    };
     let [v4, v6] = METADATA;
-    let everywhere = vec![range("0.0.0.0/0", v4), range("::/0", v6)];
-    policy(
-        v,
-        name,
-        NetworkPolicySpec {
-            pod_selector: Some(LabelSelector {
-                match_labels: Some(selector(name)),
-                ..LabelSelector::default()
-            }),
-            policy_types: Some(vec!["Egress".to_owned()]),
-            egress: Some(vec![
-                NetworkPolicyEgressRule {
-                    to: Some(vec![tenant]),
-                    ports: Some(vec![port("TCP", names::API_PORT, None)]),
-                },
-                NetworkPolicyEgressRule {
-                    to: Some(everywhere),
-                    ports: Some(vec![
-                        port("TCP", 443, None),
-                        port("TCP", names::API_PORT, None),
-                    ]),
-                },
+    vec![
+        to_tenant_api(),
+        NetworkPolicyEgressRule {
+            to: Some(vec![range("0.0.0.0/0", v4), range("::/0", v6)]),
+            ports: Some(vec![
+                port("TCP", 443, None),
+                port("TCP", names::API_PORT, None),
             ]),
-            ..NetworkPolicySpec::default()
         },
-    )
+    ]
+}
+
+/// Pods of a component, in the tenant namespace.
+pub(super) fn peer(component: &str) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(pods(component)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// Selects pods of a component.
+pub(super) fn pods(component: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector(component)),
+        ..LabelSelector::default()
+    }
 }
 
 /// A NetworkPolicy of the tenant namespace.

@@ -12,7 +12,8 @@
 //! | workers | workers | all |
 //! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
 //!
-//! What the addon `cloudController` needs besides is in [`super::cloud_controller`].
+//! What the addons `cloudController`, `csi` and `autoscaler` need besides is in [`super::cloud_controller`],
+//! [`super::csi`] and [`super::autoscaler`].
 //!
 //! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
 //! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers

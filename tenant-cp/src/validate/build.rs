@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use api::TenantCluster;
 use api::names::tenant_namespace;
 use api::storage::Offer;
-use api::tenant_cluster::{CniType, Component as Spec, Csi};
+use api::tenant_cluster::{Autoscaler, AutoscalerLimits, CniType, Component as Spec, Csi};
 use kube::ResourceExt;
 
 use super::{Addons, Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
@@ -62,6 +62,7 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             cloud_controller: spec.addons.cloud_controller.enabled,
         },
         storage: storage(&spec.addons.csi, settings),
+        autoscaler: autoscaler(&spec.addons.autoscaler),
         registry: spec
             .images
             .registry
@@ -77,6 +78,10 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
 fn storage(csi: &Csi, settings: &Settings) -> Option<Offer> {
     let offered = || settings.storage.only(csi.classes.as_deref());
     csi.enabled.then(offered)
+}
+
+fn autoscaler(autoscaler: &Autoscaler) -> Option<AutoscalerLimits> {
+    autoscaler.enabled.then(|| autoscaler.limits.clone())
 }
 
 fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {

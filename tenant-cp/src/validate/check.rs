@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use api::TenantCluster;
 use api::names::MAX_NAME_LENGTH;
+use api::tenant_cluster::AutoscalerLimits;
 use ipnet::IpNet;
 
 use super::component::Managed;
@@ -18,6 +19,8 @@ use crate::settings::Settings;
 use crate::version;
 
 const LEAST_STORAGE: &str = "1Gi";
+/// The Cluster Autoscaler counts memory in whole GiB.
+const LEAST_MEMORY: &str = "1Gi";
 
 /// Everything that is wrong with `tc` by itself; ranges of other tenant clusters are
 /// [`crate::network::conflicts`].
@@ -49,6 +52,7 @@ pub(super) fn check_with(
     component::check(control_plane, managed, &mut problems);
     etcd(tc, &mut problems);
     network(tc, settings, &mut problems);
+    autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {
@@ -141,6 +145,35 @@ fn etcd(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         ));
     }
     quantity::check_resources("spec.etcd.resources", &etcd.resources, problems);
+}
+
+fn autoscaler(limits: &AutoscalerLimits, problems: &mut Vec<Problem>) {
+    let field = |name: &str| format!("spec.addons.autoscaler.limits.{name}");
+    for (name, limit) in [("nodes", limits.nodes), ("cpu", limits.cpu)] {
+        if let Some(limit) = limit.filter(|limit| *limit < 1) {
+            problems.push(Problem::new(
+                field(name),
+                "LimitRange",
+                format!("{limit} lets nothing grow: choose 1 or more, or remove it for no limit"),
+            ));
+        }
+    }
+    let Some(memory) = &limits.memory else {
+        return;
+    };
+    let text = memory.0.as_str();
+    let problem = match (quantity::bytes(text), quantity::bytes(LEAST_MEMORY)) {
+        (None, _) => ("QuantityMalformed", quantity::malformed(text)),
+        (size, least) if size < least => (
+            "LimitRange",
+            format!(
+                "{text} is less than {LEAST_MEMORY}, and whole GiB are counted: choose \
+                 {LEAST_MEMORY} or more (gibibytes are written Gi), or remove it for no limit"
+            ),
+        ),
+        _ => return,
+    };
+    problems.push(Problem::new(field("memory"), problem.0, problem.1));
 }
 
 fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {
@@ -293,6 +326,16 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
             ));
         }
     }
+    for minor in settings.images.cluster_autoscaler.keys() {
+        if version::parse_supported(&format!("{minor}.0")).is_err() {
+            problems.push(Problem::new(
+                format!("images.clusterAutoscaler[{minor}]"),
+                "MinorUnknown",
+                "no tenant cluster can have this minor: write one that is supported, such as 1.35, \
+                 or remove the line",
+            ));
+        }
+    }
     let defaults = &settings.resources;
     for (field, amounts) in [
         ("apiServer", &defaults.api_server),
@@ -302,6 +345,8 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         ("cloudController", &defaults.cloud_controller),
         ("csi", &defaults.csi),
         ("csiSidecar", &defaults.csi_sidecar),
+        ("autoscaler", &defaults.autoscaler),
+        ("clusterAutoscaler", &defaults.cluster_autoscaler),
         ("etcd", &defaults.etcd),
     ] {
         let malformed: BTreeSet<&String> = amounts

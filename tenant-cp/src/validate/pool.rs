@@ -7,6 +7,7 @@
 use std::borrow::Borrow;
 
 use api::names::MAX_POOL_NAME_LENGTH;
+use api::node_pool::Autoscaling;
 use api::{Duration, NodePool, TenantCluster};
 
 use super::{Problem, text};
@@ -43,6 +44,9 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
             "ReplicasRange",
             format!("{} machines cannot be had: choose 0 or more", spec.replicas),
         ));
+    }
+    if let Some(autoscaling) = &spec.autoscaling {
+        check_autoscaling(autoscaling, &mut problems);
     }
     if let Some(version) = &spec.version
         && let Err(error) = version::parse_supported(version)
@@ -108,6 +112,7 @@ pub fn pool_warnings<T: Borrow<TenantCluster>>(pool: &NodePool, clusters: &[T]) 
             pool.spec.cluster_name
         ));
     }
+    warnings.extend(autoscaling_warning(pool, clusters));
     let kubevirt = pool.spec.provider.kubevirt.as_ref();
     if let Some(image) = kubevirt.and_then(|kubevirt| kubevirt.image.as_deref())
         && !text::is_pinned(image)
@@ -237,6 +242,61 @@ fn rollout(pool: &NodePool, problems: &mut Vec<Problem>) {
              one of them to 1 or more",
         ));
     }
+}
+
+fn check_autoscaling(autoscaling: &Autoscaling, problems: &mut Vec<Problem>) {
+    let Autoscaling { min, max, .. } = autoscaling;
+    if *min < 0 || max < min || *max < 1 {
+        problems.push(Problem::new(
+            "spec.autoscaling",
+            "BoundsImpossible",
+            format!(
+                "no number of machines is between min {min} and max {max}: choose a min of 0 or \
+                 more, and a max of 1 or more that is not below it"
+            ),
+        ));
+    }
+    let Some(delay) = &autoscaling.scale_down_delay else {
+        return;
+    };
+    let field = "spec.autoscaling.scaleDownDelay";
+    match delay.get() {
+        None => problems.extend(timeout(field, delay, None)),
+        Some(time) if time.is_zero() => problems.push(Problem::new(
+            field,
+            "DelayZero",
+            format!(
+                "{} would take a node away as soon as it joined: use a time above zero, or remove \
+                 it for 10m",
+                delay.0
+            ),
+        )),
+        Some(_) => {}
+    }
+}
+
+/// Nobody moves `replicas` while the addon is off, and where it is on it may not stay as it is.
+fn autoscaling_warning<T: Borrow<TenantCluster>>(
+    pool: &NodePool,
+    clusters: &[T],
+) -> Option<String> {
+    let autoscaling = pool.spec.autoscaling.as_ref()?;
+    let cluster = cluster_of(pool, clusters)?;
+    if !cluster.spec.addons.autoscaler.enabled {
+        return Some(format!(
+            "spec.autoscaling: TenantCluster {} has the addon autoscaler off, so nothing changes \
+             replicas; set its spec.addons.autoscaler.enabled to true",
+            pool.spec.cluster_name
+        ));
+    }
+    let replicas = pool.spec.replicas;
+    let nearest = autoscaling.clamp(replicas);
+    (nearest != replicas).then(|| {
+        format!(
+            "spec.replicas: {replicas} is outside of spec.autoscaling, so the autoscaler makes it \
+             {nearest}"
+        )
+    })
 }
 
 fn timeout(field: &str, duration: &Duration, least: Option<&str>) -> Option<Problem> {

@@ -12,6 +12,7 @@ use super::check::check_with;
 use super::*;
 use crate::desired::Program;
 
+mod autoscaler;
 mod changes;
 mod storage;
 

@@ -1,6 +1,7 @@
 //! The Helm chart on a real kube-apiserver: it installs and upgrades, its admission policies
 //! confine the operator, and its roles grant what they should.
 //!
+//! Long because one installed chart is asked everything: installing takes longer than asking.
 //! Invariant: whatever a policy is asked is a dry run, so one question does not change the next.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
@@ -14,13 +15,15 @@ use serde_json::{Value, json};
 use testkit::ManagementApi;
 use tokio::sync::OnceCell;
 
+mod autoscaler;
 mod machines;
 mod objects;
 mod policies;
 #[path = "../support/mod.rs"]
 mod support;
 use objects::{
-    CCM, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, tenant_cluster, with,
+    AUTOSCALER, CCM, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, tenant_cluster,
+    with,
 };
 use support::{CHART, Helm, helm, root};
 
@@ -151,6 +154,13 @@ async fn policies_confine_the_operator_and_nobody_else() {
     installed.create(binding("ccm", "covey-b-11111", CCM)).await;
     installed.create(unlabelled("ccm", "users-b")).await;
     installed
+        .create(binding("covey-autoscaler-a", "users-b", AUTOSCALER))
+        .await;
+    let theirs = binding("covey-autoscaler-theirs", "users-b", AUTOSCALER);
+    installed
+        .create(with(theirs, "/metadata/labels", json!({})))
+        .await;
+    installed
         .create(secret("ours-kubeconfig", "users-a", true))
         .await;
     installed
@@ -279,6 +289,21 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             "rolebindings",
             "",
             true,
+        ),
+        // Those of autoscalers that are switched off.
+        (
+            "delete",
+            "rbac.authorization.k8s.io",
+            "rolebindings",
+            "rights-a",
+            true,
+        ),
+        (
+            "delete",
+            "rbac.authorization.k8s.io",
+            "rolebindings",
+            "rights-b",
+            false,
         ),
         (
             "create",

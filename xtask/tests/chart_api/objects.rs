@@ -38,7 +38,7 @@ pub(crate) fn binding(name: &str, namespace: &str, role: &str) -> Value {
     let mut labels = json!({
         "app.kubernetes.io/managed-by": "covey", "app.kubernetes.io/component": "operator",
     });
-    if [TENANT, CCM, CSI].contains(&role) {
+    if [AUTOSCALER, TENANT, CCM, CSI].contains(&role) {
         labels[UID] = json!("u1");
     }
     json!({
@@ -61,6 +61,7 @@ pub(crate) fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 
 pub(crate) const RESTRICTED: (&str, &str) = ("pod-security.kubernetes.io/enforce", "restricted");
 pub(crate) const TENANT: &str = "covey-tenant-namespace";
+pub(crate) const AUTOSCALER: &str = "covey-autoscaler";
 pub(crate) const CCM: &str = "covey-ccm";
 pub(crate) const CSI: &str = "covey-csi";
 pub(crate) const USER: &str = "covey-user-namespace";

@@ -4,7 +4,9 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{CCM, CSI, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with};
+use crate::objects::{
+    AUTOSCALER, CCM, CSI, RESTRICTED, TENANT, UID, USER, binding, namespace, secret, with,
+};
 
 /// What the operator may do, and what it may not with a part of the answer.
 pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
@@ -43,6 +45,13 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
     };
     let ccm = |namespace: &str| between("ccm", namespace, CCM);
     let csi = |namespace: &str| between("csi", namespace, CSI);
+    let autoscaler = |name: &str, namespace: &str, of: &str| {
+        let mut object = binding(name, namespace, AUTOSCALER);
+        object["subjects"][0]["name"] = json!("autoscaler");
+        object["subjects"][0]["namespace"] = json!(of);
+        object
+    };
+    let of_a = |namespace: &str| autoscaler("covey-autoscaler-a", namespace, "covey-a-11111");
     vec![
         // Namespaces
         (
@@ -196,7 +205,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         (
             "apply",
             binding("ccm", "covey-a-11111", CCM),
-            Some("only to the accounts ccm and csi"),
+            Some("only to the accounts"),
         ),
         (
             "apply",
@@ -205,12 +214,12 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
                 "/subjects/0/namespace",
                 json!("covey-docs"),
             ),
-            Some("only to the accounts ccm and csi"),
+            Some("only to the accounts"),
         ),
         (
             "apply",
             both(ccm("covey-a-11111")),
-            Some("only to the accounts ccm and csi"),
+            Some("only to the accounts"),
         ),
         // The CSI driver's
         ("apply", csi("covey-a-11111"), None),
@@ -228,7 +237,77 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         (
             "apply",
             with(csi("covey-a-11111"), "/subjects/0/name", json!("ccm")),
-            Some("only to the accounts ccm and csi"),
+            Some("only to the accounts"),
+        ),
+        // The autoscaler's, in users' namespaces
+        ("apply", of_a("users-a"), None),
+        ("apply", of_a("users-b"), None),
+        ("delete", of_a("users-b"), None),
+        (
+            "apply",
+            of_a("covey-a-11111"),
+            Some("only in namespaces of users"),
+        ),
+        (
+            "apply",
+            of_a("kube-system"),
+            Some("only in namespaces of users"),
+        ),
+        ("create", of_a("covey-system"), Some("its own namespace")),
+        (
+            "apply",
+            autoscaler("covey-autoscaler", "users-a", "covey-a-11111"),
+            Some("called covey-operator"),
+        ),
+        (
+            "apply",
+            autoscaler("covey-autoscaler-b", "users-a", "covey-a-11111"),
+            Some("only to the account autoscaler"),
+        ),
+        (
+            "apply",
+            autoscaler("covey-autoscaler-a", "users-a", "covey-a-b-11111"),
+            Some("only to the account autoscaler"),
+        ),
+        (
+            "apply",
+            autoscaler("covey-autoscaler-a", "users-a", "users-a"),
+            Some("only to the account autoscaler"),
+        ),
+        (
+            "apply",
+            with(of_a("users-a"), "/subjects/0/name", json!("default")),
+            Some("only to the account autoscaler"),
+        ),
+        (
+            "apply",
+            both(of_a("users-a")),
+            Some("only to the account autoscaler"),
+        ),
+        (
+            "apply",
+            with(of_a("users-a"), "/roleRef/name", json!(USER)),
+            Some("may bind only"),
+        ),
+        (
+            "apply",
+            binding("covey-operator", "users-a", AUTOSCALER),
+            Some("may bind only"),
+        ),
+        (
+            "create",
+            with(of_a("users-a"), "/metadata/labels", json!({})),
+            Some("has no label covey.dev/tenant-cluster-uid"),
+        ),
+        (
+            "apply",
+            autoscaler("covey-autoscaler-theirs", "users-b", "covey-theirs-11111"),
+            Some("rename it, or the TenantCluster"),
+        ),
+        (
+            "delete",
+            autoscaler("covey-autoscaler-theirs", "users-b", "covey-theirs-11111"),
+            Some("rename it, or the TenantCluster"),
         ),
         // No TenantCluster there:
         (

@@ -32,9 +32,14 @@ pub(super) struct Seen<'a> {
 }
 
 /// One condition.
-type Said = (ConditionType, ConditionStatus, &'static str, String);
+pub(super) type Said = (ConditionType, ConditionStatus, &'static str, String);
 
-fn set(plan: &mut Plan, observed: &Observed, now: Timestamp, said: impl IntoIterator<Item = Said>) {
+pub(super) fn set(
+    plan: &mut Plan,
+    observed: &Observed,
+    now: Timestamp,
+    said: impl IntoIterator<Item = Said>,
+) {
     let generation = observed.pool.metadata.generation;
     plan.status.observed_generation = generation;
     for (type_, value, reason, message) in said {

@@ -3,7 +3,7 @@
 //! Invariant: the tenant namespace is deleted by UID and only if it carries the UID of this very
 //! TenantCluster; the finalizer goes only once the namespace is gone. Nothing waits for the
 //! tenant's API or etcd, so deletion does not depend on either being up. The kubeconfig Secret and
-//! the binding in the user's namespace go by their owner references.
+//! the bindings in the user's namespace go by their owner references.
 //!
 //! Pods are stopped and claims deleted first: the namespace controller would wait for half of the
 //! grace period of every pod, and for eight seconds after every finalizer, that it still finds. That

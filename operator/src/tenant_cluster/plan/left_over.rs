@@ -1,19 +1,19 @@
-//! What addons left in the tenant namespace when they were switched off.
+//! What addons left in the tenant namespace, and in the user's, when they were switched off.
 //!
 //! Invariant: only objects of names that we gave, and mirrors of the tenant's Services by their
-//! labels; each by its UID.
+//! labels; each by its UID. In the user's namespace, which others write to, only what has our label.
 
 use api::names::{COMPONENT_LOAD_BALANCER, LABEL_COMPONENT, LABEL_TENANT_UID};
 use serde_json::Value;
-use tenant_cp::desired::{cloud_controller, csi, names};
+use tenant_cp::desired::{autoscaler, cloud_controller, csi, names};
 use tenant_cp::object::Key;
 use tenant_cp::{Validated, certificates};
 
 use super::{Observed, Target, status};
 
 /// What addons left when they were switched off and that may go now: of konnectivity once no pod
-/// needs it any more, of the cloud controller manager and of the CSI driver first what runs and then
-/// all else. Volumes stay.
+/// needs it any more, of the cloud controller manager, the CSI driver and the autoscaler first what runs
+/// and then all else. Volumes stay.
 pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
@@ -40,8 +40,23 @@ pub(super) fn left_over(valid: &Validated, observed: &Observed) -> Vec<Target> {
             false => parts.extend(csi::parts(ns)),
         }
     }
+    if valid.autoscaler.is_none() {
+        let runs: Vec<_> = [autoscaler::STOCK, autoscaler::NAME]
+            .map(|name| deployment(ns, name))
+            .into_iter()
+            .filter(|key| observed.objects.contains_key(key))
+            .collect();
+        match runs.is_empty() {
+            true => parts.extend(autoscaler::parts(ns, &valid.namespace, &valid.name)),
+            false => parts.extend(runs),
+        }
+    }
     let target = |key: Key| {
         let live = observed.objects.get(&key)?;
+        let ours = live["metadata"]["labels"][LABEL_TENANT_UID] == valid.uid.as_str();
+        if key.namespace != ns && !ours {
+            return None;
+        }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             // Something holds it; asked once is enough.
             return None;

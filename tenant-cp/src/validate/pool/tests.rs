@@ -21,6 +21,10 @@ fn spec(change: &Value) -> NodePool {
     pool(&json!({"spec": change}))
 }
 
+fn autoscaling(change: &Value) -> NodePool {
+    spec(&json!({"autoscaling": change}))
+}
+
 fn kubevirt(change: &Value) -> NodePool {
     spec(&json!({"provider": {"kubevirt": change}}))
 }
@@ -194,6 +198,22 @@ fn mistakes() -> Vec<(NodePool, &'static str)> {
             spec(&json!({"health": {"notReadyTimeout": "0s"}})),
             "spec.health.notReadyTimeout: 0s is too short: a kubelet that restarts would lose its machine; use 30s or more",
         ),
+        (
+            autoscaling(&json!({"min": 5, "max": 2})),
+            "spec.autoscaling: no number of machines is between min 5 and max 2: choose a min of 0 or more, and a max of 1 or more that is not below it",
+        ),
+        (
+            autoscaling(&json!({"min": -1, "max": 2})),
+            "spec.autoscaling: no number of machines is between min -1 and max 2: choose a min of 0 or more, and a max of 1 or more that is not below it",
+        ),
+        (
+            autoscaling(&json!({"max": 2, "scaleDownDelay": "0m"})),
+            "spec.autoscaling.scaleDownDelay: 0m would take a node away as soon as it joined: use a time above zero, or remove it for 10m",
+        ),
+        (
+            autoscaling(&json!({"max": 2, "scaleDownDelay": "-5m"})),
+            "spec.autoscaling.scaleDownDelay: \"-5m\" is not a length of time: write hours, minutes and seconds, such as 90s, 5m or 1h30m",
+        ),
     ]
 }
 
@@ -235,6 +255,9 @@ fn a_key_that_was_pasted_is_never_repeated() {
 fn a_pool_with_everything_is_let_through() {
     let everything = spec(&json!({
         "replicas": 3,
+        "autoscaling": {
+            "min": 3, "max": 3, "scaleDownDelay": "2m", "utilizationThreshold": 70, "priority": 10,
+        },
         "version": "v1.35.4",
         "provider": {"kubevirt": {
             "cpu": 4, "memory": "1Gi", "image": "example.com:5000/worker:v1.35.4",
@@ -313,6 +336,28 @@ fn a_tenant_cluster_that_is_not_there_yet_is_worth_a_warning() {
         pool_warnings(&untagged, &[cluster("demo", "1.35.4")]).len(),
         1
     );
+}
+
+#[test]
+fn a_size_that_the_autoscaler_moves_or_that_nobody_does_is_worth_a_warning() {
+    let mut off = cluster("demo", "1.35.4");
+    let mut on = off.clone();
+    on.spec.addons.autoscaler.enabled = true;
+    let outside = spec(&json!({"replicas": 9, "autoscaling": {"max": 5}}));
+    assert_eq!(said(&check_pool(&outside, &Settings::default())), [""; 0]);
+    assert_eq!(
+        pool_warnings(&outside, &[on.clone()]),
+        ["spec.replicas: 9 is outside of spec.autoscaling, so the autoscaler makes it 5"]
+    );
+    let within = autoscaling(&json!({"min": 1, "max": 5}));
+    assert_eq!(pool_warnings(&within, &[on]), [""; 0]);
+    let warning = "spec.autoscaling: TenantCluster demo has the addon autoscaler off, so nothing \
+                   changes replicas; set its spec.addons.autoscaler.enabled to true";
+    for pool in [&within, &outside] {
+        assert_eq!(pool_warnings(pool, &[off.clone()]), [warning]);
+    }
+    off.metadata.name = Some("other".to_owned());
+    assert_eq!(pool_warnings(&within, &[off]).len(), 1, "it is not there");
 }
 
 #[test]

@@ -3,13 +3,14 @@
 //! An addon works as soon as one pod of it is ready: a node that is on its way is the business of its
 //! Machine, and a condition that went back and forth with every node would say nothing.
 //! The cloud controller manager's pods are in the tenant namespace, and are counted there; volumes need
-//! a pod there, too.
+//! a pod there, too. So are both pods of the autoscaler, and it works without nodes: it makes the first.
+//! No node and no pod that runs needs it, so a tenant cluster is Ready without it.
 //! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
 //! has anything to do.
 
 use api::ConditionType;
 use tenant_cp::Validated;
-use tenant_cp::desired::{Addon, cloud_controller, csi};
+use tenant_cp::desired::{Addon, autoscaler, cloud_controller, csi};
 
 use super::Conditions;
 use crate::tenant_cluster::observed::{Observed, Tenant};
@@ -51,6 +52,17 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
         let deployment = observed.object("Deployment", ns, name);
         deployment.map(inside::pods).unwrap_or_default()
     };
+    if addon == Addon::Autoscaler {
+        let both = [autoscaler::STOCK, autoscaler::NAME].map(outside);
+        return What::Idle(Pods {
+            // One without the other does nothing.
+            ready: match both.iter().any(|pods| pods.ready == 0) {
+                true => 0,
+                false => both.iter().map(|pods| pods.ready).sum(),
+            },
+            wanted: both.iter().map(|pods| pods.wanted).sum(),
+        });
+    }
     let Some(workload) = addon.workload() else {
         let pods = outside(cloud_controller::NAME);
         return match observed.workers {
@@ -134,5 +146,6 @@ fn condition(addon: Addon) -> ConditionType {
         Addon::Konnectivity => ConditionType::KonnectivityReady,
         Addon::CloudController => ConditionType::CloudControllerReady,
         Addon::Csi => ConditionType::CSIReady,
+        Addon::Autoscaler => ConditionType::AutoscalerReady,
     }
 }
