@@ -16,8 +16,8 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `ccm`, `csi-proxy`, `operator`,
-/// `e2e` and `xtask`, which are programs, and only tests use `testkit`.
+/// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
+/// `operator`, `e2e` and `xtask`, which are programs, and only tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -65,6 +65,11 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "autoscaler",
+        uses: &["api", "kit", "proto"],
+        pure: false,
+    },
+    Rule {
         name: "lab",
         uses: &[],
         pure: false,
@@ -80,8 +85,13 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
+        name: "autoscaler-client",
+        uses: &["kit", "proto"],
+        pure: false,
+    },
+    Rule {
         name: "e2e",
-        uses: &["api", "kit", "lab", "proto"],
+        uses: &["api", "autoscaler-client", "kit", "lab", "proto"],
         pure: false,
     },
     Rule {

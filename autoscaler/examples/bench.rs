@@ -1,0 +1,264 @@
+//! Measures one full loop of the Cluster Autoscaler's calls against the real service: gRPC over
+//! loopback with mutual TLS, and a world in memory. `cargo xtask bench autoscaler` calls it.
+//!
+//! Invariant: it never fails on time alone. Figures go to standard output as one line of JSON, what
+//! is going on to standard error.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use autoscaler::run::Parts;
+use autoscaler::serve::Tls;
+use autoscaler::settings::Settings;
+use autoscaler::world::{Kind, Seen, World};
+use autoscaler_client::cluster::Node;
+use autoscaler_client::observe::observe;
+use autoscaler_client::protocol::Options;
+use autoscaler_client::{Credentials, Generation, Protocol};
+use clap::Parser;
+use kit::admin::Admin;
+use kit::shutdown::Shutdown;
+use kube::Client;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
+
+#[derive(Parser)]
+#[command(
+    name = "bench autoscaler",
+    about = "Measures the loop of the Cluster Autoscaler's calls"
+)]
+struct Args {
+    /// Node pools; every tenth has no machine, and is asked for its template
+    #[arg(long, default_value_t = 100)]
+    pools: usize,
+    /// Nodes in all of them
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+    /// Loops that are measured, after a few that are not
+    #[arg(long, default_value_t = 40)]
+    loops: usize,
+    /// As in other benches; there is only this form
+    #[arg(long)]
+    json: bool,
+}
+
+const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
+
+fn main() -> Result<()> {
+    kit::client::install_crypto();
+    let args = Args::parse();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let certificates = Certificates::new()?;
+    let (service, shutdown) = serve(&args, &certificates)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut report = runtime.block_on(measure(&args, &certificates, &service))?;
+    shutdown.trigger();
+    report["machine"] = json!({
+        "load_before": load.split(' ').next(),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "pools": args.pools, "nodes": args.nodes,
+    });
+    println!("{report}");
+    Ok(())
+}
+
+/// The service that runs.
+struct Running {
+    address: SocketAddr,
+    /// Its thread, as the kernel numbers it.
+    thread: i32,
+}
+
+impl Running {
+    /// Milliseconds for which its thread has run on a processor.
+    fn cpu_ms(&self) -> Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.thread))?;
+        let nanoseconds = text.split_whitespace().next().context("no schedstat")?;
+        Ok(nanoseconds.parse::<f64>()? / 1e6)
+    }
+}
+
+/// The service in a thread of its own, as in its process.
+fn serve(args: &Args, certificates: &Certificates) -> Result<(Running, Shutdown)> {
+    let tls = Tls::from_pem(
+        certificates.server.0.as_bytes(),
+        certificates.server.1.as_bytes(),
+        certificates.ca.as_bytes(),
+    )?;
+    let (tell, told) = std::sync::mpsc::channel();
+    let (pools, nodes) = (args.pools, args.nodes);
+    let shutdown = Shutdown::new();
+    let stop = shutdown.clone();
+    std::thread::spawn(move || -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let nowhere = || {
+                let none =
+                    async |_| Ok::<_, Infallible>(http::Response::new(kube::client::Body::empty()));
+                Client::new(tower::service_fn(none), "team")
+            };
+            let settings = Settings {
+                user_namespace: "team".to_owned(),
+                cluster_name: "demo".to_owned(),
+                cluster_uid: UID.to_owned(),
+                ..Settings::default()
+            };
+            let parts = Parts::new(nowhere(), nowhere(), settings, "bench", &Admin::new());
+            fill(&parts.context.world, pools, nodes)?;
+            let server = parts.serve(([127, 0, 0, 1], 0).into(), &tls, &stop).await?;
+            tell.send(Running {
+                address: server.address,
+                thread: rustix::thread::gettid().as_raw_nonzero().get(),
+            })?;
+            server.ended().await;
+            Ok(())
+        })
+    });
+    let running = told.recv().context("the service does not start")?;
+    Ok((running, shutdown))
+}
+
+fn pool_of(number: usize, pools: usize) -> usize {
+    let filled = pools - pools / 10;
+    number % filled.max(1)
+}
+
+fn fill(world: &Arc<World>, pools: usize, nodes: usize) -> Result<()> {
+    for kind in Kind::ALL {
+        world.begin(kind);
+    }
+    for number in 0..pools {
+        let replicas = (0..nodes).filter(|n| pool_of(*n, pools) == number).count();
+        let pool = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool",
+            "metadata": { "name": format!("pool-{number}"), "namespace": "team",
+                "uid": format!("pool-{number}"), "resourceVersion": "1", "generation": 1 },
+            "spec": { "clusterName": "demo", "replicas": replicas,
+                "labels": { "example.com/pool": number.to_string() },
+                "autoscaling": { "min": 0, "max": 1000, "scaleDownDelay": "2m" },
+                "provider": { "kubevirt": { "cpu": 2, "memory": "4Gi" } } },
+        });
+        world.apply(&Seen::Pool(Box::new(serde_json::from_value(pool)?)));
+    }
+    for number in 0..nodes {
+        let name = format!("node-{number}");
+        let machine = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+            "metadata": { "name": name, "namespace": "team", "uid": name, "resourceVersion": "1" },
+            "spec": { "clusterName": "demo", "clusterUID": UID, "version": "1.35.4",
+                "poolName": format!("pool-{}", pool_of(number, pools)),
+                "provider": { "kubevirt": {} } },
+            "status": { "phase": "Running" },
+        });
+        world.apply(&Seen::Machine(Box::new(serde_json::from_value(machine)?)));
+        let node = json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } });
+        world.apply(&Seen::Node(Box::new(serde_json::from_value(node)?)));
+    }
+    for kind in Kind::ALL {
+        world.end(kind);
+    }
+    Ok(())
+}
+
+async fn measure(args: &Args, certificates: &Certificates, service: &Running) -> Result<Value> {
+    let credentials = Credentials {
+        ca: certificates.ca.clone(),
+        identity: Some(certificates.client.clone()),
+    };
+    let address = service.address.to_string();
+    let mut protocol = Protocol::new(&address, "localhost", &credentials, Generation::New)?
+        .within(Duration::from_secs(5));
+    let node = |number: usize| Node {
+        name: format!("node-{number}"),
+        provider_id: api::names::kubevirt_provider_id(&format!("node-{number}")),
+        ready: true,
+        ..Node::default()
+    };
+    let nodes: Vec<_> = (0..args.nodes).map(node).collect();
+    let defaults = Options::default();
+    let (mut times, mut cpu) = (Vec::new(), Vec::new());
+    for number in 0..args.loops + 3 {
+        let (begin, worked) = (Instant::now(), service.cpu_ms()?);
+        let seen = observe(&mut protocol, &nodes, &defaults).await?;
+        let time = begin.elapsed().as_secs_f64() * 1000.0;
+        assert_eq!(
+            (seen.groups.len(), seen.group_of.len()),
+            (args.pools, args.nodes)
+        );
+        if number >= 3 {
+            times.push(time);
+            cpu.push(service.cpu_ms()? - worked);
+        }
+    }
+    // Refresh and NodeGroups; of each group its size, its machines and its options; of each node its
+    // group and its options; templates of empty groups.
+    let calls = 2 + 3 * args.pools + 2 * args.nodes + args.pools / 10;
+    let loops = spread(&times);
+    let per_call = loops["p50"].as_f64().unwrap_or_default() * 1000.0 / calls as f64;
+    Ok(json!({
+        "loop_ms": loops, "calls": calls, "call_us": round(per_call),
+        // The share of it that is the adapter's; the rest is the client's and the kernel's.
+        "service_cpu_ms": spread(&cpu),
+        "rss_mib": round(resident()?),
+    }))
+}
+
+/// Memory of the whole process, the client's included.
+fn resident() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next());
+    let kibibytes: f64 = kibibytes.context("no VmRSS")?.parse()?;
+    Ok(kibibytes / 1024.0)
+}
+
+struct Certificates {
+    ca: String,
+    server: (String, String),
+    client: (String, String),
+}
+
+impl Certificates {
+    fn new() -> Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate()?;
+        let ca = params.self_signed(&key)?.pem();
+        let issuer = Issuer::new(params, key);
+        let issue = |name: &str| -> Result<_> {
+            let key = KeyPair::generate()?;
+            let certificate = CertificateParams::new(vec![name.to_owned()])?;
+            let certificate = certificate.signed_by(&key, &issuer)?;
+            Ok((certificate.pem(), key.serialize_pem()))
+        };
+        Ok(Self {
+            server: issue("localhost")?,
+            client: issue("client")?,
+            ca,
+        })
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn spread(values: &[f64]) -> Value {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // Nearest rank, so it is one that was measured.
+    let rank = |share: f64| {
+        let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+        sorted.get(rank - 1).copied().map(round)
+    };
+    json!({ "p50": rank(0.5), "p95": rank(0.95), "max": rank(1.0), "count": sorted.len() })
+}

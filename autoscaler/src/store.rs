@@ -1,0 +1,145 @@
+//! The one write to NodePools.
+//!
+//! Invariant: size and names of who goes are one request, which states the version that they were
+//! decided on; of two who decide at once one decides again. What the API answers is believed at once,
+//! so that the next answer of ours knows of it.
+
+use std::sync::Arc;
+
+use api::NodePool;
+use api::names::ANNOTATION_DELETE_MACHINE;
+use kit::errors::{Class, Classify};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::FIELD_MANAGER;
+use crate::model::Pool;
+use crate::node_group::decide::{Change, Decision, Refusal};
+use crate::node_group::{self, Group};
+use crate::settings::Settings;
+use crate::world::{Seen, State, World};
+
+/// So often is decided anew when others write at the same time.
+const TRIES: u32 = 5;
+
+/// Why a pool was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such group.
+    #[error("there is no NodePool {0} with spec.autoscaling")]
+    Unknown(String),
+    /// It shall not be.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// Others wrote it each time.
+    #[error("NodePool {0} was changed by others each time; try again")]
+    Contended(String),
+    /// The API refused, or was not reached.
+    #[error("{verb} NodePool {pool}")]
+    Request {
+        /// What was tried.
+        verb: &'static str,
+        /// Of which one.
+        pool: String,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// NodePools in the management cluster.
+pub struct Store {
+    pools: Api<NodePool>,
+    world: Arc<World>,
+    /// One write at a time: the client deletes nodes of a pool in parallel, and each write that is
+    /// decided on an old version costs two requests more.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Store {
+    /// One for the user's namespace; what is answered is told to the world.
+    #[must_use]
+    pub fn new(management: &Client, settings: &Settings, world: Arc<World>) -> Self {
+        Self {
+            pools: Api::namespaced(management.clone(), &settings.user_namespace),
+            world,
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Decides, on what is known and again on what is newest, and writes what was decided. Gives
+    /// what was written; none when nothing had to be.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn change(
+        &self,
+        id: &str,
+        decide: impl Fn(Group<'_>, &State) -> Decision,
+    ) -> Result<Option<Change>, Error> {
+        let unknown = || Error::Unknown(id.to_owned());
+        let _turn = self.turn.lock().await;
+        for _ in 0..TRIES {
+            let decided = self.world.look(|state| {
+                let group = node_group::find(state, id).ok_or_else(unknown)?;
+                let decision = decide(group, state).map_err(Error::Refused)?;
+                Ok::<_, Error>(decision.map(|change| (group.pool.clone(), change)))
+            })?;
+            let Some((pool, change)) = decided else {
+                return Ok(None);
+            };
+            let failed = |verb, source| Error::Request {
+                verb,
+                pool: pool.name.clone(),
+                source: Box::new(source),
+            };
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let patch = Patch::Merge(patch(&pool, &change));
+            match self.pools.patch(&pool.name, &params, &patch).await {
+                Ok(written) => {
+                    self.world.apply(&Seen::Pool(Box::new(written)));
+                    tracing::info!(
+                        pool.name = pool.name, from = pool.replicas, to = change.replicas,
+                        named = ?change.named,
+                        "NodePool {} has {} replicas now", pool.name, change.replicas
+                    );
+                    return Ok(Some(change));
+                }
+                Err(error) if error.class() == Class::Conflict => {
+                    let newest = self.pools.get(&pool.name).await;
+                    let newest = newest.map_err(|source| failed("read", source))?;
+                    self.world.apply(&Seen::Pool(Box::new(newest)));
+                }
+                Err(source) => return Err(failed("change", source)),
+            }
+        }
+        Err(Error::Contended(id.to_owned()))
+    }
+}
+
+/// The annotation is left out when it stays as it is.
+fn patch(pool: &Pool, change: &Change) -> Value {
+    let mut patch = json!({
+        "metadata": {
+            "resourceVersion": pool.version.text,
+            "uid": pool.version.uid,
+        },
+        "spec": { "replicas": change.replicas },
+    });
+    if change.named != pool.named {
+        let names: Vec<_> = change.named.iter().map(String::as_str).collect();
+        let text = match names.is_empty() {
+            true => Value::Null,
+            false => names.join(",").into(),
+        };
+        patch["metadata"]["annotations"] = json!({ ANNOTATION_DELETE_MACHINE: text });
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests;

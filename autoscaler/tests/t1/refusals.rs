@@ -1,0 +1,102 @@
+//! What makes no sense is refused with codes that the Cluster Autoscaler survives, and one group that
+//! is wrong does not hold up the others.
+
+use anyhow::{Context as _, Result};
+use autoscaler_client::protocol::{FakeReason, fake};
+use autoscaler_client::{Generation, Protocol};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use serde_json::json;
+use tonic::Code;
+
+use crate::support::{Adapter, PATIENCE, Player, Script, Site};
+
+/// The code of an answer.
+fn code<T>(answer: Result<T, tonic::Status>) -> Code {
+    answer.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
+async fn unknown(client: &mut Protocol) -> Result<()> {
+    let id = "nobody.01234567";
+    assert_eq!(client.target_size(id).await?, 0);
+    assert_eq!(client.nodes(id).await?, []);
+    assert_eq!(client.options(id, &Default::default()).await?, None);
+    assert_eq!(client.template(id).await?, None);
+    assert_eq!(code(client.increase(id, 1).await), Code::NotFound);
+    let node = fake("kubevirt://nobody-00001", FakeReason::Unregistered);
+    assert_eq!(
+        code(client.delete(id, vec![node.clone()]).await),
+        Code::NotFound
+    );
+    assert_eq!(code(client.decrease(id, -1).await), Code::Ok);
+    assert_eq!(client.node_group_for_node(&node).await?, None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
+    let Some(site) = Site::new("nonsense").await? else {
+        return Ok(());
+    };
+    let (_player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
+    let name = site.pool("few", 2, &json!({ "min": 2, "max": 3 })).await?;
+    let other = site.pool("more", 1, &json!({ "min": 1, "max": 3 })).await?;
+    let mut script = Script::new(&site, &adapter, Generation::New, &[&name, &other])?;
+    let all = |turn: &crate::support::script::Turn| {
+        turn.nodes.len() == 3 && turn.group(&name).is_some() && turn.group(&other).is_some()
+    };
+    let turn = script.until("all nodes are there", all).await?;
+    let id = turn.group(&name).context("it was just seen")?.id.clone();
+    let node_of = |pool: &str| {
+        let node = turn.nodes.iter().find(|node| node.name.starts_with(pool));
+        autoscaler_client::observe::external(node.unwrap())
+    };
+    let (own, strange) = (node_of(&name), node_of(&other));
+    let window = site.management.audit().window()?;
+    let mut client = adapter.client(&site, Generation::New)?;
+
+    unknown(&mut client).await?;
+    for delta in [0, -1, i32::MIN] {
+        let answer = client.increase(&id, delta).await;
+        assert_eq!(code(answer), Code::InvalidArgument, "{delta}");
+    }
+    for delta in [2, i32::MAX] {
+        let answer = client.increase(&id, delta).await;
+        assert_eq!(code(answer), Code::FailedPrecondition, "{delta}");
+    }
+    for delta in [0, 1] {
+        let answer = client.decrease(&id, delta).await;
+        assert_eq!(code(answer), Code::InvalidArgument, "{delta}");
+    }
+    let below = client.delete(&id, vec![own]).await;
+    assert_eq!(code(below), Code::FailedPrecondition);
+    let mixed = client.delete(&id, vec![strange]).await;
+    assert_eq!(code(mixed), Code::InvalidArgument);
+
+    let mut writes = window.writes_of(&site.user())?;
+    writes.retain(|write| !write.kind.starts_with("events"));
+    assert!(writes.is_empty(), "{writes:#?}");
+    let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.ns);
+    let mut told = |event: &Event| event.reason.as_deref() == Some("AutoscalingRefused");
+    let list = events.list(&Default::default()).await?;
+    let found = list.items.into_iter().find(&mut told);
+    if found.is_none() {
+        // It is written beside the answer.
+        use futures::StreamExt as _;
+        let watch = kube::runtime::watcher(events, Default::default());
+        let mut objects = Box::pin(kube::runtime::WatchStreamExt::applied_objects(watch));
+        let next = async {
+            while let Some(event) = objects.next().await {
+                if event.as_ref().is_ok_and(&mut told) {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(
+            tokio::time::timeout(PATIENCE, next).await?,
+            "nobody was told"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! A user's namespace in a management API, and a tenant cluster's API.
+//!
+//! Invariant: nobody else has the management user of a site, so its audit entries are this site's
+//! alone.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::{Machine, NodePool, names};
+use autoscaler::settings::Settings;
+use k8s_openapi::api::core::v1::Node;
+use kit::rbac::Rule;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use testkit::fixtures::wait_for;
+use testkit::programs::Programs;
+use testkit::{ManagementApi, Options};
+use tokio::sync::OnceCell;
+
+use super::PATIENCE;
+use super::certs::Authority;
+
+/// Name of the TenantCluster.
+pub(crate) const CLUSTER: &str = "demo";
+/// The adapter's user in the tenant cluster.
+pub(crate) const TENANT_USER: &str = "covey-autoscaler";
+
+/// One tenant cluster.
+pub(crate) struct Site {
+    pub(crate) management: Arc<ManagementApi>,
+    pub(crate) tenant: Arc<ManagementApi>,
+    /// Has every right in the management cluster.
+    pub(crate) admin: Client,
+    /// Has every right in the tenant cluster.
+    pub(crate) inside: Client,
+    /// The user's namespace.
+    pub(crate) ns: String,
+    pub(crate) uid: String,
+    pub(crate) authority: Authority,
+}
+
+async fn api(crds: bool) -> Result<Arc<ManagementApi>> {
+    let api = ManagementApi::start_with(Options::default()).await?;
+    let api = api.context("the programs were there a moment ago")?;
+    if crds {
+        api.install_crds().await?;
+    }
+    Ok(Arc::new(api))
+}
+
+impl Site {
+    /// A new one in APIs that tests share; `None`, loudly, when the programs are missing.
+    pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
+        static TENANT: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
+        let tenant = TENANT.get_or_try_init(|| api(false));
+        let tenant = async { Ok(Arc::clone(tenant.await?)) };
+        Box::pin(Self::with(prefix, shared(), tenant)).await
+    }
+
+    /// A new one whose tenant API nobody else uses.
+    pub(crate) async fn with_nodes(prefix: &str) -> Result<Option<Self>> {
+        Box::pin(Self::with(prefix, shared(), api(false))).await
+    }
+
+    /// A new one with both APIs of its own.
+    pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
+        Box::pin(Self::with(prefix, api(true), api(false))).await
+    }
+
+    async fn with(
+        prefix: &str,
+        management: impl Future<Output = Result<Arc<ManagementApi>>>,
+        tenant: impl Future<Output = Result<Arc<ManagementApi>>>,
+    ) -> Result<Option<Self>> {
+        // Each test that is skipped says so itself.
+        if Programs::find_or_skip()?.is_none() {
+            return Ok(None);
+        }
+        kit::client::install_crypto();
+        let (management, tenant) = tokio::try_join!(management, tenant)?;
+        let site = Self {
+            admin: management.admin()?,
+            inside: tenant.admin()?,
+            ns: management.namespace(prefix).await?,
+            uid: format!("0a1b2c3d-0000-4000-8000-{:012}", management.unique()),
+            authority: Authority::new()?,
+            management,
+            tenant,
+        };
+        site.bind().await?;
+        Ok(Some(site))
+    }
+
+    async fn bind(&self) -> Result<()> {
+        let (user, ns) = (self.user(), self.ns.as_str());
+        let outside = autoscaler::rights::management();
+        grant(&self.admin, Some(ns), &user, &user, &outside).await?;
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": names::PRIORITY_EXPANDER, "namespace": "kube-system" },
+        });
+        apply(&self.inside, &map).await?;
+        let (system, name) = (autoscaler::rights::kube_system(), TENANT_USER);
+        grant(&self.inside, Some("kube-system"), name, name, &system).await?;
+        let everywhere = autoscaler::rights::tenant();
+        grant(&self.inside, None, name, name, &everywhere).await
+    }
+
+    /// The adapter's user in the management cluster.
+    pub(crate) fn user(&self) -> String {
+        format!("autoscaler-{}", self.uid)
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            namespace: "covey-demo-12345".to_owned(),
+            user_namespace: self.ns.clone(),
+            cluster_name: CLUSTER.to_owned(),
+            cluster_uid: self.uid.clone(),
+            ..Settings::default()
+        }
+    }
+
+    pub(crate) fn pools(&self) -> Api<NodePool> {
+        Api::namespaced(self.admin.clone(), &self.ns)
+    }
+
+    pub(crate) fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.admin.clone(), &self.ns)
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.inside.clone())
+    }
+
+    /// A name of a pool that no other test has: nodes are called after it.
+    pub(crate) fn pool_name(&self, prefix: &str) -> String {
+        self.management.name(prefix)
+    }
+
+    /// Makes a pool of nodes with two processors; gives its name.
+    pub(crate) async fn pool(
+        &self,
+        prefix: &str,
+        replicas: i32,
+        autoscaling: &Value,
+    ) -> Result<String> {
+        let name = self.pool_name(prefix);
+        self.pool_named(&name, replicas, autoscaling).await?;
+        Ok(name)
+    }
+
+    /// The same with a name that was chosen before.
+    pub(crate) async fn pool_named(
+        &self,
+        name: &str,
+        replicas: i32,
+        autoscaling: &Value,
+    ) -> Result<()> {
+        let pool: NodePool = serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool", "metadata": { "name": name },
+            "spec": {
+                "clusterName": CLUSTER, "replicas": replicas, "autoscaling": autoscaling,
+                "provider": { "kubevirt": { "cpu": 2, "memory": "4Gi" } },
+            },
+        }))?;
+        self.pools().create(&PostParams::default(), &pool).await?;
+        Ok(())
+    }
+
+    /// Merges a change into a pool, as `kubectl patch` does.
+    pub(crate) async fn change(&self, pool: &str, patch: &Value) -> Result<()> {
+        let params = PatchParams::default();
+        let pools = self.pools();
+        pools.patch(pool, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Waits until a pool is as wanted.
+    pub(crate) async fn until(
+        &self,
+        pool: &str,
+        mut wanted: impl FnMut(&NodePool) -> bool,
+    ) -> Result<NodePool> {
+        let pools = self.pools();
+        let found = wait_for(&pools, pool, |p| p.is_some_and(&mut wanted), PATIENCE);
+        found.await?.context("invariant: it was just seen")
+    }
+
+    /// Waits until a node is as wanted.
+    pub(crate) async fn until_node(
+        &self,
+        name: &str,
+        mut wanted: impl FnMut(&Node) -> bool,
+    ) -> Result<Node> {
+        let nodes = self.nodes();
+        let found = wait_for(&nodes, name, |n| n.is_some_and(&mut wanted), PATIENCE);
+        found.await?.context("invariant: it was just seen")
+    }
+}
+
+async fn shared() -> Result<Arc<ManagementApi>> {
+    static SHARED: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
+    let shared = SHARED.get_or_try_init(|| api(true)).await?;
+    Ok(Arc::clone(shared))
+}
+
+/// Applies any object in the name of the tests.
+async fn apply(client: &Client, object: &Value) -> Result<()> {
+    kit::apply::apply(client, object, "t1", true).await?;
+    Ok(())
+}
+
+async fn grant(
+    client: &Client,
+    namespace: Option<&str>,
+    name: &str,
+    user: &str,
+    rules: &[Rule],
+) -> Result<()> {
+    let group = "rbac.authorization.k8s.io";
+    let kind = match namespace {
+        Some(_) => "Role",
+        None => "ClusterRole",
+    };
+    let mut meta = json!({ "name": name });
+    if let Some(namespace) = namespace {
+        meta["namespace"] = json!(namespace);
+    }
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": meta,
+        "rules": kit::rbac::render(rules),
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": meta,
+        "roleRef": { "apiGroup": group, "kind": kind, "name": name },
+        "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
+    });
+    apply(client, &role).await?;
+    apply(client, &binding).await
+}

@@ -1,0 +1,20 @@
+//! Calls an external gRPC cloud provider as the stock Cluster Autoscaler does, for tests and benches.
+//!
+//! | Module | What it does |
+//! |---|---|
+//! | [`protocol`] | one method per RPC, with the stock client's caches, its time limit and its two generations of fields |
+//! | [`observe`] | the calls of one loop, in their order, and what the stock client makes of each error |
+//! | [`cluster`] | nodes and pods, as far as they matter to sizes |
+//! | [`plan`] | what a loop does with what it saw. Pure |
+//! | [`tenant`] | reads a tenant cluster, and carries a plan out in it |
+//!
+//! Invariant: it knows the protocol and Kubernetes, and nothing of Covey.
+
+pub mod cluster;
+pub mod observe;
+pub mod plan;
+pub mod protocol;
+pub mod tenant;
+
+pub use observe::{Group, Loop};
+pub use protocol::{Credentials, Generation, Protocol};
