@@ -1,12 +1,13 @@
-//! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, and the
-//! one of crate `ccm`, which brings its own API servers.
+//! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
+//! of crate `ccm`, which brings its own API servers, and that of crate `autoscaler`, which needs none.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
 //! Invariant: it never fails on time alone, so it is no test.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use lab::{Layout, state::State};
@@ -14,27 +15,54 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi` or `ccm`, and its flags; `--help` shows them
+    /// `control-plane`, `workers`, `csi`, `ccm` or `autoscaler`, and its flags; `--help` shows them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
-    if args.args.first().is_some_and(|bench| bench == "ccm") {
-        return ccm(&layout, &args.args[1..]);
-    }
     let help = args.args.iter().any(|arg| arg == "--help" || arg == "-h");
+    match args.args.first().map(String::as_str) {
+        Some("ccm") => return ccm(&layout, &args.args[1..]),
+        Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
+        _ => {}
+    }
     if !help && !State::read(&layout).is_some_and(|state| state.is_up()) {
         bail!("the lab is not up: `cargo xtask demo` brings it up with the operator in it");
     }
-    let bench = ["run", "--quiet", "--package", "e2e", "--bin", "bench", "--"];
-    cargo(
-        &layout,
-        bench
-            .into_iter()
-            .chain(args.args.iter().map(String::as_str)),
-    )
+    cargo(&layout, E2E.into_iter().chain(texts(&args.args)))
+}
+
+const E2E: [&str; 7] = ["run", "--quiet", "--package", "e2e", "--bin", "bench", "--"];
+
+fn texts(args: &[String]) -> impl Iterator<Item = &str> {
+    args.iter().map(String::as_str)
+}
+
+/// What the calls cost is measured as the program is shipped and needs no lab; how long virtual
+/// machines take needs one, and is left out, loudly, where there is none.
+fn autoscaler(layout: &Layout, args: &[String]) -> Result<()> {
+    let bench = ["run", "--quiet", "--release", "--package", "autoscaler"];
+    let bench = bench
+        .into_iter()
+        .chain(["--example", "bench", "--", "--json"]);
+    let output = command(layout, bench)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be run")?;
+    if !output.status.success() {
+        bail!("the bench ended with {}", output.status)
+    }
+    let service = String::from_utf8(output.stdout).context("the bench printed no text")?;
+    if !State::read(layout).is_some_and(|state| state.is_up()) {
+        eprintln!("the lab is not up: no virtual machines; `cargo xtask demo` brings it up");
+        return std::io::stdout()
+            .write_all(service.as_bytes())
+            .context("standard output is closed");
+    }
+    let service = ["--service", service.trim()];
+    cargo(layout, E2E.into_iter().chain(texts(args)).chain(service))
 }
 
 /// Needs no lab: two API servers of its own do, and the program as it is shipped, because its own
@@ -64,11 +92,15 @@ fn ccm(layout: &Layout, args: &[String]) -> Result<()> {
     )
 }
 
-fn cargo<'a>(layout: &Layout, args: impl IntoIterator<Item = &'a str>) -> Result<()> {
+fn command<'a>(layout: &Layout, args: impl IntoIterator<Item = &'a str>) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(args)
-        .current_dir(layout.checkout())
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(layout.checkout());
+    command
+}
+
+fn cargo<'a>(layout: &Layout, args: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let status = command(layout, args)
         .status()
         .context("cargo cannot be run")?;
     if !status.success() {

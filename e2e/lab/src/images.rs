@@ -11,7 +11,7 @@ mod tar;
 use std::path::PathBuf;
 
 pub use catalogue::{
-    ccm, control_plane, coredns, csi, csi_sidecars, etcd, flannel, konnectivity_agent,
+    autoscaler, ccm, control_plane, coredns, csi, csi_sidecars, etcd, flannel, konnectivity_agent,
     konnectivity_server, kube_proxy, operator, pause, testbox, testserver,
 };
 pub use layout::{Layout, write};

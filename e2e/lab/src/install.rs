@@ -60,7 +60,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
     packages::ensure(&packages::FILESYSTEMS, progress)?;
-    let [binary, ccm, csi] = build(layout, progress)?;
+    let [binary, ccm, csi, autoscaler] = build(layout, progress)?;
 
     let version = &operator.version;
     let name = format!("ghcr.io/covey-dev/operator:{version}");
@@ -78,6 +78,10 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         // As the operator's settings call it: tenant clusters ask for it.
         images::ccm(&format!("ghcr.io/covey-dev/ccm:{version}"), &ccm)?,
         images::csi(&format!("ghcr.io/covey-dev/csi:{version}"), &csi)?,
+        images::autoscaler(
+            &format!("ghcr.io/covey-dev/autoscaler:{version}"),
+            &autoscaler,
+        )?,
     ];
     load(host, &cluster, &wanted, &bins, progress)?;
 
@@ -120,7 +124,7 @@ fn digest(file: &Path) -> Result<String> {
 }
 
 /// All that runs in clusters, by one cargo: the programs share nearly all crates.
-fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 3]> {
+fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 4]> {
     // Only for what is built for TARGET, never for build scripts: hence `--target` although it is
     // the machine's own.
     let args = [
@@ -136,6 +140,10 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 3]> {
         "csi-proxy",
         "--bin",
         "csi-proxy",
+        "-p",
+        "autoscaler",
+        "--bin",
+        "autoscaler",
         "--release",
         "--target",
         TARGET,
@@ -143,7 +151,7 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 3]> {
     let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
     let built = binaries::cargo_binaries(
         layout,
-        "building operator, ccm and csi-proxy (release)",
+        "building operator, ccm, csi-proxy and autoscaler (release)",
         &args,
         &flags,
         progress,
@@ -154,5 +162,10 @@ fn build(layout: &Layout, progress: &Progress) -> Result<[PathBuf; 3]> {
             .cloned()
             .with_context(|| format!("cargo built no {name}"))
     };
-    Ok([named("operator")?, named("ccm")?, named("csi-proxy")?])
+    Ok([
+        named("operator")?,
+        named("ccm")?,
+        named("csi-proxy")?,
+        named("autoscaler")?,
+    ])
 }

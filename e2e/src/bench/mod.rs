@@ -3,6 +3,7 @@
 //! Invariant: a bench never fails on time alone, and it removes what it made, also when it is
 //! interrupted.
 
+pub mod autoscaler;
 mod control_plane;
 pub mod csi;
 mod machine;

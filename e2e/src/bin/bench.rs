@@ -7,7 +7,7 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 use anyhow::{Context as _, Result};
 use api::storage::Hotplug;
 use clap::{Parser, Subcommand};
-use e2e::bench::{self, Options, csi, workers};
+use e2e::bench::{self, Options, autoscaler, csi, workers};
 use serde::Serialize;
 
 #[derive(Parser)]
@@ -60,6 +60,30 @@ enum Bench {
         /// Seconds that one step may take
         #[arg(long, default_value_t = 1200)]
         patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long a wish of the Cluster Autoscaler takes to be a virtual machine, and a pool from zero
+    Autoscaler {
+        /// Machines to ask for one after another
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// Nodes that a Deployment needs, from zero and back; 0 leaves it out
+        #[arg(long, default_value_t = 5)]
+        nodes: i32,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds in which nothing happens and writes are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 1800)]
+        patience: u64,
+        /// What was measured without the lab, as a JSON object; `cargo xtask bench` passes it
+        #[arg(long, default_value = "{}", hide = true)]
+        service: String,
         /// JSON instead of a table
         #[arg(long)]
         json: bool,
@@ -147,6 +171,29 @@ async fn run(bench: Bench) -> Result<()> {
                 patience: Duration::from_secs(patience),
             };
             let report = Box::pin(workers::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Autoscaler {
+            rounds,
+            nodes,
+            kubernetes,
+            idle,
+            patience,
+            service,
+            json,
+        } => {
+            let options = autoscaler::Options {
+                rounds,
+                nodes,
+                version: kubernetes,
+                idle: Duration::from_secs(idle),
+                patience: Duration::from_secs(patience),
+                service: serde_json::from_str(&service).context("--service is no JSON object")?,
+            };
+            let report = Box::pin(autoscaler::run(&options, &say)).await?;
             match json {
                 true => pretty(&report)?,
                 false => report.table(),

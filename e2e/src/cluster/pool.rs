@@ -57,6 +57,7 @@ pub fn small(cluster: &str) -> NodePoolSpec {
     NodePoolSpec {
         cluster_name: cluster.to_owned(),
         replicas: 1,
+        autoscaling: None,
         version: None,
         provider: Provider {
             kubevirt: Some(kubevirt),

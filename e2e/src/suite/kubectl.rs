@@ -28,6 +28,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
+    namespace: Option<String>,
 }
 
 impl Kubectl {
@@ -48,7 +49,15 @@ impl Kubectl {
         Self {
             program,
             kubeconfig,
+            namespace: None,
         }
+    }
+
+    /// The same in another namespace than the kubeconfig's.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -56,6 +65,11 @@ impl Kubectl {
         command
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
+            .args(
+                self.namespace
+                    .iter()
+                    .flat_map(|ns| ["--namespace", ns.as_str()]),
+            )
             .args(args)
             .stdin(Stdio::null())
             .kill_on_drop(true);

@@ -6,6 +6,7 @@
 //! what they share (the operator) runs alone ([`run_alone`]).
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
+pub mod autoscaler;
 mod dump;
 pub mod hotplug;
 pub mod kubectl;

@@ -7,6 +7,7 @@
 //! Invariant: every test makes what it needs and removes it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod autoscaler;
 mod deletion;
 mod drain;
 mod evacuation;

@@ -136,6 +136,14 @@ pub fn ccm(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/ccm")
 }
 
+/// The Cluster Autoscaler's adapter, as `/autoscaler`; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn autoscaler(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/autoscaler")
+}
+
 /// The CSI driver, as `/csi-proxy`, with this machine's tools for ext4 and XFS: root, because on a node
 /// it mounts. Otherwise as [`operator`].
 ///
