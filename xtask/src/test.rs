@@ -10,8 +10,12 @@ use anyhow::{Context as _, Result, bail};
 use lab::programs::{KubernetesVersion, Program};
 use lab::{Layout, Operator, UpOptions, progress::Progress};
 
-/// The one test of workers that is always run: join, exec, logs, names, and that nothing stays.
-const WORKER: &str = "one_worker_joins_and_runs_pods_and_leaves_nothing_behind";
+/// The tests of workers that are always run: join, exec, logs, names, a load balancer, a volume, and
+/// that nothing stays; and a pool that grows from zero and back.
+const WORKERS: [&str; 2] = [
+    "one_worker_joins_and_runs_pods_and_leaves_nothing_behind",
+    "a_pool_grows_from_zero_for_pods_and_is_given_back",
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -109,7 +113,7 @@ impl Tiers<'_> {
         let one = "--test-threads=1";
         let (suites, args): (&[&str], &[&str]) = match self.args.all {
             true => (&["kubevirt", "workers"], &[one]),
-            false => (&["workers"], &[one, WORKER]),
+            false => (&["workers"], &[one, WORKERS[0], WORKERS[1]]),
         };
         self.suites("T2: workers in the lab", suites, args)
     }
