@@ -5,8 +5,9 @@
 //! the lab is taken down all the same.
 
 use std::process::Command;
+use std::thread;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use lab::programs::{KubernetesVersion, Program};
 use lab::{Layout, Operator, UpOptions, progress::Progress};
 
@@ -76,10 +77,17 @@ impl Tiers<'_> {
         lab::programs::ensure(&Program::REFERENCES, self.progress)?;
         lab::packages::ensure(&lab::packages::FILESYSTEMS, self.progress)?;
         let t1 = ["--exclude", "e2e", "--features", "t1", "--test", "*"];
-        self.cargo(
-            "T1: real kube-apiserver and etcd",
-            &[&all[..], &t1].concat(),
-        )?;
+        // These tests wait more than they work, so what T2 needs is built meanwhile.
+        let options = self.options();
+        thread::scope(|scope| {
+            let built = scope.spawn(|| lab::prepare(self.layout, &options, self.progress));
+            let passed = self.cargo(
+                "T1: real kube-apiserver and etcd",
+                &[&all[..], &t1].concat(),
+            );
+            let built = built.join();
+            passed.and(built.map_err(|_| anyhow!("the builds for T2 panicked"))?)
+        })?;
 
         let t2 = self.t2();
         if self.args.keep_lab {
@@ -90,12 +98,16 @@ impl Tiers<'_> {
         t2.and(down)
     }
 
-    fn t2(&self) -> Result<()> {
+    fn options(&self) -> UpOptions {
         let mut options = UpOptions::default();
         if self.args.all {
             options.tenant_versions = KubernetesVersion::ALL.to_vec();
         }
-        lab::up(self.layout, &options, self.progress)?;
+        options
+    }
+
+    fn t2(&self) -> Result<()> {
+        lab::up(self.layout, &self.options(), self.progress)?;
         let operator = Operator::as_released(env!("CARGO_PKG_VERSION"));
         lab::install_operator(self.layout, &operator, self.progress)?;
         // The suites share one machine: more than two at a time only slow each other down.

@@ -21,7 +21,7 @@ use crate::{
     run,
     state::State,
     storage,
-    up::{kubectl, load},
+    up::{UpOptions, kubectl, load},
 };
 
 /// What the binaries are built for: static, so that their images need no files of a distribution.
@@ -116,6 +116,18 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         }
     }))?;
     Ok(())
+}
+
+/// Builds what [`install_operator`] and `up` need later, with what the processors have left: the calling
+/// thread is the least important one from now on, and so is what it starts.
+///
+/// # Errors
+/// When a build fails.
+pub fn prepare(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<()> {
+    rustix::process::nice(19).context("the priority cannot be lowered")?;
+    build(layout, progress)?;
+    let wanted = binaries::wanted(&options.tenant_versions, options.kubevirt);
+    programs::ensure(&wanted, progress).map(drop)
 }
 
 fn digest(file: &Path) -> Result<String> {

@@ -34,7 +34,7 @@ mod up;
 pub mod worker;
 
 pub use down::down;
-pub use install::{Operator, install_operator};
+pub use install::{Operator, install_operator, prepare};
 pub use layout::{Layout, MANAGEMENT_HOST, ZONE};
 pub use status::status;
 pub use up::{UpOptions, up};
