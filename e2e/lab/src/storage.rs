@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     config::{BLOCK_SOCKET, Cluster},
     host::{Host, Order, Program},
+    layout::ZONE,
     programs::{self, Bins},
     progress::Progress,
     run,
@@ -18,6 +19,10 @@ use crate::{
 
 /// StorageClass and VolumeSnapshotClass.
 pub(crate) const CLASS: &str = "lab-block";
+/// The same storage, of which tenants are told that it is in [`ELSEWHERE`].
+const FAR_CLASS: &str = "lab-block-far";
+/// A zone without any machine.
+const ELSEWHERE: &str = "lab-b";
 /// The driver's name, which `lab-agent` knows, too.
 const DRIVER: &str = "block.lab.covey.dev";
 /// Without it the controller looks for kinds that are not there for half a minute first.
@@ -103,15 +108,18 @@ fn objects() -> String {
         },
     });
     // Not the default one: without a class a claim gets a directory.
-    let class = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-        "metadata": { "name": CLASS },
-        "provisioner": DRIVER,
-        "allowVolumeExpansion": true,
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "Immediate",
-    });
-    json!({ "apiVersion": "v1", "kind": "List", "items": [driver, class] }).to_string()
+    let class = |name: &str| {
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": { "name": name },
+            "provisioner": DRIVER,
+            "allowVolumeExpansion": true,
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": "Immediate",
+        })
+    };
+    let items = [driver, class(CLASS), class(FAR_CLASS)];
+    json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
 fn snapshot_class() -> Value {
@@ -123,15 +131,20 @@ fn snapshot_class() -> Value {
     })
 }
 
-/// What the chart's `config.storage.classes` says of it.
+/// What the chart's `config.storage.classes` says of it: what is in the lab's zone, and what no machine
+/// can have.
 pub(crate) fn offered() -> Value {
-    json!([{
-        "name": "block",
-        "storageClass": CLASS,
-        "default": true,
-        "expandable": true,
-        "cloneable": true,
-        "shared": true,
-        "snapshotClass": CLASS,
-    }])
+    json!([
+        {
+            "name": "block",
+            "storageClass": CLASS,
+            "default": true,
+            "expandable": true,
+            "cloneable": true,
+            "shared": true,
+            "snapshotClass": CLASS,
+            "zones": [ZONE],
+        },
+        { "name": "far", "storageClass": FAR_CLASS, "zones": [ELSEWHERE] },
+    ])
 }

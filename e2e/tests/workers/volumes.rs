@@ -39,7 +39,8 @@ async fn volumes(s: &Scenario) -> Result<()> {
     let sum = copies(kubectl, &sum).await?;
     block_device(kubectl).await?;
     moves(kubectl, &sum).await?;
-    refused(kubectl).await
+    refused(kubectl).await?;
+    zones(kubectl).await
 }
 
 /// What a pod wrote is there for the next one. The claim is left behind.
@@ -221,4 +222,37 @@ async fn refused(kubectl: &Kubectl) -> Result<()> {
         .run_within(PODS, &["delete", "pvc", "many"])
         .await
         .map(drop)
+}
+
+/// A volume says in which zone it is, and the scheduler heeds it: a pod whose volume is in a zone
+/// without nodes waits, and its Event says for what.
+async fn zones(kubectl: &Kubectl) -> Result<()> {
+    ensure!(zone_of(kubectl, "data-web-0").await? == lab::ZONE);
+    let mut far: serde_json::Value = serde_json::from_str(&claim("far", "Filesystem", "64Mi"))?;
+    far["spec"]["storageClassName"] = "far".into();
+    kubectl.apply(&far.to_string()).await?;
+    let get = ["get", "pvc", "far", "-o", "jsonpath={.status.phase}"];
+    kubectl.until(PODS, &get, |text| text == "Bound").await?;
+    let zone = zone_of(kubectl, "far").await?;
+    ensure!(zone != lab::ZONE, "the volume is in {zone}");
+    kubectl.apply(&pod("far", "far")).await?;
+    let path = "jsonpath={.items[*].message}";
+    let field = "--field-selector=involvedObject.name=far,reason=FailedScheduling";
+    let get = ["get", "events", field, "-o", path];
+    let said = kubectl
+        .until(PODS, &get, |text| text.contains("node affinity"))
+        .await;
+    said.context("the pod is not told that no node can have its volume")?;
+    kubectl.run_within(PODS, &["delete", "pod", "far"]).await?;
+    let delete = ["delete", "pvc", "far"];
+    kubectl.run_within(PODS, &delete).await.map(drop)
+}
+
+/// The zone that a claim's volume can be used in.
+async fn zone_of(kubectl: &Kubectl, claim: &str) -> Result<String> {
+    let volume = ["get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}"];
+    let volume = kubectl.run(&volume).await?;
+    let path =
+        "jsonpath={.spec.nodeAffinity.required.nodeSelectorTerms[*].matchExpressions[*].values[*]}";
+    kubectl.run(&["get", "pv", volume.trim(), "-o", path]).await
 }
