@@ -88,6 +88,14 @@ pub fn largest(usage: &BTreeMap<String, Usage>) -> f64 {
 /// # Errors
 /// When there is no answer with status 200 within five seconds.
 pub async fn get(address: &str, port: u16, path: &str) -> Result<String> {
+    get_within(Duration::from_secs(5), address, port, path).await
+}
+
+/// The same, with a limit of its own.
+///
+/// # Errors
+/// When it cannot be had within that time, or is not a 200.
+pub async fn get_within(limit: Duration, address: &str, port: u16, path: &str) -> Result<String> {
     let ask = async {
         let mut stream = TcpStream::connect((address, port)).await?;
         let request =
@@ -97,7 +105,7 @@ pub async fn get(address: &str, port: u16, path: &str) -> Result<String> {
         stream.read_to_end(&mut answer).await?;
         anyhow::Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    let answer = timeout(Duration::from_secs(5), ask).await;
+    let answer = timeout(limit, ask).await;
     let answer = answer
         .with_context(|| format!("{address}:{port}{path} is silent"))?
         .with_context(|| format!("{address}:{port}{path} cannot be read"))?;

@@ -27,6 +27,9 @@ pub struct Workload<'a> {
     pub replicas: i32,
     /// A ConfigMap to mount at [`MOUNT`]; its key `ca.crt` is who may call the aggregated API.
     pub config_map: Option<&'a str>,
+    /// For how many seconds a pod that is to end is not told so yet, as pods behind load balancers
+    /// commonly have it: until then others may still send it requests.
+    pub stays: u32,
 }
 
 impl Workload<'_> {
@@ -51,6 +54,9 @@ impl Workload<'_> {
                 "capabilities": { "drop": ["ALL"] },
             },
         });
+        if self.stays > 0 {
+            container["lifecycle"] = json!({ "preStop": { "sleep": { "seconds": self.stays } } });
+        }
         let mut volumes = Vec::new();
         if let Some(name) = self.config_map {
             volumes.push(json!({ "name": "config", "configMap": { "name": name } }));
@@ -68,7 +74,7 @@ impl Workload<'_> {
                 "template": {
                     "metadata": { "labels": labels },
                     "spec": {
-                        "affinity": apart, "terminationGracePeriodSeconds": 5,
+                        "affinity": apart, "terminationGracePeriodSeconds": 5 + self.stays,
                         "automountServiceAccountToken": false,
                         "securityContext": {
                             "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
@@ -188,6 +194,7 @@ mod tests {
             name: "web",
             replicas: 2,
             config_map: Some("proxies"),
+            stays: 0,
         };
         let list: Value = serde_json::from_str(&workload.manifest()).unwrap();
         let (deployment, service) = (&list["items"][0], &list["items"][1]);

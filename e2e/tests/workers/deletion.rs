@@ -25,6 +25,7 @@ async fn held(s: &Scenario) -> Result<()> {
         name: "web",
         replicas: 1,
         config_map: None,
+        stays: 0,
     };
     web.deploy(&workers.kubectl, PODS).await?;
     let budget = json!({

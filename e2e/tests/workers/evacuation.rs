@@ -34,6 +34,7 @@ async fn evacuation(s: &Scenario) -> Result<()> {
         name: "web",
         replicas: 1,
         config_map: None,
+        stays: 0,
     };
     let pod = web.deploy(&workers.kubectl, PODS).await?.remove(0);
     let launcher = launcher(&workers.tenant, machine).await?;

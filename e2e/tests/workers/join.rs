@@ -64,6 +64,7 @@ async fn joins(s: &Scenario, version: &str, worker: Option<&str>) -> Result<()> 
         name: "web",
         replicas: 1,
         config_map: None,
+        stays: 0,
     };
     let pods = web.deploy(kubectl, PODS).await?;
     let pod = &pods[0];

@@ -38,6 +38,7 @@ const WEB: Workload<'_> = Workload {
     name: "web",
     replicas: 1,
     config_map: None,
+    stays: 0,
 };
 
 #[tokio::test]

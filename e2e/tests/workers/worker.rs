@@ -171,6 +171,7 @@ async fn pods_answer(workers: &Workers) -> Result<String> {
         name: "web",
         replicas: 1,
         config_map: None,
+        stays: 0,
     };
     let pods = web.deploy(kubectl, PODS).await?;
     let pod = &pods[0];

@@ -26,12 +26,14 @@ const WEB: Workload<'_> = Workload {
     name: "web",
     replicas: 2,
     config_map: None,
+    stays: 0,
 };
 /// One pod alone, because its certificate is its own.
 const EXTENSION: Workload<'_> = Workload {
     name: "extension",
     replicas: 1,
     config_map: Some("front-proxy"),
+    stays: 0,
 };
 
 /// Two pods of `web` on two nodes, and one that is webhook and aggregated API.
