@@ -62,6 +62,9 @@ pub struct Pool {
     /// Whether machines are being replaced by newer ones; none while the operator has not looked at
     /// the newest spec.
     pub rolling: Option<bool>,
+    /// The management cluster has no room, or no quota, for one machine more, as the operator saw it
+    /// last.
+    pub full: bool,
     /// Size, labels and taints of a node.
     pub shape: Shape,
     /// What it is called as a node group: a pool of another shape is another group.
@@ -88,6 +91,7 @@ impl Pool {
             going: meta.deletion_timestamp.is_some(),
             counted: status.map_or(0, |s| s.replicas),
             rolling: rolling(pool),
+            full: is_full(pool),
             group: format!("{name}.{}", shape.hash()),
             shape,
             name,
@@ -117,6 +121,12 @@ fn rolling(pool: &api::NodePool) -> Option<bool> {
     let stuck =
         status.updated_replicas == 0 && is_true(&status.conditions, ConditionType::Degraded);
     Some(status.updated_replicas < status.replicas && !stuck)
+}
+
+fn is_full(pool: &api::NodePool) -> bool {
+    let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
+    let capacity = conditions.find(|c| c.type_ == ConditionType::Capacity.as_str());
+    capacity.is_some_and(|c| c.status == "False")
 }
 
 /// A Machine.

@@ -40,6 +40,8 @@ pub enum ConditionType {
     AutoscalerReady,
     /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
     Autoscaling,
+    /// Of a NodePool: the management cluster has room, and quota, for one machine more.
+    Capacity,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -69,6 +71,7 @@ impl ConditionType {
             Self::CSIReady => "CSIReady",
             Self::AutoscalerReady => "AutoscalerReady",
             Self::Autoscaling => "Autoscaling",
+            Self::Capacity => "Capacity",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

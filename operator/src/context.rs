@@ -21,6 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::calm::Calm;
 use crate::desk::Desk;
 use crate::machine::watch::VmWatches;
+use crate::room::Room;
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::tenant_watch::Tenants;
@@ -70,6 +71,8 @@ pub struct Context {
     pub providers: Providers,
     /// Tenant namespaces whose virtual machines are watched.
     pub vms: VmWatches,
+    /// What is left of the management cluster for machines.
+    pub room: Arc<Room>,
 }
 
 impl Context {

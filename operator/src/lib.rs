@@ -5,6 +5,7 @@
 //! | [`tenant_cluster`] | the reconciler: observe → validate → plan → apply → report |
 //! | [`node_pool`], [`machine`] | the reconcilers of NodePools and Machines, of the same shape |
 //! | [`workers`] | their wiring: stores, controllers, what wakes them |
+//! | [`room`] | whether the management cluster has room for one machine more |
 //! | [`tenant`] | how the operator talks to a tenant's API |
 //! | [`tenant_watch`] | clients of tenants that answer, and what happens inside them |
 //! | [`starts`] | how many control planes start at once, and who is next |
@@ -27,6 +28,7 @@ pub mod gather;
 pub mod machine;
 pub mod node_pool;
 pub mod rbac;
+pub mod room;
 pub mod run;
 pub mod starts;
 pub mod tell;

@@ -18,7 +18,8 @@ pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
 const WATCH: &[&str] = &["list", "watch"];
 const APPLY: &[&str] = &["create", "list", "patch"];
 
-/// Cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, and nodes.
+/// Cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, nodes, and
+/// what takes room on them.
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
     vec![
@@ -88,6 +89,8 @@ pub fn cluster() -> Vec<Rule> {
         )
         .named(&["covey"]),
         providers::kubevirt::NODE_RULE,
+        // What is left of them for machines (docs/adr/0005).
+        Rule::new(&[""], &["nodes", "pods", "resourcequotas"], WATCH),
     ]
 }
 

@@ -25,7 +25,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{Controller, WatchStreamExt, controller};
 use kube::{Api, Client, Resource};
 use providers::Providers;
-use providers::kubevirt::KubeVirt;
+use providers::kubevirt::{KubeVirt, needs};
 use serde::de::DeserializeOwned;
 use tenant_cp::Settings;
 use tokio::sync::mpsc;
@@ -36,6 +36,7 @@ use crate::calm::Calm;
 use crate::context::{Breaker, Context};
 use crate::desk::{self, Desk};
 use crate::machine::watch::VmWatches;
+use crate::room::Room;
 use crate::starts::Starts;
 use crate::tenant::Dial;
 use crate::tenant_cluster;
@@ -111,6 +112,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let (starts, watched) = (Arc::clone(&parts.context), leadership.clone());
     port.state("operator", move || {
         let (running, waiting) = starts.starts.counts();
+        let (nodes, pods) = starts.room.counts();
         serde_json::json!({
             "leads": watched.is_leader(),
             "starts": { "running": running, "waiting": waiting },
@@ -120,6 +122,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "nodePools": starts.pools.len(),
             "machines": starts.machines.len(),
             "virtualMachinesWatched": starts.vms.len(),
+            "room": { "nodes": nodes, "pods": pods },
         })
     });
     let admin_address = port
@@ -218,6 +221,7 @@ impl Parts {
             machine_desk: Desk::new(events("covey.dev/machine"), metrics.controller("machine")),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), wakers.machines.clone()),
+            room: Arc::new(Room::new(needs::labels(&settings.providers.kubevirt))),
             wakers,
             pools,
             machines,

@@ -15,16 +15,20 @@ use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
 use kube::runtime::{Controller, controller, reflector};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::context::Context;
 use crate::gather::gather;
 use crate::tenant_cluster::plan::answers_since;
-use crate::{machine, node_pool, run};
+use crate::{machine, node_pool, room, run};
 
 /// Node pools that are reconciled at the same time.
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
 const MACHINES: u16 = 8;
+/// How long node pools wait at most until it is known what room there is. A management API that does
+/// not tell (an older role, say) must not keep machines from being made.
+const ROOM: Duration = Duration::from_secs(5);
 /// How long what happens to one node is gathered: a tenant may make its nodes change as often as it
 /// likes.
 const NODES: Duration = Duration::from_millis(300);
@@ -135,7 +139,14 @@ impl Workers {
         for machine in context.machines.state() {
             let _ = context.wakers.machines.send(ObjectRef::from_obj(&*machine));
         }
-        let (a, b, c, d) = (
+        // Ended when this ends.
+        let mut watches = JoinSet::new();
+        watches.spawn(room::watch::keep(
+            Arc::clone(&context.room),
+            context.client.clone(),
+        ));
+        let (a, b, c, d, e) = (
+            Arc::clone(&context),
             Arc::clone(&context),
             Arc::clone(&context),
             Arc::clone(&context),
@@ -144,10 +155,13 @@ impl Workers {
         let woken = stream(woken_pools).inspect(move |pool| a.pool_desk.is_due(pool));
         let changed = gather(stream(of_machines), node_pool::GATHER);
         let changed = changed.inspect(move |pool| b.pool_desk.is_due(pool));
+        let flipped = room::watch::flips(Arc::clone(&context.room));
+        let flipped = flipped.inspect(move |pool| e.pool_desk.is_due(pool));
         let pools = Controller::for_stream(futures::stream::pending(), context.pools.clone())
             .with_config(controller::Config::default().concurrency(POOLS))
             .reconcile_on(woken)
             .reconcile_on(changed)
+            .reconcile_on(flipped)
             .graceful_shutdown_on(shutdown.triggered())
             .run(
                 node_pool::reconcile,
@@ -155,6 +169,15 @@ impl Workers {
                 Arc::clone(&context),
             )
             .for_each(|_| std::future::ready(()));
+        let (room, stopped) = (Arc::clone(&context.room), shutdown.triggered());
+        let pools = async move {
+            tokio::select! {
+                // Late or not, a pool is looked at now.
+                _ = tokio::time::timeout(ROOM, room.listed()) => {}
+                () = stopped => {}
+            }
+            pools.await;
+        };
         let woken = stream(woken_machines).inspect(move |machine| c.machine_desk.is_due(machine));
         let inside = match context.tenants.machine_triggers() {
             Some(triggers) => gather(stream(triggers), NODES).boxed(),
@@ -201,6 +224,7 @@ fn note_pool(context: &Context, pool: &NodePool, there: bool) {
         context
             .pool_desk
             .forget(&crate::desk::key_of(pool), &pool.uid().unwrap_or_default());
+        context.room.forget(&ObjectRef::from_obj(pool));
     }
     wake_cluster(context, pool.namespace(), &pool.spec.cluster_name);
 }

@@ -47,7 +47,8 @@ fn change(group: Group<'_>, state: &State, replicas: i32, more: BTreeSet<String>
 /// So many machines more.
 ///
 /// # Errors
-/// [`Refusal`] when `delta` is not above 0, or there would be more than the most.
+/// [`Refusal`] when `delta` is not above 0, there would be more than the most, or the management cluster
+/// has no room.
 pub fn increase(group: Group<'_>, state: &State, delta: i32) -> Decision {
     if delta <= 0 {
         return Err(Refusal::Invalid(format!(
@@ -63,6 +64,12 @@ pub fn increase(group: Group<'_>, state: &State, delta: i32) -> Decision {
              spec.autoscaling.max is {most}; raise it"
         ))
     })?;
+    if replicas > group.most() {
+        return Err(Refusal::Bounds(format!(
+            "NodePool {pool} has {has} replicas and cannot grow by {delta}: the management cluster \
+             has no room for one more; its condition Capacity says what is missing"
+        )));
+    }
     Ok(Some(change(group, state, replicas, BTreeSet::new())))
 }
 

@@ -64,6 +64,17 @@ impl<'a> Group<'a> {
         self.autoscaling.max.max(self.autoscaling.min)
     }
 
+    /// Most machines that it can have now: where the management cluster has no room for one more, those
+    /// that were asked for already, so that the client turns to another pool at once instead of waiting
+    /// for a machine that cannot start.
+    #[must_use]
+    pub fn most(&self) -> i32 {
+        match self.pool.full {
+            true => self.pool.replicas.clamp(self.min(), self.max()),
+            false => self.max(),
+        }
+    }
+
     /// Whether a machine of the pool is on its way out: by itself, or because we named it.
     #[must_use]
     pub fn is_going(&self, machine: &Machine) -> bool {
@@ -84,7 +95,7 @@ impl<'a> Group<'a> {
         NodeGroup {
             id: self.pool.group.clone(),
             min_size: self.min(),
-            max_size: self.max(),
+            max_size: self.most(),
             debug: format!(
                 "NodePool {}, {} replicas",
                 self.pool.name, self.pool.replicas

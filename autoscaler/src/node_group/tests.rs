@@ -6,7 +6,7 @@ use proto::autoscaler::instance_status::InstanceState;
 use proto::autoscaler::{LegacyDuration, NodeGroupAutoscalingOptions as Options};
 use serde_json::{Value, json};
 
-use super::decide::{Change, Refusal, decrease, delete, increase};
+use super::decide::{Change, Refusal, bring_within, decrease, delete, increase};
 use super::*;
 use crate::testing::{changed, machine, named, pool, seen_machine, seen_pool, world};
 use crate::world::Seen;
@@ -114,6 +114,41 @@ fn a_pool_grows_up_to_its_most_and_not_beyond() {
             matches!(grow(nonsense), Err(Refusal::Invalid(_))),
             "{nonsense}"
         );
+    }
+}
+
+#[test]
+fn a_pool_for_which_there_is_no_room_is_as_large_as_it_can_be() {
+    let full = |replicas: i32, min: i32, status: &str| {
+        let capacity = json!({ "type": "Capacity", "status": status, "reason": "NoRoom",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let change = json!({ "status": { "conditions": [capacity] } });
+        vec![seen_pool(&changed(
+            &pool("workers", replicas, min, 5),
+            change,
+        ))]
+    };
+    for (replicas, min, status, most) in [
+        (3, 0, "False", 3),
+        (3, 0, "True", 5),
+        (3, 0, "Unknown", 5),
+        (1, 2, "False", 2),
+        (7, 0, "False", 5),
+    ] {
+        let seen = full(replicas, min, status);
+        world(seen.clone()).look(|state| {
+            let group = find(state, "workers.x").unwrap();
+            assert_eq!(group.told().max_size, most, "{replicas} {min} {status}");
+            assert_eq!(group.max(), 5, "what the user allows stays");
+            let brought = bring_within(group, state).map(|change| change.replicas);
+            let within = replicas.clamp(min, 5);
+            assert_eq!(brought, (within != replicas).then_some(within));
+        });
+        let one = decided(seen, |g, s| increase(g, s, 1));
+        match replicas < most {
+            true => assert_eq!(one, Ok(Some((replicas + 1, String::new())))),
+            false => assert!(matches!(one, Err(Refusal::Bounds(_))), "{one:?}"),
+        }
     }
 }
 

@@ -14,7 +14,8 @@ pub struct NodePoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`, `Progressing`, `Degraded`, sorted by type.
+    /// `Ready`, `Progressing`, `Degraded`, `Capacity` (whether the management cluster has room for one
+    /// machine more) and, with `autoscaling`, `Autoscaling`; sorted by type.
     /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -12,7 +12,7 @@ use kube::{Client, api::PropagationPolicy};
 use serde_json::Value;
 
 pub use self::kinds::Kind;
-pub use self::quantity::bytes;
+pub use self::quantity::{billionths, bytes};
 pub use self::subset::{Difference, difference};
 use crate::errors::{Class, Classify};
 

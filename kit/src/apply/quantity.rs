@@ -23,7 +23,7 @@ pub(super) fn same_quantity(left: &Value, right: &Value) -> bool {
 /// assert_eq!(kit::apply::bytes("much"), None);
 /// ```
 pub fn bytes(text: &str) -> Option<i64> {
-    let nanos = quantity_nanos(text)?;
+    let nanos = billionths(text)?;
     let whole = nanos.div_euclid(1_000_000_000);
     let rest = i128::from(nanos.rem_euclid(1_000_000_000) > 0);
     i64::try_from(whole + rest).ok()
@@ -43,13 +43,20 @@ pub(super) fn same_duration(left: &Value, right: &Value) -> bool {
 /// In billionths, rounded up as Kubernetes does.
 fn quantity(value: &Value) -> Option<i128> {
     match value {
-        Value::String(text) => quantity_nanos(text),
-        Value::Number(number) => quantity_nanos(&number.to_string()),
+        Value::String(text) => billionths(text),
+        Value::Number(number) => billionths(&number.to_string()),
         _ => None,
     }
 }
 
-fn quantity_nanos(text: &str) -> Option<i128> {
+/// A quantity in billionths of a unit, rounded up: no quantity of Kubernetes is finer. None when it is
+/// no quantity, or too large.
+///
+/// ```
+/// assert_eq!(kit::apply::billionths("100m"), Some(100_000_000));
+/// assert_eq!(kit::apply::billionths("much"), None);
+/// ```
+pub fn billionths(text: &str) -> Option<i128> {
     let end = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`resolve`] | what a node pool leaves out, filled in (pure) |
 //! | [`virtual_machine`] | the VirtualMachine of a Machine (pure) |
+//! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
 //! | [`describe`] | what VirtualMachine and instance say about it (pure) |
 //!
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
@@ -29,6 +30,7 @@ use tenant_cp::settings::KubeVirtSettings;
 use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
 
 pub mod describe;
+pub mod needs;
 pub mod resolve;
 pub mod virtual_machine;
 
@@ -180,7 +182,7 @@ impl Provider for KubeVirt {
 
     fn capabilities(&self, provider: &Wanted) -> Result<Capabilities, Error> {
         let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
-        Ok(resolve::capabilities(wanted))
+        Ok(resolve::capabilities(wanted, &self.settings))
     }
 
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {

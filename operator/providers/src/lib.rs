@@ -16,6 +16,7 @@ use std::sync::Arc;
 use api::machine::MachineAddress;
 use api::node_pool::{self, ProviderKind};
 use api::{Machine, Quantity};
+use k8s_openapi::api::core::v1::Toleration;
 
 mod error;
 #[cfg(feature = "kubevirt")]
@@ -31,7 +32,7 @@ pub trait Provider: Send + Sync {
     /// What provider and node call the machine; known before it is made.
     fn provider_id(&self, machine: &Machine) -> String;
 
-    /// What a machine of this kind offers; pure.
+    /// What a machine of this kind offers, and what it takes; pure.
     ///
     /// # Errors
     /// When such a machine could not be made.
@@ -81,6 +82,26 @@ pub struct Capabilities {
     pub price: Option<f64>,
     /// Zones that a machine may be made in; empty where there is no choice.
     pub zones: Vec<String>,
+    /// What it takes of the management cluster; none where it runs elsewhere, or where that is not
+    /// known. Whether there is so much is not the provider's to say: it sees one machine, not what
+    /// others have taken.
+    pub needs: Option<Needs>,
+}
+
+/// What one machine takes of the management cluster: of a single node, and of the quotas of the tenant
+/// namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Thousandths of a core that are reserved for it.
+    pub cpu: i64,
+    /// Bytes of memory that are reserved for it.
+    pub memory: i64,
+    /// Labels that a node must have to run it.
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints of a node that do not keep it away.
+    pub tolerations: Vec<Toleration>,
+    /// What quotas count one of for it, as they call it.
+    pub objects: &'static [&'static str],
 }
 
 /// What is there of a machine.

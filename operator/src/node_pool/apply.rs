@@ -16,6 +16,7 @@ use tenant_cp::Object;
 use super::observe::api_of;
 use super::observed::Observed;
 use super::plan::{Action, Change, Plan, Target};
+use super::report;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 
@@ -70,6 +71,7 @@ enum Written {
 pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     // Without `..`, so that a new part of a plan cannot be forgotten here.
     let Plan {
+        before,
         creations,
         changes,
         deletions,
@@ -79,6 +81,9 @@ pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resul
         waiting_on: _,
         requeue_after: _,
     } = plan;
+    if let Some(status) = before {
+        report::status(ctx, status, observed).await?;
+    }
     for action in actions {
         write_finalizers(ctx, *action, observed).await?;
     }

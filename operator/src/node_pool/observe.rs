@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use api::{Machine, NodePool, TenantCluster, names};
 use kit::errors::{Class, Classify};
 use kube::api::ListParams;
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 
 use super::observed::{Observed, is_owned};
 use crate::context::Context;
+use crate::room::Answer;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -71,12 +73,35 @@ pub async fn observe(
         let found = api_of(ctx, namespace).get_opt(&name).await;
         machines.extend(found.map_err(failed(format!("Machine {name}")))?);
     }
+    let room = room(ctx, &pool, cluster.as_ref());
     Ok(Some(Observed {
         pool,
         cluster,
         machines,
         others,
+        room,
     }))
+}
+
+/// Whether one machine more fits; not known of one that nobody can make, or that has no tenant
+/// namespace.
+fn room(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Answer {
+    let provider = &pool.spec.provider;
+    let found = ctx.providers.get(provider);
+    let offered = found.and_then(|found| found.capabilities(provider));
+    let needs = offered.ok().and_then(|offered| offered.needs);
+    let key = ObjectRef::from_obj(pool);
+    match (needs, cluster) {
+        (Some(needs), Some(cluster)) => {
+            let uid = cluster.uid().unwrap_or_default();
+            let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
+            ctx.room.ask(key, needs, namespace)
+        }
+        _ => {
+            ctx.room.forget(&key);
+            Answer::Unknown
+        }
+    }
 }
 
 /// The Machines of a namespace.

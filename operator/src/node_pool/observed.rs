@@ -8,6 +8,7 @@ use std::sync::Arc;
 use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
 
+use crate::room::Answer;
 use crate::tenant_cluster::plan::answers_since;
 
 /// Everything that a plan may depend on.
@@ -22,6 +23,8 @@ pub struct Observed {
     /// Other Machines of the namespace as last seen, in any order: names that are taken, and what
     /// became of their nodes.
     pub others: Vec<Arc<Machine>>,
+    /// Whether the management cluster has room for one machine more of the pool.
+    pub room: Answer,
 }
 
 impl Observed {

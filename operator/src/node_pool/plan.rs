@@ -18,6 +18,7 @@ use super::observed::{Observed, is_going, number};
 use crate::tell::{Notice, Waiting};
 
 mod autoscaling;
+mod capacity;
 mod deletion;
 mod health;
 mod members;
@@ -31,6 +32,9 @@ use template::Template;
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
+    /// The status to write before anything else is: it says that there is no room for the machines that
+    /// are made all the same.
+    pub before: Option<NodePoolStatus>,
     /// Machines to make.
     pub creations: Vec<Object>,
     /// Machines to change: JSON merge patches.
@@ -136,6 +140,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         beside(observed, cluster, now)
     };
     autoscaling::say(&mut plan, observed, cluster, now);
+    capacity::say(&mut plan, observed, now);
     plan
 }
 

@@ -18,10 +18,22 @@ use crate::tell::{self, Notice};
 /// # Errors
 /// [`Error::Write`] and [`Error::Fence`].
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
-    if observed.pool.status.as_ref() != Some(&plan.status) {
-        let version = write(ctx, &observed.pool, &plan.status).await?;
+    status(ctx, &plan.status, observed).await
+}
+
+/// Writes this status if it is another one.
+///
+/// # Errors
+/// [`Error::Write`] and [`Error::Fence`].
+pub(super) async fn status(
+    ctx: &Context,
+    status: &NodePoolStatus,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    if observed.pool.status.as_ref() != Some(status) {
+        let version = write(ctx, &observed.pool, status).await?;
         observed.pool.metadata.resource_version = version;
-        observed.pool.status = Some(plan.status.clone());
+        observed.pool.status = Some(status.clone());
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::observed::is_owned;
 use world::{POOL, World, cluster, read};
 
 mod autoscaling;
+mod capacity;
 mod laws;
 mod world;
 

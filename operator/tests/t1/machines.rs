@@ -27,6 +27,7 @@ mod drain;
 mod evacuation;
 mod leaving;
 mod lost;
+mod room;
 mod serving;
 mod taken;
 

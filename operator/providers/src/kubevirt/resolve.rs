@@ -7,6 +7,7 @@ use api::Quantity;
 use api::node_pool::{KernelBoot, KubeVirt};
 use tenant_cp::settings::KubeVirtSettings;
 
+use super::needs::needs;
 use crate::Capabilities;
 
 /// Images that one virtual machine boots from.
@@ -36,15 +37,16 @@ pub fn resolve(wanted: &KubeVirt, version: &str, settings: &KubeVirtSettings) ->
     }
 }
 
-/// What such a virtual machine offers. It has no price, and the management cluster's scheduler
-/// chooses where it runs.
+/// What such a virtual machine offers, and takes. It has no price, and the management cluster's
+/// scheduler chooses where it runs.
 #[must_use]
-pub fn capabilities(wanted: &KubeVirt) -> Capabilities {
+pub fn capabilities(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Capabilities {
     Capabilities {
         cpu: Quantity(wanted.cpu.to_string()),
         memory: wanted.memory.clone(),
         price: None,
         zones: Vec::new(),
+        needs: needs(wanted, settings),
     }
 }
 
@@ -101,11 +103,12 @@ mod tests {
 
     #[test]
     fn a_machine_offers_what_the_pool_asks_for() {
-        let offered = capabilities(&KubeVirt::default());
+        let offered = capabilities(&KubeVirt::default(), &settings());
         assert_eq!(
             (offered.cpu.0.as_str(), offered.memory.0.as_str()),
             ("2", "4Gi")
         );
         assert_eq!((offered.price, offered.zones), (None, Vec::new()));
+        assert!(offered.needs.is_some_and(|needs| needs.memory > 4 << 30));
     }
 }

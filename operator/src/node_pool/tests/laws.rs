@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::world::World;
 use crate::node_pool::plan::plan;
+use crate::room::Answer;
 
 /// What may happen to a pool.
 #[derive(Clone, Debug)]
@@ -27,6 +28,7 @@ enum Happening {
     Buried,
     Later(i64),
     Crash(usize),
+    Room(bool),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -44,6 +46,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(Buried),
         2 => (1..12_i64).prop_map(Later),
         1 => (0..5_usize).prop_map(Crash),
+        1 => any::<bool>().prop_map(Room),
     ]
 }
 
@@ -93,6 +96,8 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());
         }
+        Happening::Room(true) => world.room = Answer::Fits,
+        Happening::Room(false) => world.room = super::capacity::exhausted(),
     }
 }
 
@@ -131,6 +136,11 @@ proptest! {
 
             // One application, and nothing is left but the status.
             prop_assert!(world.carry_out(&first, &mut usize::MAX.clone()));
+            // Whoever makes machines has said before that there is no room for them.
+            let is_full = world.room.said().is_some_and(|(fits, _)| !fits);
+            if is_full && !first.creations.is_empty() {
+                prop_assert_eq!(world.condition("Capacity").0, "False");
+            }
             let again = world.plan();
             prop_assert!(again.is_settled(), "{first:#?}\nand then\n{again:#?}");
             world.settle();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::node_pool::observed::{Observed, is_going};
 use crate::node_pool::plan::{Action, Plan, plan};
+use crate::room::Answer;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
@@ -30,6 +31,7 @@ pub(super) struct World {
     /// Every name that was ever given.
     pub(super) names: BTreeSet<String>,
     pub(super) gone: bool,
+    pub(super) room: Answer,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -73,6 +75,7 @@ impl World {
             writes: 0,
             names: BTreeSet::new(),
             gone: false,
+            room: Answer::Unknown,
         }
     }
 
@@ -91,6 +94,7 @@ impl World {
             cluster: self.cluster.clone(),
             machines: self.machines.clone(),
             others: self.others.clone(),
+            room: self.room.clone(),
         }
     }
 
@@ -109,6 +113,12 @@ impl World {
 
     /// Carries a plan out, at most `budget` writes of it; false when it was cut off.
     pub(super) fn carry_out(&mut self, plan: &Plan, budget: &mut usize) -> bool {
+        if let Some(status) = &plan.before {
+            if !self.spend(budget) {
+                return false;
+            }
+            self.pool.status = Some(status.clone());
+        }
         for object in &plan.creations {
             if !self.spend(budget) {
                 return false;

@@ -1,7 +1,8 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
 //! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
-//! objects select the namespace's label. Invariant: nothing else is changed, and what the operator
+//! objects select the namespace's label; so do those of nodes, pods and quotas, which no test but one
+//! about room labels. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
 use std::task::{Context, Poll};
@@ -25,10 +26,16 @@ impl Scope {
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
         const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
+        const ROOM: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/api/v1/resourcequotas"];
         const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";
         let text = uri.to_string();
         let all = uri.path().split_once(ALL).map(|(_, kind)| kind);
-        let text = if all.is_some_and(|kind| KINDS.contains(&kind)) {
+        let room = ROOM.contains(&uri.path());
+        let text = if room {
+            let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
+            let between = if uri.query().is_some() { '&' } else { '?' };
+            format!("{text}{between}labelSelector={label}%3D{}", self.namespace)
+        } else if all.is_some_and(|kind| KINDS.contains(&kind)) {
             text.replacen(ALL, &format!("{ALL}namespaces/{}/", self.namespace), 1)
         } else if text.contains(SELECTOR) {
             let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
@@ -108,6 +115,11 @@ fn only_watches_of_everything_are_narrowed() {
             "/api/v1/services?labelSelector=covey.dev%2Ftenant-cluster-uid%2Ccovey.dev%2Ftenant-cluster-namespace%3Dusers&limit=500"
         )
     );
+    assert_eq!(
+        narrowed("/api/v1/pods?limit=50").as_deref(),
+        Some("/api/v1/pods?limit=50&labelSelector=covey.dev%2Ftenant-cluster-namespace%3Dusers")
+    );
+    assert_eq!(narrowed("/api/v1/nodes/a"), None);
     assert_eq!(
         narrowed("/apis/covey.dev/v1alpha1/namespaces/a/tenantclusters/b"),
         None

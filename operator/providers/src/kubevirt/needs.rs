@@ -1,0 +1,127 @@
+//! What one virtual machine takes of the management cluster: what the pod asks for that KubeVirt runs
+//! it in, and what is counted by quotas.
+//!
+//! Invariant: pure, and rounded up; what a KubeVirt may be configured to add is left out, so that
+//! "there is no room" is never said of a machine for which there is some.
+//! Source: KubeVirt 1.6, `pkg/virt-controller/services/renderresources.go`, `GetMemoryOverhead`, and
+//! the constants in `template.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::node_pool::KubeVirt;
+use tenant_cp::settings::KubeVirtSettings;
+
+use crate::Needs;
+
+/// KubeVirt makes its machines' pods ask for nodes with this label; it stands there while its agent
+/// on the node is well.
+pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
+
+/// Processors of machines per core that is asked for: KubeVirt's setting `cpuAllocationRatio`, as long
+/// as nobody changes it.
+const CPU_ALLOCATION_RATIO: i64 = 10;
+const MIB: i64 = 1 << 20;
+/// The programs around a machine: monitor 25, launcher 100, virtlogd 25, virtqemud 40, QEMU itself 30;
+/// and 8 for its thread of input and output.
+const PROGRAMS: i64 = (25 + 100 + 25 + 40 + 30 + 8) * MIB;
+/// For each processor.
+const PER_PROCESSOR: i64 = 8 * MIB;
+/// One bit of page tables for each 512 bytes.
+const PAGE_TABLES: i64 = 512;
+/// Each image that is served to the machine has a container: 10m and a megabyte.
+const IMAGE: (i64, i64) = (10, 1_000_000);
+/// So has the log of the serial console.
+const CONSOLE_LOG: (i64, i64) = (5, 35_000_000);
+
+/// What a machine is one more of.
+const OBJECTS: &[&str] = &[
+    "count/pods",
+    "count/secrets",
+    "count/virtualmachineinstances.kubevirt.io",
+    "count/virtualmachines.kubevirt.io",
+    "pods",
+    "secrets",
+];
+
+/// What such a virtual machine takes; none when its memory cannot be read.
+#[must_use]
+pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
+    let memory = kit::apply::bytes(&wanted.memory.0).filter(|bytes| *bytes > 0)?;
+    let processors = i64::from(wanted.cpu.max(1));
+    let own_kernel = wanted.kernel_boot.is_some();
+    let kernel = own_kernel || wanted.image.is_none() && settings.kernel.enabled;
+    let mut cpu = ceil(processors * 1000, CPU_ALLOCATION_RATIO);
+    let mut bytes = memory
+        .checked_add(ceil(memory, PAGE_TABLES))?
+        .checked_add(PROGRAMS + processors * PER_PROCESSOR)?;
+    let images = 1 + i64::from(kernel);
+    let logs = i64::from(wanted.serial_console);
+    for (count, (more_cpu, more_memory)) in [(images, IMAGE), (logs, CONSOLE_LOG)] {
+        cpu += count * more_cpu;
+        bytes = bytes.checked_add(count * more_memory)?;
+    }
+    let mut node_labels = settings.node_selector.clone();
+    node_labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
+    Some(Needs {
+        cpu,
+        memory: bytes,
+        node_labels,
+        tolerations: settings.tolerations.clone(),
+        objects: OBJECTS,
+    })
+}
+
+/// The labels of nodes that it depends on: KubeVirt's nodes have a hundred others.
+#[must_use]
+pub fn labels(settings: &KubeVirtSettings) -> BTreeSet<String> {
+    let asked: &BTreeMap<_, _> = &settings.node_selector;
+    let asked = asked.keys().cloned();
+    asked.chain([SCHEDULABLE.to_owned()]).collect()
+}
+
+fn ceil(value: i64, by: i64) -> i64 {
+    value / by + i64::from(value % by > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(cpu: i32, memory: &str, change: impl FnOnce(&mut KubeVirt)) -> Option<(i64, i64)> {
+        let mut wanted = KubeVirt {
+            cpu,
+            memory: memory.into(),
+            ..KubeVirt::default()
+        };
+        change(&mut wanted);
+        let needs = needs(&wanted, &KubeVirtSettings::default())?;
+        Some((needs.cpu, needs.memory))
+    }
+
+    #[test]
+    fn a_machine_takes_what_kubevirt_asks_for_and_its_images() {
+        // 4096 + 8 of page tables + 228 + 2 × 8, and two containers.
+        let usual = (4096 + 8 + 228 + 16) * MIB + 2_000_000;
+        assert_eq!(of(2, "4Gi", |_| {}), Some((220, usual)));
+        let console = |k: &mut KubeVirt| k.serial_console = true;
+        assert_eq!(of(2, "4Gi", console), Some((225, usual + 35_000_000)));
+        let image = |k: &mut KubeVirt| k.image = Some("u.example.com/w".to_owned());
+        assert_eq!(of(2, "4Gi", image), Some((210, usual - 1_000_000)));
+        assert_eq!(of(1, "1Gi", |_| {}).map(|n| n.0), Some(120));
+        assert_eq!(of(1, "much", |_| {}), None);
+        assert_eq!(of(1, "8Ei", |_| {}), None, "more than can be counted");
+    }
+
+    #[test]
+    fn machines_run_where_kubevirt_and_the_operator_want_them() {
+        let settings = KubeVirtSettings {
+            node_selector: [("example.com/workers".to_owned(), "yes".to_owned())].into(),
+            ..KubeVirtSettings::default()
+        };
+        let needs = needs(&KubeVirt::default(), &settings).unwrap();
+        let asked: BTreeSet<_> = needs.node_labels.keys().cloned().collect();
+        assert_eq!(asked, labels(&settings));
+        assert_eq!(needs.node_labels[SCHEDULABLE], "true");
+        assert_eq!(needs.node_labels["example.com/workers"], "yes");
+    }
+}
