@@ -14,18 +14,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use autoscaler::run::Parts;
 use autoscaler::serve::Tls;
+use autoscaler::service::Service;
 use autoscaler::settings::Settings;
 use autoscaler::world::{Kind, Seen, World};
 use autoscaler_client::cluster::Node;
-use autoscaler_client::observe::observe;
+use autoscaler_client::observe::{external, observe};
 use autoscaler_client::protocol::Options;
 use autoscaler_client::{Credentials, Generation, Protocol};
 use clap::Parser;
 use kit::admin::Admin;
 use kit::shutdown::Shutdown;
 use kube::Client;
+use proto::autoscaler as rpc;
+use proto::autoscaler::cloud_provider_server::CloudProvider as _;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
+use tonic::{Request, Status};
 
 #[derive(Parser)]
 #[command(
@@ -74,14 +78,32 @@ struct Running {
     address: SocketAddr,
     /// Its thread, as the kernel numbers it.
     thread: i32,
+    /// The same, to be asked without a network between.
+    service: Service,
+}
+
+/// What its thread has used so far.
+#[derive(Clone, Copy)]
+struct Used {
+    /// Milliseconds on a processor.
+    cpu_ms: f64,
+    /// How often it had nothing to do and slept.
+    sleeps: f64,
 }
 
 impl Running {
-    /// Milliseconds for which its thread has run on a processor.
-    fn cpu_ms(&self) -> Result<f64> {
-        let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.thread))?;
+    fn used(&self) -> Result<Used> {
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", self.thread));
+        let text = read("schedstat")?;
         let nanoseconds = text.split_whitespace().next().context("no schedstat")?;
-        Ok(nanoseconds.parse::<f64>()? / 1e6)
+        let text = read("status")?;
+        let mut lines = text.lines();
+        let sleeps = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        Ok(Used {
+            cpu_ms: nanoseconds.parse::<f64>()? / 1e6,
+            sleeps: sleeps.context("no switches")?.trim().parse()?,
+        })
     }
 }
 
@@ -118,6 +140,7 @@ fn serve(args: &Args, certificates: &Certificates) -> Result<(Running, Shutdown)
             tell.send(Running {
                 address: server.address,
                 thread: rustix::thread::gettid().as_raw_nonzero().get(),
+                service: Service::new(Arc::clone(&parts.context)),
             })?;
             server.ended().await;
             Ok(())
@@ -185,9 +208,9 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
     };
     let nodes: Vec<_> = (0..args.nodes).map(node).collect();
     let defaults = Options::default();
-    let (mut times, mut cpu) = (Vec::new(), Vec::new());
+    let (mut times, mut cpu, mut sleeps) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..args.loops + 3 {
-        let (begin, worked) = (Instant::now(), service.cpu_ms()?);
+        let (begin, before) = (Instant::now(), service.used()?);
         let seen = observe(&mut protocol, &nodes, &defaults).await?;
         let time = begin.elapsed().as_secs_f64() * 1000.0;
         assert_eq!(
@@ -195,9 +218,17 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
             (args.pools, args.nodes)
         );
         if number >= 3 {
+            let after = service.used()?;
             times.push(time);
-            cpu.push(service.cpu_ms()? - worked);
+            cpu.push(after.cpu_ms - before.cpu_ms);
+            sleeps.push(after.sleeps - before.sleeps);
         }
+    }
+    let mut alone = Vec::new();
+    for _ in 0..args.loops {
+        let begin = Instant::now();
+        answers(&service.service, args, &nodes).await?;
+        alone.push(begin.elapsed().as_secs_f64() * 1000.0);
     }
     // Refresh and NodeGroups; of each group its size, its machines and its options; of each node its
     // group and its options; templates of empty groups.
@@ -208,8 +239,46 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
         "loop_ms": loops, "calls": calls, "call_us": round(per_call),
         // The share of it that is the adapter's; the rest is the client's and the kernel's.
         "service_cpu_ms": spread(&cpu),
+        // Of that, what it takes to make the answers, without anything between the two.
+        "answers_ms": spread(&alone),
+        "service_sleeps": spread(&sleeps),
         "rss_mib": round(resident()?),
     }))
+}
+
+/// The calls of a loop, without gRPC, TLS and sockets.
+async fn answers(service: &Service, args: &Args, nodes: &[Node]) -> Result<(), Status> {
+    service
+        .refresh(Request::new(rpc::RefreshRequest {}))
+        .await?;
+    let all = service.node_groups(Request::new(rpc::NodeGroupsRequest {}));
+    let all = all.await?.into_inner().node_groups;
+    let options = async |id: &str| {
+        let defaults = Some(rpc::NodeGroupAutoscalingOptions::default());
+        let id = id.to_owned();
+        let request = Request::new(rpc::NodeGroupGetOptionsRequest { id, defaults });
+        service.node_group_get_options(request).await
+    };
+    for group in &all {
+        let id = || group.id.clone();
+        let request = Request::new(rpc::NodeGroupTargetSizeRequest { id: id() });
+        service.node_group_target_size(request).await?;
+        let request = Request::new(rpc::NodeGroupNodesRequest { id: id() });
+        service.node_group_nodes(request).await?;
+        options(&group.id).await?;
+    }
+    for node in nodes {
+        let node = Some(external(node));
+        let request = Request::new(rpc::NodeGroupForNodeRequest { node });
+        let group = service.node_group_for_node(request).await?.into_inner();
+        options(&group.node_group.unwrap_or_default().id).await?;
+    }
+    for group in all.iter().take(args.pools / 10) {
+        let id = group.id.clone();
+        let request = Request::new(rpc::NodeGroupTemplateNodeInfoRequest { id });
+        service.node_group_template_node_info(request).await?;
+    }
+    Ok(())
 }
 
 /// Memory of the whole process, the client's included.

@@ -12,7 +12,6 @@ use anyhow::Context as _;
 use kit::shutdown::Shutdown;
 use kit::tls_reload::{self, Certificate, Clients, Server};
 use proto::autoscaler::cloud_provider_server::CloudProviderServer;
-use tonic::service::Routes;
 
 use crate::service::Service;
 
@@ -106,13 +105,15 @@ pub async fn serve(
     tls: &Tls,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Server> {
-    let router = Routes::new(CloudProviderServer::new(service)).into_axum_router();
+    let service = CloudProviderServer::new(service);
     let config = tls.certificate.server_config_for(&tls.clients)?;
     let settings = tls_reload::Settings {
         // One client, and the one that takes its place.
         connections: 16,
+        // The client asks thousands of times in a loop, one thing after another.
+        at_once: true,
         ..tls_reload::Settings::default()
     };
-    let served = tls_reload::serve(address, config, router, settings, shutdown).await;
+    let served = tls_reload::serve(address, config, service, settings, shutdown).await;
     served.with_context(|| format!("open port {address}"))
 }

@@ -2,6 +2,7 @@
 //!
 //! | Module | What it does |
 //! |---|---|
+//! | `channel` | one connection: gRPC over TLS |
 //! | [`protocol`] | one method per RPC, with the stock client's caches, its time limit and its two generations of fields |
 //! | [`observe`] | the calls of one loop, in their order, and what the stock client makes of each error |
 //! | [`cluster`] | nodes and pods, as far as they matter to sizes |
@@ -10,6 +11,7 @@
 //!
 //! Invariant: it knows the protocol and Kubernetes, and nothing of Covey.
 
+mod channel;
 pub mod cluster;
 pub mod observe;
 pub mod plan;

@@ -2,6 +2,15 @@
 //! of each group, NodeGroupForNode of each node, TemplateNodeInfo of groups without a good node,
 //! GetOptions of each node and group.
 //!
+//! They go out one after another, but for Nodes: `GetCloudProviderNodeInstances`
+//! (`cluster-autoscaler/clusterstate/utils/node_instances_cache.go`) asks for all groups that it does
+//! not know at once, and a routine beside the loops asks for all of them again every two minutes. Here
+//! they are asked for in each loop. GetOptions goes out once for each value that is wanted of it and
+//! is not remembered (`processors/nodegroupconfig/node_group_config_processor.go`), so at least twice
+//! for each node that may go (`core/scaledown/eligibility/eligibility.go`, for DaemonSets and for the
+//! threshold) and a third time when it is unneeded (`core/scaledown/unneeded/nodes.go`). Here it is
+//! once.
+//!
 //! Invariant: an error has the consequence that it has there ([`Aborted`]); nothing is tried again.
 
 use std::collections::BTreeMap;
@@ -102,8 +111,9 @@ pub async fn observe(
             id,
         });
     }
-    for group in &mut groups {
-        let instances = protocol.nodes(&group.id).await;
+    let ids: Vec<_> = groups.iter().map(|group| group.id.as_str()).collect();
+    let told = protocol.nodes_of(&ids).await;
+    for (group, instances) in groups.iter_mut().zip(told) {
         group.instances = instances.map_err(|status| Aborted::Nodes {
             group: group.id.clone(),
             status,
@@ -130,7 +140,6 @@ pub async fn observe(
         }
     }
     for id in group_of.values() {
-        // Once for each node and once for each group; the stock client asks several times.
         let _ = protocol.options(id, defaults).await;
     }
     for group in &mut groups {

@@ -9,18 +9,53 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use futures::future::join_all;
 use proto::Message as _;
 use proto::autoscaler as rpc;
-use proto::autoscaler::cloud_provider_client::CloudProviderClient;
 use proto::kubernetes::Node;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status};
+
+use crate::channel::Channel;
 
 mod options;
 pub use options::Options;
 
 /// `grpc_timeout` of the stock client unless its configuration says otherwise.
 pub const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// A request, which says by itself what call it is.
+trait Question: proto::Message {
+    const PATH: &'static str;
+    type Answer: proto::Message + Default;
+}
+
+macro_rules! calls {
+    ($($call:literal: $question:ident -> $answer:ident;)*) => {
+        $(impl Question for rpc::$question {
+            const PATH: &'static str = concat!(
+                "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/",
+                $call
+            );
+            type Answer = rpc::$answer;
+        })*
+    };
+}
+
+calls! {
+    "Refresh": RefreshRequest -> RefreshResponse;
+    "NodeGroups": NodeGroupsRequest -> NodeGroupsResponse;
+    "NodeGroupForNode": NodeGroupForNodeRequest -> NodeGroupForNodeResponse;
+    "NodeGroupTargetSize": NodeGroupTargetSizeRequest -> NodeGroupTargetSizeResponse;
+    "NodeGroupNodes": NodeGroupNodesRequest -> NodeGroupNodesResponse;
+    "NodeGroupTemplateNodeInfo": NodeGroupTemplateNodeInfoRequest -> NodeGroupTemplateNodeInfoResponse;
+    "NodeGroupGetOptions": NodeGroupGetOptionsRequest -> NodeGroupGetOptionsResponse;
+    "NodeGroupIncreaseSize": NodeGroupIncreaseSizeRequest -> NodeGroupIncreaseSizeResponse;
+    "NodeGroupDeleteNodes": NodeGroupDeleteNodesRequest -> NodeGroupDeleteNodesResponse;
+    "NodeGroupDecreaseTargetSize": NodeGroupDecreaseTargetSizeRequest -> NodeGroupDecreaseTargetSizeResponse;
+    "GPULabel": GpuLabelRequest -> GpuLabelResponse;
+    "GetAvailableGPUTypes": GetAvailableGpuTypesRequest -> GetAvailableGpuTypesResponse;
+    "Cleanup": CleanupRequest -> CleanupResponse;
+}
 
 /// Which of the two generations of fields is read and sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,7 +82,7 @@ pub struct Credentials {
 
 /// A client.
 pub struct Protocol {
-    rpc: CloudProviderClient<Channel>,
+    channel: Channel,
     generation: Generation,
     time_limit: Duration,
     groups: Option<Vec<rpc::NodeGroup>>,
@@ -69,19 +104,9 @@ impl Protocol {
         credentials: &Credentials,
         generation: Generation,
     ) -> Result<Self> {
-        let mut tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(&credentials.ca))
-            .domain_name(name);
-        if let Some((certificate, key)) = &credentials.identity {
-            tls = tls.identity(Identity::from_pem(certificate, key));
-        }
-        let endpoint = Endpoint::from_shared(format!("https://{address}"));
-        let endpoint = endpoint.context("not an address")?.tls_config(tls);
-        let channel = endpoint
-            .context("not usable as credentials")?
-            .connect_lazy();
+        let channel = Channel::new(address, name, credentials);
         Ok(Self {
-            rpc: CloudProviderClient::new(channel),
+            channel: channel.context("not usable as credentials")?,
             generation,
             time_limit: TIME_LIMIT,
             groups: None,
@@ -105,10 +130,9 @@ impl Protocol {
         self.generation
     }
 
-    /// For calls that the stock client never makes so.
-    #[must_use]
-    pub fn raw(&self) -> CloudProviderClient<Channel> {
-        self.rpc.clone()
+    async fn call<Q: Question>(&self, question: Q) -> Result<Q::Answer, Status> {
+        let limit = self.time_limit;
+        self.channel.unary(Q::PATH, &question, limit).await
     }
 
     /// Begins a loop: forgets groups, and asks the provider to look anew.
@@ -119,8 +143,8 @@ impl Protocol {
         self.groups = None;
         self.of_node.clear();
         self.templates.clear();
-        let call = self.rpc.refresh(rpc::RefreshRequest {});
-        limited(self.time_limit, call).await.map(drop)
+        let call = self.call(rpc::RefreshRequest {});
+        call.await.map(drop)
     }
 
     /// All groups.
@@ -131,8 +155,8 @@ impl Protocol {
         if let Some(groups) = &self.groups {
             return Ok(groups.clone());
         }
-        let call = self.rpc.node_groups(rpc::NodeGroupsRequest {});
-        let groups = limited(self.time_limit, call).await?.node_groups;
+        let call = self.call(rpc::NodeGroupsRequest {});
+        let groups = call.await?.node_groups;
         self.groups = Some(groups.clone());
         Ok(groups)
     }
@@ -155,8 +179,8 @@ impl Protocol {
         let request = rpc::NodeGroupForNodeRequest {
             node: Some(node.clone()),
         };
-        let call = self.rpc.node_group_for_node(request);
-        let answer = limited(self.time_limit, call).await?;
+        let call = self.call(request);
+        let answer = call.await?;
         let group = answer.node_group.filter(|group| !group.id.is_empty());
         if let Some(group) = &group {
             self.of_node.insert(key.clone(), group.clone());
@@ -170,18 +194,23 @@ impl Protocol {
     /// Whatever the provider said.
     pub async fn target_size(&mut self, id: &str) -> Result<i32, Status> {
         let request = rpc::NodeGroupTargetSizeRequest { id: id.to_owned() };
-        let call = self.rpc.node_group_target_size(request);
-        Ok(limited(self.time_limit, call).await?.target_size)
+        let call = self.call(request);
+        Ok(call.await?.target_size)
     }
 
     /// Machines of a group.
     ///
     /// # Errors
     /// Whatever the provider said.
-    pub async fn nodes(&mut self, id: &str) -> Result<Vec<rpc::Instance>, Status> {
+    pub async fn nodes(&self, id: &str) -> Result<Vec<rpc::Instance>, Status> {
         let request = rpc::NodeGroupNodesRequest { id: id.to_owned() };
-        let call = self.rpc.node_group_nodes(request);
-        Ok(limited(self.time_limit, call).await?.instances)
+        let call = self.call(request);
+        Ok(call.await?.instances)
+    }
+
+    /// Machines of several groups, asked for all at once.
+    pub async fn nodes_of(&self, ids: &[&str]) -> Vec<Result<Vec<rpc::Instance>, Status>> {
+        join_all(ids.iter().map(|id| self.nodes(id))).await
     }
 
     /// The node that a group would get; none when the provider knows no such thing.
@@ -194,8 +223,8 @@ impl Protocol {
             return Ok(template.clone());
         }
         let request = rpc::NodeGroupTemplateNodeInfoRequest { id: id.to_owned() };
-        let call = self.rpc.node_group_template_node_info(request);
-        let template = match limited(self.time_limit, call).await {
+        let call = self.call(request);
+        let template = match call.await {
             Err(status) if status.code() == Code::Unimplemented => None,
             Err(status) => return Err(status),
             Ok(answer) => Some(self.decode(&answer)?),
@@ -229,8 +258,8 @@ impl Protocol {
             id: id.to_owned(),
             defaults: Some(defaults.sent(self.generation)),
         };
-        let call = self.rpc.node_group_get_options(request);
-        let answer = match limited(self.time_limit, call).await {
+        let call = self.call(request);
+        let answer = match call.await {
             Err(status) if status.code() == Code::Unimplemented => return Ok(None),
             answer => answer?.node_group_autoscaling_options,
         };
@@ -244,8 +273,8 @@ impl Protocol {
     pub async fn increase(&mut self, id: &str, delta: i32) -> Result<(), Status> {
         let id = id.to_owned();
         let request = rpc::NodeGroupIncreaseSizeRequest { delta, id };
-        let call = self.rpc.node_group_increase_size(request);
-        limited(self.time_limit, call).await.map(drop)
+        let call = self.call(request);
+        call.await.map(drop)
     }
 
     /// These machines, and the size with them.
@@ -259,8 +288,8 @@ impl Protocol {
     ) -> Result<(), Status> {
         let id = id.to_owned();
         let request = rpc::NodeGroupDeleteNodesRequest { nodes, id };
-        let call = self.rpc.node_group_delete_nodes(request);
-        limited(self.time_limit, call).await.map(drop)
+        let call = self.call(request);
+        call.await.map(drop)
     }
 
     /// So many machines less of those that do not exist yet; `delta` is below 0.
@@ -270,8 +299,8 @@ impl Protocol {
     pub async fn decrease(&mut self, id: &str, delta: i32) -> Result<(), Status> {
         let id = id.to_owned();
         let request = rpc::NodeGroupDecreaseTargetSizeRequest { delta, id };
-        let call = self.rpc.node_group_decrease_target_size(request);
-        limited(self.time_limit, call).await.map(drop)
+        let call = self.call(request);
+        call.await.map(drop)
     }
 
     /// The label of nodes with GPUs.
@@ -282,8 +311,8 @@ impl Protocol {
         if let Some(label) = &self.gpu_label {
             return Ok(label.clone());
         }
-        let call = self.rpc.gpu_label(rpc::GpuLabelRequest {});
-        let label = limited(self.time_limit, call).await?.label;
+        let call = self.call(rpc::GpuLabelRequest {});
+        let label = call.await?.label;
         self.gpu_label = Some(label.clone());
         Ok(label)
     }
@@ -297,8 +326,8 @@ impl Protocol {
             return Ok(types.clone());
         }
         let request = rpc::GetAvailableGpuTypesRequest {};
-        let call = self.rpc.get_available_gpu_types(request);
-        let answer = limited(self.time_limit, call).await?;
+        let call = self.call(request);
+        let answer = call.await?;
         let types: Vec<_> = answer.gpu_types.into_keys().collect();
         self.gpu_types = Some(types.clone());
         Ok(types)
@@ -309,18 +338,8 @@ impl Protocol {
     /// # Errors
     /// Whatever the provider said.
     pub async fn cleanup(&mut self) -> Result<(), Status> {
-        let call = self.rpc.cleanup(rpc::CleanupRequest {});
-        limited(self.time_limit, call).await.map(drop)
-    }
-}
-
-async fn limited<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-) -> Result<T, Status> {
-    match tokio::time::timeout(limit, call).await {
-        Ok(answer) => answer.map(tonic::Response::into_inner),
-        Err(_) => Err(Status::deadline_exceeded(format!("no answer in {limit:?}"))),
+        let call = self.call(rpc::CleanupRequest {});
+        call.await.map(drop)
     }
 }
 

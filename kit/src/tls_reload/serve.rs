@@ -1,15 +1,20 @@
-//! Serves an axum router over TLS: accept, handshake, HTTP, graceful end.
+//! Serves HTTP over TLS: accept, handshake, requests, graceful end.
 //!
 //! Invariant: no peer can hold the server up. Connections are capped, and handshake, request head
 //! and the graceful end have time-outs; one connection's failure never ends the loop.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
@@ -17,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tower::Service;
 
 use crate::shutdown::Shutdown;
 
@@ -29,6 +35,11 @@ pub struct Settings {
     pub handshake: Duration,
     /// For requests that run when the shutdown starts. Default 10 s.
     pub grace: Duration,
+    /// Begins each request of HTTP/2 within the task of its connection, and gives it a task of its
+    /// own only when it has to wait. Suits answers that are in memory: an answer is on its way with
+    /// one write, and nothing is woken for it. Default: no, so that one that needs a processor for
+    /// long does not hold up others of its connection.
+    pub at_once: bool,
 }
 
 impl Default for Settings {
@@ -38,8 +49,34 @@ impl Default for Settings {
             connections: 512,
             handshake: ten,
             grace: ten,
+            at_once: false,
         }
     }
+}
+
+/// What a server can serve: a router of axum, a service of tonic.
+pub trait Serve:
+    Service<
+        Request<Incoming>,
+        Response = Response<<Self as Serve>::Answer>,
+        Error: Into<Box<dyn Error + Send + Sync>>,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + 'static
+{
+    /// The body of an answer.
+    type Answer: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+}
+
+impl<S, B> Serve for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    S::Future: Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    type Answer = B;
 }
 
 /// A server that runs.
@@ -58,15 +95,15 @@ impl Server {
     }
 }
 
-/// Binds `address` and serves `router` until the shutdown starts. The port is open when this
+/// Binds `address` and serves `service` until the shutdown starts. The port is open when this
 /// returns.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn serve(
+pub async fn serve<S: Serve>(
     address: SocketAddr,
     config: ServerConfig,
-    router: Router,
+    service: S,
     settings: Settings,
     shutdown: &Shutdown,
 ) -> io::Result<Server> {
@@ -76,7 +113,7 @@ pub async fn serve(
     let listening = Listening {
         listener,
         acceptor,
-        router,
+        service,
         settings,
         shutdown: shutdown.clone(),
     };
@@ -86,22 +123,24 @@ pub async fn serve(
     })
 }
 
-struct Listening {
+struct Listening<S> {
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    router: Router,
+    service: S,
     settings: Settings,
     shutdown: Shutdown,
 }
 
-impl Listening {
+impl<S: Serve> Listening<S> {
     async fn run(self) {
         let permits = Arc::new(Semaphore::new(self.settings.connections));
         let mut connections = JoinSet::new();
-        while let Some((stream, permit)) = self.shutdown.until(self.accept(&permits)).await {
+        while let Some((stream, permit)) =
+            self.shutdown.until(accept(&self.listener, &permits)).await
+        {
             let connection = Connection {
                 acceptor: self.acceptor.clone(),
-                router: self.router.clone(),
+                service: self.service.clone(),
                 settings: self.settings,
                 shutdown: self.shutdown.clone(),
             };
@@ -118,38 +157,41 @@ impl Listening {
             tracing::warn!("connections still open after the grace period are cut");
         }
     }
+}
 
-    async fn accept(&self, permits: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
-        loop {
-            let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
-                // Nobody closes the semaphore; if somebody did, no more connections is right.
-                std::future::pending::<()>().await;
-                continue;
-            };
-            match self.listener.accept().await {
-                Ok((stream, _)) => return (stream, permit),
-                Err(error) => {
-                    // Out of file descriptors, or the peer is gone already: neither ends the loop.
-                    tracing::warn!(%error, "could not accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
+            // Nobody closes the semaphore; if somebody did, no more connections is right.
+            std::future::pending::<()>().await;
+            continue;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, permit),
+            Err(error) => {
+                // Out of file descriptors, or the peer is gone already: neither ends the loop.
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-struct Connection {
+struct Connection<S> {
     acceptor: TlsAcceptor,
-    router: Router,
+    service: S,
     settings: Settings,
     shutdown: Shutdown,
 }
 
-impl Connection {
+impl<S: Serve> Connection<S> {
     async fn run(self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         let Self {
             acceptor,
-            router,
+            service,
             settings,
             shutdown,
         } = self;
@@ -162,7 +204,9 @@ impl Connection {
             Some(Err(_)) => return tracing::debug!("TLS handshake took too long"),
             None => return,
         };
-        let mut builder = Builder::new(TokioExecutor::new());
+        let mut builder = Builder::new(Tasks {
+            at_once: settings.at_once,
+        });
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -172,7 +216,7 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(idle);
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(service);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
@@ -186,5 +230,29 @@ impl Connection {
             tracing::debug!(error = %error, "connection ended with an error");
         }
         drop(permit);
+    }
+}
+
+/// Where requests of HTTP/2 run.
+#[derive(Clone, Copy, Debug)]
+struct Tasks {
+    at_once: bool,
+}
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, request: F) {
+        if !self.at_once {
+            tokio::spawn(request);
+            return;
+        }
+        let mut request = Box::pin(request);
+        // A waker that wakes nobody is enough: a task looks at once at what it is given.
+        let mut nobody = Context::from_waker(Waker::noop());
+        if request.as_mut().poll(&mut nobody).is_pending() {
+            tokio::spawn(request);
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::routing::get;
+use http_body_util::BodyExt as _;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey as Issued, generate_simple_self_signed};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
@@ -177,6 +179,67 @@ async fn a_peer_that_never_speaks_is_cut_and_gives_its_place_to_the_next() {
         0,
         "the silent one is closed"
     );
+}
+
+/// Connects with HTTP/2.
+async fn connect_h2(
+    address: SocketAddr,
+    trusted: &Pair,
+) -> hyper::client::conn::http2::SendRequest<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.der.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("covey.test").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let stream = TokioIo::new(connector.connect(name, stream).await.unwrap());
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+    let (client, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test]
+async fn a_request_that_waits_holds_up_no_other_of_its_connection() {
+    for at_once in [false, true] {
+        let pair = pair();
+        let gate = Arc::new(tokio::sync::Notify::new());
+        let (waits, opens) = (Arc::clone(&gate), gate);
+        let late = async move || {
+            waits.notified().await;
+            "late"
+        };
+        let open = async move || {
+            opens.notify_one();
+            "open"
+        };
+        let router = axum::Router::new()
+            .route("/late", get(late))
+            .route("/open", get(open));
+        let shutdown = Shutdown::new();
+        let settings = Settings {
+            at_once,
+            ..Settings::default()
+        };
+        let config = certificate(&pair).server_config().unwrap();
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = serve(address, config, router, settings, &shutdown).await;
+        let mut client = connect_h2(server.unwrap().address, &pair).await;
+        let mut ask = |path: &str| {
+            let uri = format!("https://covey.test{path}");
+            let request = http::Request::builder().uri(uri).body(String::new());
+            let answer = client.send_request(request.unwrap());
+            async { answer.await.unwrap().into_body().collect().await.unwrap() }
+        };
+        let (late, open) = tokio::join!(ask("/late"), ask("/open"));
+        assert_eq!(late.to_bytes(), "late", "{at_once}");
+        assert_eq!(open.to_bytes(), "open", "{at_once}");
+    }
 }
 
 #[tokio::test]
