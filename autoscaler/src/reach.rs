@@ -21,17 +21,36 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// An answer must come within this.
 const WITHIN: Duration = Duration::from_secs(5);
 
+/// Tells what time it is.
+pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
 /// Which watches broke off, and since when nothing is known.
-#[derive(Debug, Default)]
 pub struct Reach {
+    clock: Clock,
     broken: Mutex<BTreeMap<Kind, Instant>>,
     doubt: Notify,
 }
 
+impl Default for Reach {
+    fn default() -> Self {
+        Self::new(Arc::new(Instant::now))
+    }
+}
+
 impl Reach {
+    /// All is well, and time goes by as this says.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            broken: Mutex::default(),
+            doubt: Notify::new(),
+        }
+    }
+
     /// The watch of this kind broke off, or cannot be begun.
     pub fn interrupted(&self, kind: Kind) {
-        self.lock().entry(kind).or_insert_with(Instant::now);
+        self.lock().entry(kind).or_insert_with(|| (self.clock)());
         self.doubt.notify_one();
     }
 
@@ -44,7 +63,7 @@ impl Reach {
     #[must_use]
     pub fn broken_for(&self) -> Option<Duration> {
         let since = self.lock().values().min().copied();
-        since.map(|since| since.elapsed())
+        since.map(|since| (self.clock)().saturating_duration_since(since))
     }
 
     fn broken(&self) -> Vec<Kind> {

@@ -103,13 +103,27 @@ impl Parts {
         instance: &str,
         port: &Admin,
     ) -> Self {
+        let reach = Reach::default();
+        Self::with(tenant, management, settings, instance, port, reach)
+    }
+
+    /// The same with a clock of the caller's in `reach`.
+    #[must_use]
+    pub fn with(
+        tenant: Client,
+        management: Client,
+        settings: Settings,
+        instance: &str,
+        port: &Admin,
+        reach: Reach,
+    ) -> Self {
         let world = Arc::new(World::new(&settings));
         let listed = Arc::clone(&world);
         port.ready("watches", move || match listed.missing().as_slice() {
             [] => Ok(()),
             missing => Err(format!("not listed yet: {missing:?}")),
         });
-        let reach = Arc::new(Reach::default());
+        let reach = Arc::new(reach);
         let (shown, reached) = (Arc::clone(&world), Arc::clone(&reach));
         port.state("autoscaler", move || {
             shown.look(|state| {

@@ -87,6 +87,17 @@ fn it_is_in_a_zone_when_all_machines_of_the_pool_are() {
 }
 
 #[test]
+fn an_empty_pool_is_in_the_zone_that_its_labels_name_and_else_in_none() {
+    let zone = |spec: Value| {
+        let template = template(spec, []).unwrap();
+        labels_of(&template).get(LABEL_ZONE).cloned()
+    };
+    assert_eq!(zone(json!({})), None);
+    let named = zone(json!({ "labels": { LABEL_ZONE: "a" } }));
+    assert_eq!(named.as_deref(), Some("a"));
+}
+
+#[test]
 fn it_is_none_where_nobody_knows_how_large() {
     for provider in [
         json!({ "kubevirt": { "memory": "much" } }),

@@ -9,6 +9,7 @@
 
 mod bounds;
 mod crash;
+mod killed;
 mod outage;
 mod process;
 mod quiet;

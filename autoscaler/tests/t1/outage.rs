@@ -1,74 +1,103 @@
-//! The management API goes and comes back: `Refresh` says so, after a while, and all else is answered
-//! as before.
+//! The management API goes for five minutes and comes back: `Refresh` says so once the patience is
+//! over, and all else is answered as before. The API really is away; the minutes are those of a clock
+//! that the test sets forward.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use autoscaler::settings::Settings;
-use autoscaler_client::observe::Aborted;
+use autoscaler::reach::Reach;
+use autoscaler_client::observe::{Aborted, external};
 use autoscaler_client::{Generation, Protocol};
 use serde_json::json;
-use testkit::FaultPlan;
+use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use crate::support::script::Turn;
 use crate::support::{Adapter, PATIENCE, Player, Script, Site};
 
-/// Asks as the client does, again and again, until the answer is as wanted.
-async fn refresh_until(
-    client: &mut Protocol,
-    wanted: impl Fn(&Result<(), Status>) -> bool,
-) -> Result<Result<(), Status>> {
+/// How long the API is away, in seconds.
+const AWAY: u64 = 300;
+/// Time between two loops of the stock client, in seconds.
+const SCAN: usize = 10;
+
+/// Asks as the client does, again and again, until it is as wanted.
+async fn until(what: &str, mut wanted: impl AsyncFnMut() -> bool) -> Result<()> {
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     let asked = tokio::time::timeout(PATIENCE, async {
         loop {
             ticks.tick().await;
-            let answer = client.refresh().await;
-            if wanted(&answer) {
-                return answer;
+            if wanted().await {
+                return;
             }
         }
     });
-    asked.await.context("Refresh does not answer as wanted")
+    asked.await.with_context(|| format!("not seen: {what}"))
+}
+
+/// Everything but Refresh is answered as it was in `before`.
+async fn answers_as_before(client: &mut Protocol, before: &Turn, pool: &str) -> Result<()> {
+    let group = before.group(pool).context("it was just seen")?;
+    let groups = client.node_groups().await?;
+    assert_eq!(groups.len(), before.provider.groups.len());
+    let told = groups.iter().find(|told| told.id == group.id);
+    let told = told.map(|told| (told.min_size, told.max_size));
+    assert_eq!(told, Some((group.min, group.max)));
+    assert_eq!(client.target_size(&group.id).await?, group.target);
+    assert_eq!(client.nodes(&group.id).await?, group.instances);
+    ensure!(client.template(&group.id).await?.is_some());
+    for node in &before.nodes {
+        let found = client.node_group_for_node(&external(node)).await?;
+        assert_eq!(found.map(|found| found.id), Some(group.id.clone()));
+    }
+    client.options(&group.id, &Default::default()).await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_refresh_fails_while_the_management_api_is_away_and_all_goes_on_afterwards()
+async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api_is_away()
 -> Result<()> {
     let Some(site) = Site::alone("outage").await? else {
         return Ok(());
     };
-    let settings = Settings {
-        patience: Duration::from_secs(3),
-        ..site.settings()
-    };
-    let adapter = Adapter::with(&site, settings, &FaultPlan::none()).await?;
+    let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let clock = Arc::clone(&passed);
+    let reach = Reach::new(Arc::new(move || {
+        start + Duration::from_secs(clock.load(Ordering::Relaxed))
+    }));
+    let adapter = Adapter::timed(&site, reach).await?;
+    let patience = site.settings().patience.as_secs();
+    assert_eq!(patience, 120, "what the program does without flags");
     let player = Player::start(&site);
     let name = site.pool("away", 2, &json!({ "min": 1, "max": 3 })).await?;
     let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
     script.wait_for_room(2, 1500);
-    let two = script.until("two nodes run", |turn| {
+    let before = script.until("two nodes run", |turn| {
         turn.nodes.len() == 2 && turn.target(&name) == Some(2)
     });
-    let before = two.await?;
+    let before = before.await?;
     let id = before.group(&name).context("it was just seen")?.id.clone();
 
     site.management.stop_apiserver().await;
+    let reach = &adapter.parts.context.reach;
+    until("that the API is away", async || {
+        reach.broken_for().is_some()
+    })
+    .await?;
     let mut client = adapter.client(&site, Generation::New)?;
-    let failed = refresh_until(&mut client, Result::is_err).await?;
-    let failed = failed.expect_err("it was just seen");
-    assert_eq!(failed.code(), Code::Unavailable, "{failed}");
+    for away in (0..=AWAY).step_by(SCAN) {
+        passed.store(away, Ordering::Relaxed);
+        let refreshed = client.refresh().await.map_err(|status| status.code());
+        let expected = match away > patience {
+            true => Err(Code::Unavailable),
+            false => Ok(()),
+        };
+        assert_eq!(refreshed, expected, "after {away} s");
+        answers_as_before(&mut client, &before, &name).await?;
+    }
     ensure!(matches!(script.turn().await?, Err(Aborted::Refresh(_))));
-    // Everything else is answered as if nothing had happened.
-    let groups = client.node_groups().await?;
-    assert_eq!(groups.len(), before.provider.groups.len());
-    assert_eq!(client.target_size(&id).await?, 2);
-    assert_eq!(client.nodes(&id).await?.len(), 2);
-    ensure!(client.template(&id).await?.is_some());
-    let node = autoscaler_client::observe::external(&before.nodes[0]);
-    let group = client.node_group_for_node(&node).await?;
-    assert_eq!(group.map(|group| group.id), Some(id.clone()));
-    client.options(&id, &Default::default()).await?;
-    let grown = client.increase(&id, 1).await;
+    let grown: Result<(), Status> = client.increase(&id, 1).await;
     let code = grown.map_or_else(|status| status.code(), |()| Code::Ok);
     ensure!(
         matches!(code, Code::Unavailable | Code::DeadlineExceeded),
@@ -76,7 +105,7 @@ async fn only_refresh_fails_while_the_management_api_is_away_and_all_goes_on_aft
     );
 
     site.management.start_apiserver().await?;
-    refresh_until(&mut client, Result::is_ok).await??;
+    until("that it is back", async || client.refresh().await.is_ok()).await?;
     script.wait_for_room(3, 1500);
     let three = script.until("three nodes run", |turn| turn.nodes.len() == 3);
     three.await?;

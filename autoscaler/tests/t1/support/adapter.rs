@@ -3,6 +3,7 @@
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
 use anyhow::{Context as _, Result};
+use autoscaler::reach::Reach;
 use autoscaler::run::Parts;
 use autoscaler::serve::Tls;
 use autoscaler::settings::Settings;
@@ -35,6 +36,15 @@ impl Adapter {
 
     /// One with other settings, or faults on the way to both APIs. It has listed everything.
     pub(crate) async fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
+        Self::run(site, settings, plan, Reach::default()).await
+    }
+
+    /// A healthy one with another clock for how long an API has been away.
+    pub(crate) async fn timed(site: &Site, reach: Reach) -> Result<Self> {
+        Self::run(site, site.settings(), &FaultPlan::none(), reach).await
+    }
+
+    async fn run(site: &Site, settings: Settings, plan: &FaultPlan, reach: Reach) -> Result<Self> {
         // The tests share two cores; what is tested is not the rate limit.
         let args = ClientArgs {
             qps: 500.0,
@@ -46,7 +56,7 @@ impl Adapter {
         let tenant = client(site.tenant.config_as(TENANT_USER, &[])?)?;
         let management = client(site.management.config_as(&site.user(), &[])?)?;
         let port = kit::admin::Admin::new();
-        let parts = Parts::new(tenant, management, settings, "autoscaler-1", &port);
+        let parts = Parts::with(tenant, management, settings, "autoscaler-1", &port, reach);
         let background = tokio::spawn(parts.background());
         let (chain, key) = &site.authority.server;
         let authority = site.authority.pem();

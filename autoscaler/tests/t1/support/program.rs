@@ -1,0 +1,96 @@
+//! The program itself, with the flags that the operator gives it.
+//!
+//! Invariant: it has one port for all its lives, so that a client finds the next one as the stock
+//! client does; dropping it kills it.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use autoscaler_client::{Generation, Protocol};
+use testkit::process::{Process, Workdir};
+
+use super::certs::SERVER;
+use super::site::{CLUSTER, TENANT_USER};
+use super::{PATIENCE, Site};
+
+/// The program, which can be started again at the same port.
+pub(crate) struct Program {
+    address: String,
+    flags: Vec<String>,
+    dir: Workdir,
+    pub(crate) process: Option<Process>,
+}
+
+impl Program {
+    /// Nothing runs yet.
+    pub(crate) fn new(site: &Site) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let address = format!("127.0.0.1:{port}");
+        let dir = Workdir::new()?;
+        let file =
+            |name: &str, text: &str| anyhow::Ok(dir.write(name, text)?.display().to_string());
+        let (chain, key) = &site.authority.server;
+        let tenant = site.tenant.kubeconfig_as(TENANT_USER, &[])?;
+        let management = site.management.kubeconfig_as(&site.user(), &[])?;
+        let flags = [
+            ("tenant-kubeconfig", file("tenant.kubeconfig", &tenant)?),
+            (
+                "management-kubeconfig",
+                file("management.kubeconfig", &management)?,
+            ),
+            ("namespace", "covey-demo-12345".to_owned()),
+            ("user-namespace", site.ns.clone()),
+            ("cluster-name", CLUSTER.to_owned()),
+            ("cluster-uid", site.uid.clone()),
+            ("listen", address.clone()),
+            ("grpc-certificate", file("tls.crt", chain)?),
+            ("grpc-key", file("tls.key", key)?),
+            ("grpc-client-ca", file("ca.crt", &site.authority.pem())?),
+            ("admin-address", "127.0.0.1:0".to_owned()),
+        ];
+        let flags = flags.map(|(name, value)| format!("--{name}={value}"));
+        Ok(Self {
+            address,
+            flags: flags.into(),
+            dir,
+            process: None,
+        })
+    }
+
+    /// Kills what runs, and starts it anew.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        self.process = None;
+        let log = self.dir.path().join("autoscaler.log");
+        let program = Path::new(env!("CARGO_BIN_EXE_autoscaler"));
+        self.process = Some(Process::spawn("autoscaler", program, &self.flags, &log)?);
+        Ok(())
+    }
+
+    /// The end of its log.
+    pub(crate) fn log(&self) -> String {
+        let process = self.process.as_ref();
+        process.map(|p| p.log_tail(20)).unwrap_or_default()
+    }
+
+    /// A client of whatever life it is in.
+    pub(crate) fn client(&self, site: &Site, generation: Generation) -> Result<Protocol> {
+        let shown = site.authority.client()?;
+        Protocol::new(&self.address, SERVER, &shown, generation)
+    }
+
+    /// Begins a loop as often as it takes: the stock client begins one every ten seconds.
+    pub(crate) async fn begin(&self, client: &mut Protocol) -> Result<()> {
+        let mut ticks = tokio::time::interval(Duration::from_millis(50));
+        let begun = tokio::time::timeout(PATIENCE, async {
+            loop {
+                ticks.tick().await;
+                if client.refresh().await.is_ok() {
+                    return;
+                }
+            }
+        });
+        begun.await.with_context(|| self.log())
+    }
+}
