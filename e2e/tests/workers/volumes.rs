@@ -115,6 +115,15 @@ async fn reads(kubectl: &Kubectl, pod: &str, expected: &str) -> Result<()> {
     Ok(())
 }
 
+/// Waits for an Event about an object, of this reason, whose message has these words.
+async fn told(kubectl: &Kubectl, object: &str, reason: &str, words: &str) -> Result<()> {
+    let field = format!("--field-selector=involvedObject.name={object},reason={reason}");
+    let path = "jsonpath={.items[*].message}";
+    let get = ["get", "events", &field, "-o", path];
+    let said = kubectl.until(PODS, &get, |text| text.contains(words));
+    said.await.map(drop)
+}
+
 /// The node that a pod is on.
 pub(super) async fn node_of(kubectl: &Kubectl, pod: &str) -> Result<String> {
     let get = ["get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"];
@@ -211,12 +220,7 @@ async fn refused(kubectl: &Kubectl) -> Result<()> {
     let mut many: serde_json::Value = serde_json::from_str(&claim("many", "Filesystem", "64Mi"))?;
     many["spec"]["accessModes"] = serde_json::json!(["ReadWriteMany"]);
     kubectl.apply(&many.to_string()).await?;
-    let path = "jsonpath={.items[*].message}";
-    let field = "--field-selector=involvedObject.name=many,reason=ProvisioningFailed";
-    let get = ["get", "events", field, "-o", path];
-    let said = kubectl
-        .until(PODS, &get, |text| text.contains("use ReadWriteOnce"))
-        .await;
+    let said = told(kubectl, "many", "ProvisioningFailed", "use ReadWriteOnce").await;
     said.context("the claim is not told why it has no volume")?;
     kubectl
         .run_within(PODS, &["delete", "pvc", "many"])
@@ -236,12 +240,7 @@ async fn zones(kubectl: &Kubectl) -> Result<()> {
     let zone = zone_of(kubectl, "far").await?;
     ensure!(zone != lab::ZONE, "the volume is in {zone}");
     kubectl.apply(&pod("far", "far")).await?;
-    let path = "jsonpath={.items[*].message}";
-    let field = "--field-selector=involvedObject.name=far,reason=FailedScheduling";
-    let get = ["get", "events", field, "-o", path];
-    let said = kubectl
-        .until(PODS, &get, |text| text.contains("node affinity"))
-        .await;
+    let said = told(kubectl, "far", "FailedScheduling", "node affinity").await;
     said.context("the pod is not told that no node can have its volume")?;
     kubectl.run_within(PODS, &["delete", "pod", "far"]).await?;
     let delete = ["delete", "pvc", "far"];

@@ -50,8 +50,17 @@ async fn start(certificate: &Certificate, settings: Settings, shutdown: &Shutdow
     .unwrap()
 }
 
-/// Connects, trusting only this certificate.
+/// Connects with HTTP/1.1, trusting only this certificate.
 async fn connect(address: SocketAddr, trusted: &Pair) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_with(address, trusted, "http/1.1").await
+}
+
+/// Connects with one protocol of HTTP (ALPN).
+async fn connect_with(
+    address: SocketAddr,
+    trusted: &Pair,
+    protocol: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).unwrap();
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -59,7 +68,7 @@ async fn connect(address: SocketAddr, trusted: &Pair) -> std::io::Result<TlsStre
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![protocol.into()];
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("covey.test").unwrap();
     TlsConnector::from(Arc::new(config))
@@ -186,18 +195,7 @@ async fn connect_h2(
     address: SocketAddr,
     trusted: &Pair,
 ) -> hyper::client::conn::http2::SendRequest<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.der.clone()).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("covey.test").unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = TokioIo::new(connector.connect(name, stream).await.unwrap());
+    let stream = TokioIo::new(connect_with(address, trusted, "h2").await.unwrap());
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
     let (client, connection) = handshake.await.unwrap();
     tokio::spawn(connection);

@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::storage::Hotplug;
 use e2e::suite::{
     self, PATIENCE, Scenario, hotplug,
-    kubectl::Kubectl,
     stateful::{self, kept, stateful, written},
     workers::{PODS, Workers},
 };
@@ -17,7 +16,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{node_of, ready, two_nodes};
+use super::{node_of, ready, told, two_nodes};
 
 #[tokio::test]
 async fn a_volume_leaves_a_machine_that_is_dead_and_stays_with_one_that_is_cut_off() {
@@ -58,7 +57,8 @@ async fn cut_off(workers: &Workers) -> Result<()> {
         // Its owner insists: the object goes, the machine keeps the volume.
         let force = ["delete", "pod", "web-0", "--force", "--grace-period=0"];
         kubectl.run(&force).await?;
-        told(kubectl).await?;
+        let said = told(kubectl, "web-0", "FailedAttachVolume", "Multi-Attach").await;
+        said.context("nobody says why the new pod has no volume")?;
         let holder = holder(workers).await?;
         ensure!(holder == node, "{holder} holds the volume, not {node}");
         anyhow::Ok(())
@@ -68,17 +68,6 @@ async fn cut_off(workers: &Workers) -> Result<()> {
     result?;
     ready(kubectl, "web-0").await?;
     kept(kubectl, PODS, &before).await
-}
-
-/// An Event says that the new pod waits for a volume that is in use elsewhere.
-async fn told(kubectl: &Kubectl) -> Result<()> {
-    let field = "--field-selector=involvedObject.name=web-0,reason=FailedAttachVolume";
-    let get = ["get", "events", field, "-o", "jsonpath={.items[*].message}"];
-    let said = kubectl
-        .until(PODS, &get, |text| text.contains("Multi-Attach"))
-        .await;
-    said.map(drop)
-        .context("nobody says why the new pod has no volume")
 }
 
 /// The instance ends at once and does not come back; how long until the pod is ready elsewhere.
