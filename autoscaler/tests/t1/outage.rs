@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use autoscaler::reach::Reach;
 use autoscaler_client::observe::{Aborted, external};
-use autoscaler_client::{Generation, Protocol};
+use autoscaler_client::{Generation, Group, Protocol};
+use proto::autoscaler::Instance;
+use proto::autoscaler::instance_status::InstanceState;
 use serde_json::json;
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -34,6 +36,11 @@ async fn until(what: &str, mut wanted: impl AsyncFnMut() -> bool) -> Result<()> 
         }
     });
     asked.await.with_context(|| format!("not seen: {what}"))
+}
+
+fn runs(instance: &Instance) -> bool {
+    let status = instance.status.as_ref();
+    status.is_some_and(|status| status.instance_state() == InstanceState::Running)
 }
 
 /// Everything but Refresh is answered as it was in `before`.
@@ -73,8 +80,10 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
     let name = site.pool("away", 2, &json!({ "min": 1, "max": 3 })).await?;
     let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
     script.wait_for_room(2, 1500);
+    // A node is there before its machine says that it runs.
     let before = script.until("two nodes run", |turn| {
-        turn.nodes.len() == 2 && turn.target(&name) == Some(2)
+        let run = |group: &Group| group.target == 2 && group.instances.iter().all(runs);
+        turn.nodes.len() == 2 && turn.group(&name).is_some_and(run)
     });
     let before = before.await?;
     let id = before.group(&name).context("it was just seen")?.id.clone();

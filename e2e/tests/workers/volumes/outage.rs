@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(20);
 /// nftables of the management cluster's host: whoever asks its API is refused, at once.
 const TABLE: &str = "inet covey-outage";
 const REFUSE: &str = "{ chain input { type filter hook input priority -10; \
-                      tcp dport 6443 reject with tcp reset; } }";
+                      tcp dport 6443 reject with tcp reset; }; }";
 
 #[tokio::test]
 async fn a_pod_goes_on_writing_while_the_management_api_is_away() {
