@@ -6,6 +6,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
 
+mod floor;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -64,6 +66,8 @@ fn main() -> Result<()> {
         .build()?;
     let mut report = runtime.block_on(measure(&args, &certificates, &service))?;
     shutdown.trigger();
+    let calls = report["calls"].as_u64().unwrap_or_default();
+    report["floor"] = floor::floor(usize::try_from(calls)?, &certificates)?;
     report["machine"] = json!({
         "load_before": load.split(' ').next(),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
@@ -234,9 +238,9 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
     // group and its options; templates of empty groups.
     let calls = 2 + 3 * args.pools + 2 * args.nodes + args.pools / 10;
     let loops = spread(&times);
-    let per_call = loops["p50"].as_f64().unwrap_or_default() * 1000.0 / calls as f64;
+    let per_call = floor::per_call(&loops, calls);
     Ok(json!({
-        "loop_ms": loops, "calls": calls, "call_us": round(per_call),
+        "loop_ms": loops, "calls": calls, "call_us": per_call,
         // The share of it that is the adapter's; the rest is the client's and the kernel's.
         "service_cpu_ms": spread(&cpu),
         // Of that, what it takes to make the answers, without anything between the two.
