@@ -9,14 +9,15 @@
 //! | [`template`] | pure: the node that a pool would get, for growing from zero |
 //! | [`model`], [`world`] | what is remembered of pools, machines and nodes |
 //! | [`watch`], [`reach`] | the watches on both APIs, and whether they can be believed |
-//! | [`store`] | the one write to NodePools |
+//! | [`store`] | the writes to NodePools |
 //! | [`bounds`], [`rollout`], [`priorities`] | what is kept right without being asked |
+//! | [`refusals`] | says on a NodePool what of it cannot be carried out |
 //! | [`serve`] | the port: certificates, and whose may connect |
 //! | [`rights`] | the rights that all of this needs |
 //! | [`args`], [`settings`], [`run`] | what can be configured, and the wiring |
 //!
 //! Invariant: of a NodePool nothing is written but `spec.replicas` and the names of the machines that
-//! go, both in one write that states the version it was decided on.
+//! go, both in one write that states the version it was decided on, and what was refused.
 
 pub mod args;
 pub mod bounds;
@@ -24,6 +25,7 @@ pub mod model;
 pub mod node_group;
 pub mod priorities;
 pub mod reach;
+pub mod refusals;
 pub mod rights;
 pub mod rollout;
 pub mod run;

@@ -10,7 +10,7 @@ use api::names::{
     ANNOTATION_DELETE_MACHINE, ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_DISABLED_BY,
     LABEL_REGION, LABEL_ZONE,
 };
-use api::node_pool::Autoscaling;
+use api::node_pool::{Autoscaling, Refused};
 use api::{ConditionType, condition::is_true};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -49,6 +49,10 @@ pub struct Pool {
     pub name: String,
     /// Which state of it.
     pub version: Version,
+    /// metadata.generation: which spec of it.
+    pub generation: i64,
+    /// What was refused of this very spec.
+    pub refused: Option<String>,
     /// What the autoscaler may make of it; none: nothing at all.
     pub autoscaling: Option<Autoscaling>,
     /// spec.replicas, 0 or more.
@@ -85,6 +89,8 @@ impl Pool {
         let shape = Shape::of(&pool.spec);
         Self {
             version: Version::of(meta),
+            generation: meta.generation.unwrap_or_default(),
+            refused: Refused::of(meta).map(|refused| refused.message),
             autoscaling: pool.spec.autoscaling.clone(),
             replicas: pool.spec.replicas.max(0),
             named: named.map(str::to_owned).collect(),

@@ -23,7 +23,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::world::World;
-use crate::{bounds, priorities, rollout, watch};
+use crate::{bounds, priorities, refusals, rollout, watch};
 
 /// How long a stop may take.
 const GRACE: Duration = Duration::from_secs(15);
@@ -160,6 +160,7 @@ impl Parts {
                 bounds::keep(Arc::clone(&ctx)),
                 rollout::keep(Arc::clone(&ctx)),
                 priorities::keep(Arc::clone(&ctx)),
+                refusals::keep(Arc::clone(&ctx)),
             );
         }
     }

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use kit::errors::{Class, Classify};
-use kit::events::Notice;
 use proto::autoscaler as rpc;
 use proto::autoscaler::cloud_provider_server::CloudProvider;
 use tonic::{Code, Request, Response, Status};
@@ -17,8 +16,8 @@ use crate::node_group::options::options;
 use crate::node_group::{self, Group};
 use crate::run::Context;
 use crate::store::Error;
-use crate::template;
 use crate::world::State;
+use crate::{refusals, template};
 
 /// The service.
 #[derive(Clone)]
@@ -65,26 +64,10 @@ impl Service {
         let message = kit::errors::chain(&error);
         let code = code(&error);
         tracing::warn!(call, group = id, ?code, "{call} is refused: {message}");
-        if let Error::Refused(Refusal::Bounds(sentence)) = &error {
-            self.tell(id, sentence.clone());
+        if let Error::Refused(refusal) = &error {
+            refusals::tell(&self.ctx, id, refusal);
         }
         Err(Status::new(code, message))
-    }
-
-    /// Tells whoever looks at the pool, without holding up the answer.
-    fn tell(&self, id: &str, sentence: String) {
-        let namespace = &self.ctx.settings.user_namespace;
-        let about = self
-            .ctx
-            .world
-            .look(|state| Some(node_group::find(state, id)?.pool.reference(namespace)));
-        let events = self.ctx.events.clone();
-        if let Some(about) = about {
-            tokio::spawn(async move {
-                let notice = Notice::warning("AutoscalingRefused", sentence);
-                events.publish(&about, &notice).await;
-            });
-        }
     }
 }
 
@@ -92,7 +75,7 @@ fn code(error: &Error) -> Code {
     match error {
         Error::Unknown(_) => Code::NotFound,
         Error::Refused(Refusal::Invalid(_)) => Code::InvalidArgument,
-        Error::Refused(Refusal::Bounds(_)) => Code::FailedPrecondition,
+        Error::Refused(Refusal::Bounds(_) | Refusal::Room(_)) => Code::FailedPrecondition,
         Error::Contended(_) => Code::Aborted,
         Error::Request { source, .. } => match source.class() {
             Class::Transient => Code::Unavailable,

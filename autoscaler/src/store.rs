@@ -1,4 +1,4 @@
-//! The one write to NodePools.
+//! The writes to NodePools.
 //!
 //! Invariant: size and names of who goes are one request, which states the version that they were
 //! decided on; of two who decide at once one decides again. What the API answers is believed at once,
@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use api::NodePool;
-use api::names::ANNOTATION_DELETE_MACHINE;
+use api::names::{ANNOTATION_AUTOSCALING_REFUSED, ANNOTATION_DELETE_MACHINE};
+use api::node_pool::Refused;
 use kit::errors::{Class, Classify};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -94,14 +95,8 @@ impl Store {
                 pool: pool.name.clone(),
                 source: Box::new(source),
             };
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let patch = Patch::Merge(patch(&pool, &change));
-            match self.pools.patch(&pool.name, &params, &patch).await {
-                Ok(written) => {
-                    self.world.apply(&Seen::Pool(Box::new(written)));
+            match self.write(&pool.name, patch(&pool, &change)).await {
+                Ok(()) => {
                     tracing::info!(
                         pool.name = pool.name, from = pool.replicas, to = change.replicas,
                         named = ?change.named,
@@ -118,6 +113,45 @@ impl Store {
             }
         }
         Err(Error::Contended(id.to_owned()))
+    }
+
+    /// Writes what is refused of a pool, unless that stands there or the pool is another by now. No
+    /// version is stated: what is said of another generation is void.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] and [`Error::Request`].
+    pub async fn refuse(&self, id: &str, refused: &Refused) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        let found = |state: &State| node_group::find(state, id).map(|group| group.pool.clone());
+        let pool = self.world.look(found);
+        let pool = pool.ok_or_else(|| Error::Unknown(id.to_owned()))?;
+        if pool.generation != refused.generation || pool.refused.as_ref() == Some(&refused.message)
+        {
+            return Ok(());
+        }
+        let annotations = json!({ ANNOTATION_AUTOSCALING_REFUSED: refused.to_string() });
+        let metadata = json!({ "uid": pool.version.uid, "annotations": annotations });
+        let written = self
+            .write(&pool.name, json!({ "metadata": metadata }))
+            .await;
+        written.map_err(|source| Error::Request {
+            verb: "annotate",
+            pool: pool.name,
+            source: Box::new(source),
+        })
+    }
+
+    async fn write(&self, pool: &str, patch: Value) -> Result<(), kube::Error> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let written = self
+            .pools
+            .patch(pool, &params, &Patch::Merge(patch))
+            .await?;
+        self.world.apply(&Seen::Pool(Box::new(written)));
+        Ok(())
     }
 }
 

@@ -48,10 +48,7 @@ pub fn bytes(group: Group<'_>, state: &State) -> Option<Vec<u8>> {
 #[must_use]
 pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
     let shape = &group.pool.shape;
-    let usable = shape.memory - KERNEL - shape.memory / PAGES;
-    if shape.cpu == 0 || usable <= EVICTION {
-        return None;
-    }
+    let usable = usable(shape)?;
     let name = format!("{}{SUFFIX}", group.pool.name);
     let resources = |memory: i64, disk: i64| {
         let all = [
@@ -94,6 +91,14 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             }),
         }),
     })
+}
+
+/// Memory of a node that its kernel leaves, in bytes; none when nothing of it, or of its processors,
+/// would be left for pods.
+#[must_use]
+pub fn usable(shape: &Shape) -> Option<i64> {
+    let usable = shape.memory - KERNEL - shape.memory / PAGES;
+    (shape.cpu > 0 && usable > EVICTION).then_some(usable)
 }
 
 fn labels(group: Group<'_>, state: &State, hostname: &str) -> BTreeMap<String, String> {

@@ -40,6 +40,8 @@ pub enum ConditionType {
     AutoscalerReady,
     /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
     Autoscaling,
+    /// Of a NodePool: the autoscaler asked for what cannot be, or the pool is one that it cannot size.
+    AutoscalingRefused,
     /// Of a NodePool: the management cluster has room, and quota, for one machine more.
     Capacity,
     /// Of a Machine: its virtual machine runs.
@@ -71,6 +73,7 @@ impl ConditionType {
             Self::CSIReady => "CSIReady",
             Self::AutoscalerReady => "AutoscalerReady",
             Self::Autoscaling => "Autoscaling",
+            Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",

@@ -39,6 +39,9 @@ pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
 /// of Machines separated by commas: they go now; who shrinks the pool writes it together with
 /// `spec.replicas`, so that no other Machine goes in their place.
 pub const ANNOTATION_DELETE_MACHINE: &str = "covey.dev/delete-machine";
+/// Annotation on a NodePool: what the autoscaler's adapter refused last, and in which generation
+/// ([`crate::node_pool::Refused`]); the operator shows it in a condition.
+pub const ANNOTATION_AUTOSCALING_REFUSED: &str = "covey.dev/autoscaling-refused";
 /// Annotation on a node: the Cluster Autoscaler does not take it away while it is `true`
 /// (`utils/scaledown`).
 pub const ANNOTATION_SCALE_DOWN_DISABLED: &str =

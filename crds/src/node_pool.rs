@@ -16,7 +16,7 @@ use crate::{Duration, IntOrPercent};
 mod autoscaling;
 mod provider;
 mod status;
-pub use autoscaling::Autoscaling;
+pub use autoscaling::{Autoscaling, Refused};
 pub use provider::{KernelBoot, KubeVirt, Provider, ProviderKind};
 pub use status::NodePoolStatus;
 

@@ -29,6 +29,18 @@ pub enum Refusal {
     /// It leads out of the bounds.
     #[error("{0}")]
     Bounds(String),
+    /// The management cluster has no room for it now.
+    #[error("{0}")]
+    Room(String),
+}
+
+impl Refusal {
+    /// Whether it would be refused again while the pool's spec is as it is; room comes and goes, and
+    /// has a condition of its own.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        !matches!(self, Self::Room(_))
+    }
 }
 
 /// What is decided: a change, or nothing because it is so already.
@@ -65,7 +77,7 @@ pub fn increase(group: Group<'_>, state: &State, delta: i32) -> Decision {
         ))
     })?;
     if replicas > group.most() {
-        return Err(Refusal::Bounds(format!(
+        return Err(Refusal::Room(format!(
             "NodePool {pool} has {has} replicas and cannot grow by {delta}: the management cluster \
              has no room for one more; its condition Capacity says what is missing"
         )));

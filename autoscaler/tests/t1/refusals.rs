@@ -2,10 +2,12 @@
 //! is wrong does not hold up the others.
 
 use anyhow::{Context as _, Result};
+use api::names::ANNOTATION_DELETE_MACHINE;
+use api::node_pool::Refused;
 use autoscaler_client::protocol::{FakeReason, fake};
 use autoscaler_client::{Generation, Protocol};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tonic::Code;
 
@@ -52,7 +54,6 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
         autoscaler_client::observe::external(node.unwrap())
     };
     let (own, strange) = (node_of(&name), node_of(&other));
-    let window = site.management.audit().window()?;
     let mut client = adapter.client(&site, Generation::New)?;
 
     unknown(&mut client).await?;
@@ -73,9 +74,11 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
     let mixed = client.delete(&id, vec![strange]).await;
     assert_eq!(code(mixed), Code::InvalidArgument);
 
-    let mut writes = window.writes_of(&site.user())?;
-    writes.retain(|write| !write.kind.starts_with("events"));
-    assert!(writes.is_empty(), "{writes:#?}");
+    for name in [&name, &other] {
+        let pool = site.pools().get(name).await?;
+        assert_eq!(pool.metadata.generation, Some(1), "a spec was written");
+        assert_eq!(pool.annotations().get(ANNOTATION_DELETE_MACHINE), None);
+    }
     let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.ns);
     let mut told = |event: &Event| event.reason.as_deref() == Some("AutoscalingRefused");
     let list = events.list(&Default::default()).await?;
@@ -98,5 +101,65 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
             "nobody was told"
         );
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_stands_on_the_pool_and_is_written_once() -> Result<()> {
+    let Some(site) = Site::new("noted").await? else {
+        return Ok(());
+    };
+    let (_player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
+    let name = site.pool("noted", 1, &json!({ "max": 3 })).await?;
+    let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
+    let there = |turn: &crate::support::script::Turn| turn.group(&name).is_some();
+    let turn = script.until("the pool is a group", there).await?;
+    let id = turn.group(&name).context("it was just seen")?.id.clone();
+    let mut client = adapter.client(&site, Generation::New)?;
+    assert_eq!(code(client.increase(&id, -1).await), Code::InvalidArgument);
+    let noted = |pool: &api::NodePool| {
+        Refused::of(&pool.metadata).is_some_and(|r| r.message.contains("not by -1"))
+    };
+    site.until(&name, noted).await?;
+
+    // The watch may still be behind; what the API answered to the write is known all the same.
+    let window = site.management.audit().window()?;
+    assert_eq!(code(client.increase(&id, -1).await), Code::InvalidArgument);
+    assert_eq!(code(client.increase(&id, 1).await), Code::Ok);
+    let grown = site.until(&name, |pool| pool.spec.replicas == 2).await?;
+    assert_eq!(Refused::of(&grown.metadata), None, "it is another pool now");
+    let mut writes = window.writes_of(&site.user())?;
+    writes.retain(|write| write.kind == "covey.dev/nodepools");
+    assert_eq!(writes.len(), 1, "only the new size: {writes:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_whose_machines_leave_nothing_for_pods_says_so_and_others_grow() -> Result<()> {
+    let Some(site) = Site::new("small").await? else {
+        return Ok(());
+    };
+    let adapter = Adapter::start(&site).await?;
+    let small = site.pool("small", 0, &json!({ "max": 3 })).await?;
+    let memory = json!({ "spec": { "provider": { "kubevirt": { "memory": "128Mi" } } } });
+    site.change(&small, &memory).await?;
+    let pool = site.until(&small, |pool| Refused::of(&pool.metadata).is_some());
+    let refused = Refused::of(&pool.await?.metadata).context("it was just seen")?;
+    assert!(
+        refused.message.contains("nothing would be left for pods"),
+        "{refused}"
+    );
+    let other = site.pool("other", 0, &json!({ "max": 3 })).await?;
+    let mut script = Script::new(&site, &adapter, Generation::New, &[&small, &other])?;
+    let there = |turn: &crate::support::script::Turn| turn.group(&other).is_some();
+    let turn = script.until("the other is a group", there).await?;
+    let (id, sound) = (
+        turn.group(&small).context("it is a group, too")?.id.clone(),
+        turn.group(&other).context("it was just seen")?.id.clone(),
+    );
+    let mut client = adapter.client(&site, Generation::New)?;
+    assert_eq!(client.template(&id).await?, None);
+    client.increase(&sound, 2).await?;
+    site.until(&other, |pool| pool.spec.replicas == 2).await?;
     Ok(())
 }

@@ -3,10 +3,14 @@
 //! Invariant: what is left out is the Cluster Autoscaler's own default, so that a pool never sends
 //! it a zero that nobody meant.
 
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Duration;
+use crate::names::ANNOTATION_AUTOSCALING_REFUSED;
 
 /// What the autoscaler may make of a node pool.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -57,5 +61,79 @@ impl Autoscaling {
     #[must_use]
     pub fn clamp(&self, replicas: i32) -> i32 {
         replicas.min(self.max).max(self.min)
+    }
+}
+
+/// What of a node pool the autoscaler's adapter cannot carry out, as it stands in the annotation
+/// [`ANNOTATION_AUTOSCALING_REFUSED`]: the generation, a blank, a sentence. An edit of the pool, or a
+/// new size, makes it void, so nobody has to take it off.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refused {
+    /// `metadata.generation` of the pool that it is about.
+    pub generation: i64,
+    /// What was refused, and why; at most [`Refused::LONGEST`] characters are read.
+    pub message: String,
+}
+
+impl Refused {
+    /// Far more than any sentence of ours has, and less than a condition may hold.
+    pub const LONGEST: usize = 1024;
+
+    /// What is refused of a pool as it is now; none when nothing is, or what the annotation holds is
+    /// void or cannot be read.
+    #[must_use]
+    pub fn of(meta: &ObjectMeta) -> Option<Self> {
+        let text = meta
+            .annotations
+            .as_ref()?
+            .get(ANNOTATION_AUTOSCALING_REFUSED)?;
+        let (generation, message) = text.split_once(' ')?;
+        let generation = generation.parse().ok()?;
+        let message = message.chars().take(Self::LONGEST).collect();
+        (meta.generation == Some(generation)).then_some(Self {
+            generation,
+            message,
+        })
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotated(text: &str) -> ObjectMeta {
+        let annotation = (ANNOTATION_AUTOSCALING_REFUSED.to_owned(), text.to_owned());
+        ObjectMeta {
+            generation: Some(3),
+            annotations: Some([annotation].into()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_until_the_pool_is_another() {
+        let refused = Refused {
+            generation: 3,
+            message: "a pool grows by 1 or more, not by -1".to_owned(),
+        };
+        let mut meta = annotated(&refused.to_string());
+        assert_eq!(Refused::of(&meta), Some(refused));
+        meta.generation = Some(4);
+        assert_eq!(Refused::of(&meta), None);
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_does_no_harm() {
+        for text in ["", "3", "x y", "-3 y"] {
+            assert_eq!(Refused::of(&annotated(text)), None, "{text}");
+        }
+        let long = Refused::of(&annotated(&format!("3 {}", "ß".repeat(5000)))).unwrap();
+        assert_eq!(long.message.chars().count(), Refused::LONGEST);
     }
 }

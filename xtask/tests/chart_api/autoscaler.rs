@@ -65,7 +65,7 @@ fn check(answer: Result<(), String>, refusal: Option<&str>, asked: &Value) {
 /// Pool, change, and with what an adapter is refused.
 fn of_adapters() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let only_replicas = Some("may change only replicas");
-    let only_annotation = Some("only the annotation covey.dev/delete-machine");
+    let only_annotation = Some("only the annotations covey.dev/delete-machine");
     let victims = |names: Value| json!({ "covey.dev/delete-machine": names });
     vec![
         ("grows", json!({ "spec": { "replicas": 4 } }), None),
@@ -79,6 +79,11 @@ fn of_adapters() -> Vec<(&'static str, Value, Option<&'static str>)> {
         (
             "grows",
             json!({ "metadata": { "annotations": victims(Value::Null) } }),
+            None,
+        ),
+        (
+            "grows",
+            json!({ "metadata": { "annotations": { "covey.dev/autoscaling-refused": "1 x" } } }),
             None,
         ),
         (

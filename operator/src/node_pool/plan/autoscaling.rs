@@ -1,8 +1,11 @@
-//! Who owns `replicas`: the condition `Autoscaling`.
+//! Who owns `replicas`: the condition `Autoscaling`; and what the autoscaler's adapter noted on the pool
+//! that it cannot carry out: the condition `AutoscalingRefused`.
 //!
 //! Invariant: where `spec.autoscaling` is not set nothing is said, because `replicas` is the user's then,
-//! as anybody expects.
+//! as anybody expects. What was refused of another generation, or is nobody's concern because the addon
+//! is off, is not said any more.
 
+use api::node_pool::Refused;
 use api::{ConditionStatus, ConditionType, TenantCluster};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -13,11 +16,12 @@ use super::{Observed, Plan};
 pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster, now: Timestamp) {
     let type_ = ConditionType::Autoscaling;
     let Some(autoscaling) = &observed.pool.spec.autoscaling else {
-        let list = &mut plan.status.conditions;
-        list.retain(|condition| condition.type_ != type_.as_str());
+        unsay(plan, type_);
+        unsay(plan, ConditionType::AutoscalingRefused);
         return;
     };
-    let (value, reason, message) = if cluster.spec.addons.autoscaler.enabled {
+    let is_on = cluster.spec.addons.autoscaler.enabled;
+    let (value, reason, message) = if is_on {
         (
             ConditionStatus::True,
             "OwnedByAutoscaler",
@@ -39,4 +43,17 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster,
         )
     };
     set(plan, observed, now, [(type_, value, reason, message)]);
+    let type_ = ConditionType::AutoscalingRefused;
+    match Refused::of(&observed.pool.metadata).filter(|_| is_on) {
+        Some(Refused { message, .. }) => {
+            let said = (type_, ConditionStatus::True, "Refused", message);
+            set(plan, observed, now, [said]);
+        }
+        None => unsay(plan, type_),
+    }
+}
+
+fn unsay(plan: &mut Plan, type_: ConditionType) {
+    let list = &mut plan.status.conditions;
+    list.retain(|condition| condition.type_ != type_.as_str());
 }

@@ -5,9 +5,13 @@
 use super::*;
 
 fn said(world: &World) -> (String, String, String) {
+    said_of(world, ConditionType::Autoscaling)
+}
+
+fn said_of(world: &World, type_: ConditionType) -> (String, String, String) {
     let status = world.pool.status.clone().unwrap_or_default();
-    let type_ = ConditionType::Autoscaling.as_str();
-    let found = status.conditions.into_iter().find(|c| c.type_ == type_);
+    let mut conditions = status.conditions.into_iter();
+    let found = conditions.find(|c| c.type_ == type_.as_str());
     let text = |c: k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
         (c.status, c.reason, c.message)
     };
@@ -57,4 +61,24 @@ fn paused_and_broken_pools_say_it_too() {
     world.pool.spec.autoscaling = Some(read(json!({ "max": 5 })));
     world.settle();
     assert!(said(&world).2.contains("from 0 to 5"));
+}
+
+#[test]
+fn what_the_adapter_refused_is_said_until_the_pool_is_another() {
+    let mut world = World::running(2, &json!({ "autoscaling": { "max": 3 } }));
+    let generation = world.pool.metadata.generation.unwrap();
+    let text = format!("{generation} a pool grows by 1 or more, not by -1");
+    let annotation = (names::ANNOTATION_AUTOSCALING_REFUSED.to_owned(), text);
+    let annotations = &mut world.pool.metadata.annotations;
+    annotations.get_or_insert_default().extend([annotation]);
+    let refused = |world: &World| said_of(world, ConditionType::AutoscalingRefused);
+    world.settle();
+    assert_eq!(refused(&world).0, "", "there is no adapter");
+    switch(&mut world, true);
+    let (value, reason, message) = refused(&world);
+    assert_eq!((&*value, &*reason), ("True", "Refused"));
+    assert_eq!(message, "a pool grows by 1 or more, not by -1");
+    world.pool.metadata.generation = Some(generation + 1);
+    world.settle();
+    assert_eq!(refused(&world).0, "", "the pool is another");
 }
