@@ -5,7 +5,6 @@
 //! again. A pool that is wrong by itself says that, whatever else is refused.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::node_pool::Refused;
 use kit::events::Notice;
@@ -13,11 +12,10 @@ use kit::events::Notice;
 use crate::node_group::decide::Refusal;
 use crate::node_group::{self, Group};
 use crate::run::Context;
+use crate::store::Store;
 use crate::template;
 use crate::world::State;
 
-/// Pause after a failure.
-const PAUSE: Duration = Duration::from_secs(2);
 /// Of the Event; the condition has this name too.
 const REASON: &str = "AutoscalingRefused";
 
@@ -73,7 +71,7 @@ pub fn tell(ctx: &Arc<Context>, id: &str, refusal: &Refusal) {
     };
     tokio::spawn(async move {
         if stays {
-            note(&ctx, &id, &refused).await;
+            note(&ctx.store, &id, &refused).await;
         }
         let notice = Notice::warning(REASON, refused.message);
         ctx.events.publish(&about, &notice).await;
@@ -82,26 +80,14 @@ pub fn tell(ctx: &Arc<Context>, id: &str, refusal: &Refusal) {
 
 /// Keeps it said of every pool what is wrong with it by itself. Ends never.
 pub async fn keep(ctx: Arc<Context>) {
-    let mut changes = ctx.world.changes();
-    ctx.world.listed().await;
-    loop {
-        changes.mark_unchanged();
-        let mut failed = false;
-        for (id, refused) in ctx.world.look(unsaid) {
-            failed |= !note(&ctx, &id, &refused).await;
-        }
-        if failed {
-            tokio::time::sleep(PAUSE).await;
-        } else {
-            // The sender is the world's, so waiting cannot fail.
-            let _ = changes.changed().await;
-        }
-    }
+    let store = &ctx.store;
+    let say = |(id, refused): (String, Refused)| async move { note(store, &id, &refused).await };
+    ctx.world.keep(unsaid, say).await;
 }
 
 /// Whether it stands there.
-async fn note(ctx: &Context, id: &str, refused: &Refused) -> bool {
-    let noted = ctx.store.refuse(id, refused).await;
+async fn note(store: &Store, id: &str, refused: &Refused) -> bool {
+    let noted = store.refuse(id, refused).await;
     if let Err(error) = &noted {
         let error = kit::errors::chain(error);
         tracing::warn!(

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node as ApiNode;
 use kube::core::PartialObjectMeta;
@@ -12,6 +13,9 @@ use tokio::sync::watch;
 
 use crate::model::{Machine, Node, Pool, Version};
 use crate::settings::Settings;
+
+/// Pause of [`World::keep`] after a failure.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,6 +172,30 @@ impl World {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Does what there is to do, now and after every change, and what failed again after 2 seconds.
+    /// Ends never.
+    pub async fn keep<T, F: Future<Output = bool>>(
+        &self,
+        to_do: impl Fn(&State) -> Vec<T>,
+        succeeds: impl Fn(T) -> F,
+    ) {
+        let mut changes = self.changes();
+        self.listed().await;
+        loop {
+            changes.mark_unchanged();
+            let mut failed = false;
+            for one in self.look(&to_do) {
+                failed |= !succeeds(one).await;
+            }
+            if failed {
+                tokio::time::sleep(PAUSE).await;
+            } else {
+                // The sender is ours, so waiting cannot fail.
+                let _ = changes.changed().await;
+            }
+        }
     }
 
     /// A watch begins to list a kind anew.
