@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, PostParams},
+    runtime::watcher::Config,
 };
 use serde_json::json;
 
@@ -35,8 +36,8 @@ use crate::cluster::{
 };
 use crate::suite::hotplug;
 
-/// Port of the driver's metrics.
-const ADMIN_PORT: u16 = 8080;
+/// The driver.
+const PROGRAM: &str = "csi-proxy";
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -186,12 +187,17 @@ impl Place<'_> {
             claims.create(&PostParams::default(), &claim).await?;
         }
         let what = format!("{count} claims are bound");
-        let config = kube::runtime::watcher::Config::default();
-        wait_list(&claims, config, &what, self.options.patience, |all| {
-            let ours = all.iter().filter(|(name, _)| name.starts_with(prefix));
-            let volumes: Vec<_> = ours.filter_map(|(_, claim)| volume(claim)).collect();
-            (volumes.len() == count).then_some(volumes)
-        })
+        wait_list(
+            &claims,
+            Config::default(),
+            &what,
+            self.options.patience,
+            |all| {
+                let ours = all.iter().filter(|(name, _)| name.starts_with(prefix));
+                let volumes: Vec<_> = ours.filter_map(|(_, claim)| volume(claim)).collect();
+                (volumes.len() == count).then_some(volumes)
+            },
+        )
         .await
     }
 
@@ -205,7 +211,20 @@ impl Place<'_> {
         for name in names {
             wait_gone(&claims, &name, None, self.options.patience).await?;
         }
-        Ok(())
+        // The volumes go after their claims, and what is measured next begins at rest.
+        let volumes: Api<PersistentVolumeClaim> = self.tenant.parts();
+        let what = "that no volume is left";
+        wait_list(
+            &volumes,
+            Config::default(),
+            what,
+            self.options.patience,
+            |all| {
+                let is_volume = |name: &String| name.starts_with("vol-");
+                (!all.keys().any(is_volume)).then_some(())
+            },
+        )
+        .await
     }
 
     /// Claims one after another, from the create call to Bound.
@@ -229,20 +248,35 @@ impl Place<'_> {
         Ok(spread)
     }
 
-    /// What the driver has in memory, by its own metrics.
+    /// What the driver has in memory, as the kernel says: the tenant namespace's policies let nobody
+    /// near its port for metrics.
     async fn memory(&self) -> Result<Option<f64>> {
         let pods: Api<Pod> = self.tenant.parts();
         let selector = format!("{}=csi", api::names::LABEL_COMPONENT);
         let list = pods.list(&ListParams::default().labels(&selector)).await?;
         let pod = list.items.first().context("no pod of the driver runs")?;
-        let address = pod.status.as_ref().and_then(|s| s.pod_ip.clone());
-        let address = address.with_context(|| format!("{} has no address", pod.name_any()))?;
-        let text = operator::get(&address, ADMIN_PORT, "/metrics").await?;
-        let name = "process_resident_memory_bytes ";
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let bytes = line.and_then(|rest| rest.trim().parse::<f64>().ok());
-        Ok(bytes.map(|bytes| round(bytes / 1_048_576.0)))
+        let uid = pod.uid().context("a pod without a UID")?;
+        Ok(resident(PROGRAM, &uid)?.map(round))
     }
+}
+
+/// Resident memory, in MiB, of the program of this name in a pod; none when it does not run on this
+/// machine.
+fn resident(program: &str, pod_uid: &str) -> Result<Option<f64>> {
+    for entry in std::fs::read_dir("/proc")? {
+        let read =
+            |file: &str| std::fs::read_to_string(entry.as_ref().ok()?.path().join(file)).ok();
+        let named = read("comm").is_some_and(|name| name.trim() == program);
+        if !named || !read("cgroup").is_some_and(|group| group.contains(pod_uid)) {
+            continue;
+        }
+        let status = read("status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next());
+        let kibibytes = kibibytes.and_then(|number| number.parse::<f64>().ok());
+        return Ok(kibibytes.map(|kibibytes| kibibytes / 1024.0));
+    }
+    Ok(None)
 }
 
 /// A small claim of the default class, as a block device: nobody formats it.
