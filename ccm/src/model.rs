@@ -52,6 +52,12 @@ impl Node {
         }
     }
 
+    /// [`Node::resource_version`] as a number (KEP-5504 makes them comparable); 0 where it is none.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
+    }
+
     /// Whether there is a taint with this key.
     #[must_use]
     pub fn is_tainted(&self, key: &str) -> bool {

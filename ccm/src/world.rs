@@ -349,3 +349,6 @@ fn place(service: &Service) -> (String, String) {
 fn is_older(old: &Service, new: &Service) -> bool {
     old.metadata.uid != new.metadata.uid || version(&old.metadata) <= version(&new.metadata)
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,12 +165,13 @@ impl World {
         }
     }
 
-    /// A write to a node was answered.
+    /// A write to a node was answered. The answer may be the first to tell of what others changed, that
+    /// the node is ready above all: the watch's event will then bring nothing new.
     pub fn learn_node(&self, node: &Node) {
         let mut inner = self.lock();
-        let old = inner.nodes.get_mut(node.name.as_str());
-        if let Some(old) = old.filter(|old| old.uid == node.uid) {
-            *old = node.clone();
+        let old = inner.nodes.get(node.name.as_str());
+        if old.is_some_and(|old| old.uid == node.uid && old.version() <= node.version()) {
+            inner.put_node(&self.queue, &self.settings, node.clone());
         }
     }
 
@@ -374,6 +375,19 @@ impl Inner {
     }
 
     fn node(&mut self, queue: &Queue, settings: &Settings, node: Node) {
+        let (name, version) = (node.name.clone(), node.resource_version.clone());
+        let old = self.put_node(queue, settings, node.clone());
+        let old = old.map(|old| Node {
+            resource_version: version,
+            ..old
+        });
+        if old != Some(node) {
+            queue.add(Key::Node(name));
+        }
+    }
+
+    /// Takes it in, and wakes Services where it changes where traffic goes. Gives what was known.
+    fn put_node(&mut self, queue: &Queue, settings: &Settings, node: Node) -> Option<Node> {
         let traffic = |node: &Node| {
             (
                 node.takes_traffic(),
@@ -381,23 +395,12 @@ impl Inner {
                 node.machine().map(ToOwned::to_owned),
             )
         };
-        let name: Arc<str> = node.name.as_str().into();
         let now = traffic(&node);
-        let version = node.resource_version.clone();
-        let old = self.nodes.insert(Arc::clone(&name), node.clone());
-        let same = old.as_ref().is_some_and(|old| {
-            let old = Node {
-                resource_version: version,
-                ..old.clone()
-            };
-            old == node
-        });
-        if !same {
-            queue.add(Key::Node(node.name));
-        }
+        let old = self.nodes.insert(node.name.as_str().into(), node);
         if old.as_ref().map(traffic) != Some(now) {
             self.queue_traffic(queue, settings);
         }
+        old
     }
 
     fn instance(&mut self, queue: &Queue, settings: &Settings, instance: Instance) {

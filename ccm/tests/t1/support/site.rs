@@ -425,17 +425,19 @@ where
     use kube::runtime::watcher::{Config, watcher};
     let config = Config::default().labels(labels);
     let mut events = watcher(api.clone(), config).boxed();
+    let mut last = Vec::new();
     let wait = async {
         while events.next().await.is_some() {
             let all = api.list(&ListParams::default().labels(labels)).await?;
-            if wanted(&all.items) {
+            last = all.items;
+            if wanted(&last) {
                 return Ok(());
             }
         }
         anyhow::bail!("the watch ended")
     };
     let waited = tokio::time::timeout(PATIENCE, wait).await;
-    waited.with_context(|| format!("not as wanted after {PATIENCE:?}: {labels}"))?
+    waited.with_context(|| format!("not as wanted after {PATIENCE:?}: {labels}: {last:#?}"))?
 }
 
 /// Addresses in the status of a Service.
