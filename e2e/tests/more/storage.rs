@@ -37,7 +37,8 @@ async fn storage(s: &Scenario) -> Result<()> {
     let made = claim("one", "64Mi", &Value::Null)?;
     claims.create(&PostParams::default(), &made).await?;
     let volume = bound(&claims, "one", "64Mi").await?;
-    let write = format!("dd if=/dev/urandom of=/dev/disk bs=1M count=8 conv=fsync && {HASH}");
+    let write =
+        format!("dd if=/dev/urandom of=/dev/disk bs=1M count=8 conv=fsync 2>/dev/null && {HASH}");
     let written = run(s, "write", "one", &write).await?;
 
     grow(s, &claims).await?;
@@ -63,7 +64,8 @@ async fn storage(s: &Scenario) -> Result<()> {
         .await
         .context("the snapshot cannot be used")??;
 
-    let overwrite = format!("dd if=/dev/zero of=/dev/disk bs=1M count=8 conv=fsync && {HASH}");
+    let overwrite =
+        format!("dd if=/dev/zero of=/dev/disk bs=1M count=8 conv=fsync 2>/dev/null && {HASH}");
     let overwritten = run(s, "overwrite", "one", &overwrite).await?;
     ensure!(overwritten != written, "nothing was overwritten");
     let of_snapshot = json!({
