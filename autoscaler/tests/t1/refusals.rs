@@ -1,14 +1,17 @@
 //! What makes no sense is refused with codes that the Cluster Autoscaler survives, and one group that
 //! is wrong does not hold up the others.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result};
-use api::names::ANNOTATION_DELETE_MACHINE;
+use api::names::ANNOTATION_AUTOSCALING_REFUSED;
 use api::node_pool::Refused;
 use autoscaler_client::protocol::{FakeReason, fake};
 use autoscaler_client::{Generation, Protocol};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use testkit::AuditEntry;
 use tonic::Code;
 
 use crate::support::{Adapter, PATIENCE, Player, Script, Site};
@@ -54,6 +57,7 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
         autoscaler_client::observe::external(node.unwrap())
     };
     let (own, strange) = (node_of(&name), node_of(&other));
+    let window = site.management.audit().window()?;
     let mut client = adapter.client(&site, Generation::New)?;
 
     unknown(&mut client).await?;
@@ -74,11 +78,23 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
     let mixed = client.delete(&id, vec![strange]).await;
     assert_eq!(code(mixed), Code::InvalidArgument);
 
-    for name in [&name, &other] {
-        let pool = site.pools().get(name).await?;
-        assert_eq!(pool.metadata.generation, Some(1), "a spec was written");
-        assert_eq!(pool.annotations().get(ANNOTATION_DELETE_MACHINE), None);
-    }
+    // What is refused is noted on its pool, and nothing else is written there, or anywhere.
+    let mut writes = window.writes_of(&site.user())?;
+    let is_note = |write: &AuditEntry| {
+        write.kind == "covey.dev/nodepools" && write.name.as_deref() == Some(&name)
+    };
+    writes.retain(|write| !write.kind.starts_with("events") && !is_note(write));
+    assert!(writes.is_empty(), "{writes:#?}");
+    let mut pool = site.pools().get(&name).await?;
+    pool.annotations_mut()
+        .remove(ANNOTATION_AUTOSCALING_REFUSED);
+    let unchanged = (Some(1), BTreeMap::new(), BTreeMap::new());
+    let meta = (
+        pool.metadata.generation,
+        pool.annotations().clone(),
+        pool.labels().clone(),
+    );
+    assert_eq!(meta, unchanged, "generation, annotations and labels");
     let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.ns);
     let mut told = |event: &Event| event.reason.as_deref() == Some("AutoscalingRefused");
     let list = events.list(&Default::default()).await?;
