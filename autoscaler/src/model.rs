@@ -52,7 +52,7 @@ pub struct Pool {
     /// metadata.generation: which spec of it.
     pub generation: i64,
     /// What was refused of this very spec.
-    pub refused: Option<String>,
+    pub refused: Option<Refused>,
     /// What the autoscaler may make of it; none: nothing at all.
     pub autoscaling: Option<Autoscaling>,
     /// spec.replicas, 0 or more.
@@ -90,7 +90,7 @@ impl Pool {
         Self {
             version: Version::of(meta),
             generation: meta.generation.unwrap_or_default(),
-            refused: Refused::of(meta).map(|refused| refused.message),
+            refused: Refused::of(meta),
             autoscaling: pool.spec.autoscaling.clone(),
             replicas: pool.spec.replicas.max(0),
             named: named.map(str::to_owned).collect(),

@@ -42,12 +42,11 @@ pub fn wrong(group: Group<'_>) -> Option<String> {
 /// Groups that are wrong by themselves and do not say so yet.
 fn unsaid(state: &State) -> Vec<(String, Refused)> {
     let unsaid = node_group::groups(state).filter_map(|group| {
-        let message = wrong(group)?;
-        let said = group.pool.refused.as_ref() == Some(&message);
         let refused = Refused {
             generation: group.pool.generation,
-            message,
+            message: wrong(group)?,
         };
+        let said = group.pool.refused.as_ref() == Some(&refused);
         (!said).then(|| (group.pool.group.clone(), refused))
     });
     unsaid.collect()

@@ -125,8 +125,7 @@ impl Store {
         let found = |state: &State| node_group::find(state, id).map(|group| group.pool.clone());
         let pool = self.world.look(found);
         let pool = pool.ok_or_else(|| Error::Unknown(id.to_owned()))?;
-        if pool.generation != refused.generation || pool.refused.as_ref() == Some(&refused.message)
-        {
+        if pool.generation != refused.generation || pool.refused.as_ref() == Some(refused) {
             return Ok(());
         }
         let annotations = json!({ ANNOTATION_AUTOSCALING_REFUSED: refused.to_string() });

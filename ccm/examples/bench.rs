@@ -25,6 +25,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use testkit::figures::{round, spread};
 use testkit::process::{Process, Workdir};
 use testkit::{ManagementApi, Options};
 use tokio::sync::watch;
@@ -467,19 +468,4 @@ fn ready(
     let slices = all.values().filter(|(_, s)| service_of(s) == mirror);
     let found: usize = slices.map(|(_, s)| ready_in(s)).sum();
     (found == count).then_some(())
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-fn spread(values: &[f64]) -> Value {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // Nearest rank, so it is one that was measured.
-    let rank = |share: f64| {
-        let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
-        sorted.get(rank - 1).copied().map(round)
-    };
-    json!({ "p50": rank(0.5), "p95": rank(0.95), "max": rank(1.0), "count": sorted.len() })
 }

@@ -12,6 +12,12 @@ use k8s_openapi::api::core::v1::{Node as ApiNode, NodeAddress, Taint};
 
 use crate::names;
 
+/// metadata.resourceVersion as a number (KEP-5504 makes them comparable); 0 where it is none.
+#[must_use]
+pub fn number(resource_version: &str) -> u64 {
+    resource_version.parse().unwrap_or(0)
+}
+
 /// A node of the tenant cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
@@ -52,10 +58,10 @@ impl Node {
         }
     }
 
-    /// [`Node::resource_version`] as a number (KEP-5504 makes them comparable); 0 where it is none.
+    /// [`Node::resource_version`] as a number.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.resource_version.parse().unwrap_or(0)
+        number(&self.resource_version)
     }
 
     /// Whether there is a taint with this key.

@@ -139,6 +139,11 @@ pub fn set_condition(
     conditions.insert(at, new);
 }
 
+/// Takes one condition out of a list.
+pub fn remove_condition(conditions: &mut Vec<Condition>, type_: ConditionType) {
+    conditions.retain(|c| c.type_ != type_.as_str());
+}
+
 /// Whether a condition is there and `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {

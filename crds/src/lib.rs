@@ -18,7 +18,7 @@ pub mod storage;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
 pub mod tenant_cluster;
 
-pub use condition::{ConditionStatus, ConditionType, set_condition};
+pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
 pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};

@@ -10,6 +10,7 @@ pub mod certs;
 pub mod disks;
 pub mod etcd;
 pub mod faults;
+pub mod figures;
 pub mod fixtures;
 pub mod kubelet;
 pub mod process;

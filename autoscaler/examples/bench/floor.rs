@@ -17,7 +17,9 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use super::{Certificates, round, spread};
+use testkit::figures::spread;
+
+use super::{Certificates, per_call};
 
 /// About what a call and its answer have, with their HTTP/2 frames.
 const BYTES: usize = 128;
@@ -78,11 +80,6 @@ fn loops(mut stream: impl Read + Write, calls: usize) -> Result<serde_json::Valu
     }
     let times = spread(&times);
     Ok(serde_json::json!({ "ms": times, "call_us": per_call(&times, calls) }))
-}
-
-/// Microseconds, at the median.
-pub(crate) fn per_call(times: &serde_json::Value, calls: usize) -> f64 {
-    round(times["p50"].as_f64().unwrap_or_default() * 1000.0 / calls as f64)
 }
 
 fn configs(certificates: &Certificates) -> Result<(Arc<ServerConfig>, Arc<ClientConfig>)> {

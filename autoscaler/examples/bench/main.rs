@@ -31,6 +31,7 @@ use proto::autoscaler as rpc;
 use proto::autoscaler::cloud_provider_server::CloudProvider as _;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
+use testkit::figures::{round, spread};
 use tonic::{Request, Status};
 
 #[derive(Parser)]
@@ -238,7 +239,7 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
     // group and its options; templates of empty groups.
     let calls = 2 + 3 * args.pools + 2 * args.nodes + args.pools / 10;
     let loops = spread(&times);
-    let per_call = floor::per_call(&loops, calls);
+    let per_call = per_call(&loops, calls);
     Ok(json!({
         "loop_ms": loops, "calls": calls, "call_us": per_call,
         // The share of it that is the adapter's; the rest is the client's and the kernel's.
@@ -246,7 +247,8 @@ async fn measure(args: &Args, certificates: &Certificates, service: &Running) ->
         // Of that, what it takes to make the answers, without anything between the two.
         "answers_ms": spread(&alone),
         "service_sleeps": spread(&sleeps),
-        "rss_mib": round(resident()?),
+        // Of the whole process, the client's included.
+        "rss_mib": kit::metrics::usage().map(|usage| round(usage.rss_mib())),
     }))
 }
 
@@ -285,15 +287,6 @@ async fn answers(service: &Service, args: &Args, nodes: &[Node]) -> Result<(), S
     Ok(())
 }
 
-/// Memory of the whole process, the client's included.
-fn resident() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next());
-    let kibibytes: f64 = kibibytes.context("no VmRSS")?.parse()?;
-    Ok(kibibytes / 1024.0)
-}
-
 struct Certificates {
     ca: String,
     server: (String, String),
@@ -321,17 +314,7 @@ impl Certificates {
     }
 }
 
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-fn spread(values: &[f64]) -> Value {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // Nearest rank, so it is one that was measured.
-    let rank = |share: f64| {
-        let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
-        sorted.get(rank - 1).copied().map(round)
-    };
-    json!({ "p50": rank(0.5), "p95": rank(0.95), "max": rank(1.0), "count": sorted.len() })
+/// Microseconds, at the median.
+fn per_call(times: &Value, calls: usize) -> f64 {
+    round(times["p50"].as_f64().unwrap_or_default() * 1000.0 / calls as f64)
 }

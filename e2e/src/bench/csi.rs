@@ -264,17 +264,11 @@ impl Place<'_> {
 /// machine.
 fn resident(program: &str, pod_uid: &str) -> Result<Option<f64>> {
     for entry in std::fs::read_dir("/proc")? {
-        let read =
-            |file: &str| std::fs::read_to_string(entry.as_ref().ok()?.path().join(file)).ok();
-        let named = read("comm").is_some_and(|name| name.trim() == program);
-        if !named || !read("cgroup").is_some_and(|group| group.contains(pod_uid)) {
-            continue;
+        let folder = entry?.path();
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+        if read("comm").trim() == program && read("cgroup").contains(pod_uid) {
+            return Ok(kit::metrics::usage_in(&folder).map(|usage| usage.rss_mib()));
         }
-        let status = read("status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next());
-        let kibibytes = kibibytes.and_then(|number| number.parse::<f64>().ok());
-        return Ok(kibibytes.map(|kibibytes| kibibytes / 1024.0));
     }
     Ok(None)
 }

@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-pub use self::process::{ProcessMetrics, Usage, usage};
+pub use self::process::{ProcessMetrics, Usage, usage, usage_in};
 use crate::errors::Class;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

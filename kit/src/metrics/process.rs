@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -26,11 +27,23 @@ pub struct Usage {
     pub threads: u64,
 }
 
+impl Usage {
+    /// Resident memory in MiB.
+    #[must_use]
+    pub fn rss_mib(&self) -> f64 {
+        self.rss_bytes as f64 / f64::from(1 << 20)
+    }
+}
+
 /// Reads the present usage; `None` where there is no Linux /proc.
 pub fn usage() -> Option<Usage> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    parse(&status, &stat)
+    usage_in(Path::new("/proc/self"))
+}
+
+/// The same of another process, by its folder in /proc; `None` when it is gone.
+pub fn usage_in(folder: &Path) -> Option<Usage> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    parse(&read("status")?, &read("stat")?)
 }
 
 fn parse(status: &str, stat: &str) -> Option<Usage> {

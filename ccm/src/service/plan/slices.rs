@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::refusal::Port;
 use super::{Action, Observed, Plan, mirror};
+use crate::model::number;
 use crate::names;
 use crate::settings::Settings;
 
@@ -112,11 +113,10 @@ pub struct Slice {
     pub hash: u64,
 }
 
-/// metadata.resourceVersion as a number (KEP-5504 makes them comparable); 0 where it is none.
+/// metadata.resourceVersion as a number; 0 where it is none.
 #[must_use]
 pub fn version(meta: &ObjectMeta) -> u64 {
-    let text = meta.resource_version.as_deref();
-    text.and_then(|v| v.parse().ok()).unwrap_or(0)
+    meta.resource_version.as_deref().map_or(0, number)
 }
 
 impl Slice {

@@ -6,7 +6,7 @@
 //! is off, is not said any more.
 
 use api::node_pool::Refused;
-use api::{ConditionStatus, ConditionType, TenantCluster};
+use api::{ConditionStatus, ConditionType, TenantCluster, remove_condition};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -16,8 +16,9 @@ use super::{Observed, Plan};
 pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster, now: Timestamp) {
     let type_ = ConditionType::Autoscaling;
     let Some(autoscaling) = &observed.pool.spec.autoscaling else {
-        unsay(plan, type_);
-        unsay(plan, ConditionType::AutoscalingRefused);
+        let list = &mut plan.status.conditions;
+        remove_condition(list, type_);
+        remove_condition(list, ConditionType::AutoscalingRefused);
         return;
     };
     let is_on = cluster.spec.addons.autoscaler.enabled;
@@ -49,11 +50,6 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster,
             let said = (type_, ConditionStatus::True, "Refused", message);
             set(plan, observed, now, [said]);
         }
-        None => unsay(plan, type_),
+        None => remove_condition(&mut plan.status.conditions, type_),
     }
-}
-
-fn unsay(plan: &mut Plan, type_: ConditionType) {
-    let list = &mut plan.status.conditions;
-    list.retain(|condition| condition.type_ != type_.as_str());
 }

@@ -66,7 +66,7 @@ impl Conditions<'_> {
     }
 
     fn remove(&mut self, type_: ConditionType) {
-        self.status.conditions.retain(|c| c.type_ != type_.as_str());
+        api::remove_condition(&mut self.status.conditions, type_);
     }
 }
 
