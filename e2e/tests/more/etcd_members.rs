@@ -32,27 +32,38 @@ async fn etcd_loss(s: &Scenario) -> Result<()> {
     let leader = leader(&tenant).await?;
     let follower = (0..3)
         .map(|n| format!("etcd-{n}"))
-        .find(|name| *name != leader);
+        .find(|name| *name != leader.name);
     let follower = follower.context("three members, one leader")?;
     kill(&tenant, &follower).await?;
     writer.more(20, Duration::from_secs(60)).await?;
     all_ready(&tenant).await?;
 
-    let leader = self::leader(&tenant).await?;
-    kill(&tenant, &leader).await?;
+    let old = self::leader(&tenant).await?;
+    kill(&tenant, &old.name).await?;
     writer.more(20, Duration::from_secs(60)).await?;
     all_ready(&tenant).await?;
-    ensure!(
-        self::leader(&tenant).await? != leader,
-        "the leader that was killed leads again at once"
-    );
+    let leader = elected_since(&old, &tenant).await?;
 
     // The process alone, without the pod noticing anything but a restart.
-    let leader = self::leader(&tenant).await?;
-    kill_process(s, &tenant, &leader).await?;
+    kill_process(s, &tenant, &leader.name).await?;
     writer.more(20, Duration::from_secs(60)).await?;
     all_ready(&tenant).await?;
+    elected_since(&leader, &tenant).await?;
     writer.finish().await
+}
+
+/// Who leads, in a later term than `old`: there was an election. A member that is back within the
+/// election's time-out has all records, and may win it.
+async fn elected_since(old: &Leader, tenant: &Tenant) -> Result<Leader> {
+    let leader = leader(tenant).await?;
+    ensure!(
+        leader.term > old.term,
+        "{} leads in term {}: the members never missed {}",
+        leader.name,
+        leader.term,
+        old.name
+    );
+    Ok(leader)
 }
 
 /// At once, as a node that vanishes would: no time to hand over.
@@ -109,8 +120,14 @@ async fn all_ready(tenant: &Tenant) -> Result<()> {
     .await
 }
 
+/// The member that leads, and the term in which it was elected.
+struct Leader {
+    name: String,
+    term: u64,
+}
+
 /// By what the members themselves say.
-async fn leader(tenant: &Tenant) -> Result<String> {
+async fn leader(tenant: &Tenant) -> Result<Leader> {
     let endpoints = [0, 1, 2]
         .map(|n| format!("https://etcd-{n}:2379"))
         .join(",");
@@ -129,23 +146,27 @@ async fn leader(tenant: &Tenant) -> Result<String> {
     let line = line.with_context(|| format!("etcdctl said\n{}", outcome.log))?;
     let members: Vec<Value> = serde_json::from_str(line)?;
     ensure!(members.len() == 3, "{line}");
-    let id = |value: &Value| value.as_u64();
+    let number = |value: &Value| value.as_u64();
     let by_id: BTreeMap<_, _> = members
         .iter()
         .map(|m| {
             (
-                id(&m["Status"]["header"]["member_id"]),
+                number(&m["Status"]["header"]["member_id"]),
                 m["Endpoint"].as_str(),
             )
         })
         .collect();
     let leader = by_id
-        .get(&id(&members[0]["Status"]["leader"]))
+        .get(&number(&members[0]["Status"]["leader"]))
         .copied()
         .flatten();
     let leader = leader.context("nobody leads")?;
-    Ok(leader
-        .trim_start_matches("https://")
-        .trim_end_matches(":2379")
-        .to_owned())
+    let term = number(&members[0]["Status"]["raftTerm"]);
+    Ok(Leader {
+        name: leader
+            .trim_start_matches("https://")
+            .trim_end_matches(":2379")
+            .to_owned(),
+        term: term.with_context(|| format!("no term: {line}"))?,
+    })
 }
