@@ -53,6 +53,8 @@ struct State {
     writes: Mutex<Writes>,
     answered: AtomicU64,
     crashed: watch::Sender<bool>,
+    /// What `writes` counts, for those who wait.
+    written: watch::Sender<u64>,
 }
 
 /// Writes so far, and at which of them the process dies.
@@ -86,6 +88,7 @@ impl FaultPlan {
             writes: Mutex::new(Writes { count: 0, crash }),
             answered: AtomicU64::new(0),
             crashed: watch::Sender::new(false),
+            written: watch::Sender::new(0),
         };
         let ignore: Ignore = Arc::new(|info| info.kind() == "coordination.k8s.io/leases");
         Self {
@@ -134,6 +137,14 @@ impl FaultPlan {
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.count().count
+    }
+
+    /// Returns once the k-th write (from 1) is on its way. What it does to the server may be still to
+    /// come: somebody else can be made to go away in the middle of it.
+    pub async fn reached(&self, k: u64) {
+        let mut written = self.state.written.subscribe();
+        // The sender is ours, so waiting cannot fail.
+        let _ = written.wait_for(|written| *written >= k).await;
     }
 
     /// Requests so far, retries included.
@@ -212,6 +223,7 @@ impl FaultPlan {
         writes.count += 1;
         let (number, crash) = (writes.count, writes.crash);
         drop(writes);
+        self.state.written.send_replace(number);
         match crash {
             Crash::Before(k) if number == k => {
                 self.crash();

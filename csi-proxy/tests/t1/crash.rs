@@ -1,26 +1,66 @@
 //! The controller dies before and after its k-th write, for every k of a volume's life; the sidecars
-//! call again, and another one, which knows nothing, brings the same end about.
+//! call again, and another one, which knows nothing, brings the same end about. Or a sidecar dies at
+//! that moment, in the middle of its call, and another one calls.
 //!
-//! Invariant: no k is left out: runs go on until one of them ends without having died.
+//! Invariant: no k is left out: runs go on until one of them ends without a death.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use csi_proxy::model::Machine;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::wherever_it_dies;
-use tonic::Status;
+use tonic::{Code, Status};
 
-use crate::support::{Driver, Player, Site};
+use crate::support::{Driver, PATIENCE, Player, Site};
 
-/// Calls as a sidecar does: again, when the controller died on the way.
+/// Calls as a sidecar does: again, when the controller or the sidecar itself died on the way.
 struct Life<'a> {
     site: &'a Site,
     driver: Driver,
+    /// The write at which the sidecar dies; none that is still to come: never.
+    caller_dies: Option<u64>,
     died: bool,
 }
 
 impl Life<'_> {
     async fn call<T>(&mut self, call: impl AsyncFn(&Driver) -> Result<T, Status>) -> Result<T> {
+        match self.caller_dies {
+            Some(k) => self.call_and_die(k, call).await,
+            None => self.call_one_that_dies(call).await,
+        }
+    }
+
+    async fn call_and_die<T>(
+        &mut self,
+        k: u64,
+        call: impl AsyncFn(&Driver) -> Result<T, Status>,
+    ) -> Result<T> {
+        let plan = self.driver.plan.clone();
+        tokio::select! {
+            biased;
+            () = plan.reached(k) => {}
+            result = call(&self.driver) => return Ok(result?),
+        }
+        (self.caller_dies, self.died) = (Some(u64::MAX), true);
+        self.driver.replace_caller()?;
+        let driver = &self.driver;
+        let again = async {
+            loop {
+                match call(driver).await {
+                    // Until the driver notices that the first caller is gone.
+                    Err(status) if status.code() == Code::Aborted => {}
+                    result => return result,
+                }
+            }
+        };
+        let done = tokio::time::timeout(PATIENCE, again).await;
+        Ok(done.context("the driver keeps a volume for a caller that is gone")??)
+    }
+
+    async fn call_one_that_dies<T>(
+        &mut self,
+        call: impl AsyncFn(&Driver) -> Result<T, Status>,
+    ) -> Result<T> {
         let plan = self.driver.plan.clone();
         let done = tokio::select! {
             biased;
@@ -47,11 +87,12 @@ async fn state(site: &Site, id: &str, serial: &str) -> Result<Value> {
     Ok(serde_json::from_str(&text.replace(serial, "SERIAL"))?)
 }
 
-async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, Value)> {
+async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result<(bool, Value)> {
     let driver = Driver::with(site, site.settings(), plan).await?;
     let mut life = Life {
         site,
         driver,
+        caller_dies,
         died: false,
     };
     let id = life
@@ -85,8 +126,30 @@ async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
     let _player = Player::start(&site);
     site.machine("a").await?;
     site.machine("b").await?;
-    let writes = wherever_it_dies(async |plan| life(&site, plan).await).await?;
+    let writes = wherever_it_dies(async |plan| life(&site, plan, None).await).await?;
     // Made; twice marked, plugged, unmarked, unplugged, released; deleted.
     ensure!(writes > 10, "a life has more writes than {writes}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_life_ends_the_same_wherever_a_sidecar_dies_in_mid_call() -> Result<()> {
+    let Some(site) = Site::new("caller").await? else {
+        return Ok(());
+    };
+    let _player = Player::start(&site);
+    site.machine("a").await?;
+    site.machine("b").await?;
+    let (_, expected) = life(&site, &FaultPlan::none(), None).await?;
+    let mut k = 1;
+    loop {
+        let (died, seen) = life(&site, &FaultPlan::none(), Some(k)).await?;
+        ensure!(seen == expected, "died at write {k}: {seen:#?}");
+        if !died {
+            break;
+        }
+        k += 1;
+    }
+    ensure!(k > 10, "a life has more writes than {}", k - 1);
     Ok(())
 }

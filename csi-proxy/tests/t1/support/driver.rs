@@ -2,7 +2,7 @@
 //!
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,8 +61,7 @@ impl Driver {
         let server = tokio::spawn(async move {
             let _ = run::serve(&served, listener, std::future::pending()).await;
         });
-        let uri = format!("unix://{}", socket.display());
-        let channel = Endpoint::from_shared(uri)?.connect_lazy();
+        let channel = connect(&socket)?;
         let listed = tokio::time::timeout(super::PATIENCE, ctx.world.listed());
         listed.await.context("the watches do not come about")?;
         Ok(Self {
@@ -80,6 +79,12 @@ impl Driver {
             ..site.settings()
         };
         Self::with(site, settings, &FaultPlan::none()).await
+    }
+
+    /// Has its caller killed: its connection ends with every call on it, and another one comes.
+    pub(crate) fn replace_caller(&mut self) -> Result<()> {
+        self.channel = connect(&self.socket())?;
+        Ok(())
     }
 
     /// Where it listens.
@@ -135,6 +140,11 @@ impl Driver {
             .await
             .map(drop)
     }
+}
+
+fn connect(socket: &Path) -> Result<Channel> {
+    let uri = format!("unix://{}", socket.display());
+    Ok(Endpoint::from_shared(uri)?.connect_lazy())
 }
 
 /// A mount by one node.
