@@ -9,8 +9,8 @@ mod answer;
 mod layer;
 mod lives;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use http::{Method, Uri};
@@ -50,11 +50,9 @@ pub struct FaultPlan {
 
 struct State {
     requests: AtomicU64,
-    writes: Mutex<Writes>,
+    writes: watch::Sender<Writes>,
     answered: AtomicU64,
     crashed: watch::Sender<bool>,
-    /// What `writes` counts, for those who wait.
-    written: watch::Sender<u64>,
 }
 
 /// Writes so far, and at which of them the process dies.
@@ -85,10 +83,9 @@ impl FaultPlan {
     fn with(crash: Crash) -> Self {
         let state = State {
             requests: AtomicU64::new(0),
-            writes: Mutex::new(Writes { count: 0, crash }),
+            writes: watch::Sender::new(Writes { count: 0, crash }),
             answered: AtomicU64::new(0),
             crashed: watch::Sender::new(false),
-            written: watch::Sender::new(0),
         };
         let ignore: Ignore = Arc::new(|info| info.kind() == "coordination.k8s.io/leases");
         Self {
@@ -101,18 +98,14 @@ impl FaultPlan {
     /// Changes where it dies: `crash` counts from the next write on. So one that has come to rest can
     /// be made to die in what happens next.
     pub fn arm(&self, crash: Crash) {
-        let mut writes = self.count();
-        let so_far = writes.count;
-        writes.crash = match crash {
-            Crash::Never => Crash::Never,
-            Crash::Before(k) => Crash::Before(so_far + k),
-            Crash::After(k) => Crash::After(so_far + k),
-        };
-    }
-
-    fn count(&self) -> MutexGuard<'_, Writes> {
-        let writes = self.state.writes.lock();
-        writes.unwrap_or_else(PoisonError::into_inner)
+        self.state.writes.send_modify(|writes| {
+            let so_far = writes.count;
+            writes.crash = match crash {
+                Crash::Never => Crash::Never,
+                Crash::Before(k) => Crash::Before(so_far + k),
+                Crash::After(k) => Crash::After(so_far + k),
+            };
+        });
     }
 
     /// Adds an answer; the first that applies to a request is given.
@@ -136,15 +129,15 @@ impl FaultPlan {
     /// Writes so far; one that was lost before it reached the server included.
     #[must_use]
     pub fn writes(&self) -> u64 {
-        self.count().count
+        self.state.writes.borrow().count
     }
 
     /// Returns once the k-th write (from 1) is on its way. What it does to the server may be still to
     /// come: somebody else can be made to go away in the middle of it.
     pub async fn reached(&self, k: u64) {
-        let mut written = self.state.written.subscribe();
+        let mut writes = self.state.writes.subscribe();
         // The sender is ours, so waiting cannot fail.
-        let _ = written.wait_for(|written| *written >= k).await;
+        let _ = writes.wait_for(|writes| writes.count >= k).await;
     }
 
     /// Requests so far, retries included.
@@ -219,11 +212,11 @@ impl FaultPlan {
         if !info.is_write() || (self.ignore)(&info) {
             return Decision::Send;
         }
-        let mut writes = self.count();
-        writes.count += 1;
-        let (number, crash) = (writes.count, writes.crash);
-        drop(writes);
-        self.state.written.send_replace(number);
+        let (mut number, mut crash) = (0, Crash::Never);
+        self.state.writes.send_modify(|writes| {
+            writes.count += 1;
+            (number, crash) = (writes.count, writes.crash);
+        });
         match crash {
             Crash::Before(k) if number == k => {
                 self.crash();

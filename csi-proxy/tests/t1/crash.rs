@@ -17,7 +17,7 @@ use crate::support::{Driver, PATIENCE, Player, Site};
 struct Life<'a> {
     site: &'a Site,
     driver: Driver,
-    /// The write at which the sidecar dies; none that is still to come: never.
+    /// The write at which the sidecar dies; none: it does not, or has.
     caller_dies: Option<u64>,
     died: bool,
 }
@@ -41,7 +41,7 @@ impl Life<'_> {
             () = plan.reached(k) => {}
             result = call(&self.driver) => return Ok(result?),
         }
-        (self.caller_dies, self.died) = (Some(u64::MAX), true);
+        (self.caller_dies, self.died) = (None, true);
         self.driver.replace_caller()?;
         let driver = &self.driver;
         let again = async {
@@ -118,14 +118,22 @@ async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result
     Ok((life.died, seen))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
-    let Some(site) = Site::new("crash").await? else {
-        return Ok(());
+/// Two machines, where everything works.
+async fn stage(prefix: &str) -> Result<Option<(Site, Player)>> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(None);
     };
-    let _player = Player::start(&site);
+    let player = Player::start(&site);
     site.machine("a").await?;
     site.machine("b").await?;
+    Ok(Some((site, player)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
+    let Some((site, _player)) = stage("crash").await? else {
+        return Ok(());
+    };
     let writes = wherever_it_dies(async |plan| life(&site, plan, None).await).await?;
     // Made; twice marked, plugged, unmarked, unplugged, released; deleted.
     ensure!(writes > 10, "a life has more writes than {writes}");
@@ -134,12 +142,9 @@ async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_a_sidecar_dies_in_mid_call() -> Result<()> {
-    let Some(site) = Site::new("caller").await? else {
+    let Some((site, _player)) = stage("caller").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
-    site.machine("a").await?;
-    site.machine("b").await?;
     let (_, expected) = life(&site, &FaultPlan::none(), None).await?;
     let mut k = 1;
     loop {
