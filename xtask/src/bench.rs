@@ -93,8 +93,7 @@ fn ccm(layout: &Layout, args: &[String]) -> Result<()> {
 }
 
 fn command<'a>(layout: &Layout, args: impl IntoIterator<Item = &'a str>) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = lab::run::cargo();
     command.args(args).current_dir(layout.checkout());
     command
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // First, because crate `api` does not compile without them.
     let foreign = foreign::files(args)?;
     generated::sync(args, &foreign, &[foreign::FOLDER], "cargo xtask crds")?;
-    let printed = generated::cargo_run(&["--example", "crds"])?;
+    let printed = generated::printed(None, &[])?;
     let crds: Vec<Value> = serde_json::from_str(&printed)
         .context("the example `crds` of crate api printed no list")?;
     generated::sync(

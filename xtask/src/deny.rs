@@ -2,8 +2,6 @@
 //!
 //! Invariant: a missing cargo-deny is an error that says how to get it, never a silent success.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, bail};
 
 use crate::generated;
@@ -24,15 +22,14 @@ pub(crate) struct Args {
 /// # Errors
 /// When cargo-deny is not installed, or finds something.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let installed = Command::new(&cargo).args(["deny", "--version"]).output();
+    let installed = lab::run::cargo().args(["deny", "--version"]).output();
     if !installed.is_ok_and(|output| output.status.success()) {
         bail!(
             "cargo-deny is not installed; `cargo install cargo-deny --version '^{VERSION}' --locked` \
              builds it (some minutes). Bans and duplicates are also checked by `cargo xtask tidy`"
         );
     }
-    let mut command = Command::new(cargo);
+    let mut command = lab::run::cargo();
     command
         .current_dir(generated::root()?)
         .args(["deny", "--all-features"]);

@@ -22,7 +22,7 @@ const NAMES: [&str; 6] = [
 /// # Errors
 /// When the operator does not compile, a file cannot be written, or with `--check` it differs.
 pub(crate) fn run(args: Args) -> Result<()> {
-    let printed = generated::cargo_run(&["--bin", "operator", "--", "print", "rbac"])?;
+    let printed = generated::printed(Some("operator"), &["print", "rbac"])?;
     let file = File {
         path: ROLES.into(),
         text: roles(&printed)?,

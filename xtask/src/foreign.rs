@@ -179,8 +179,7 @@ fn kopium() -> Result<PathBuf> {
         return Ok(binary);
     }
     eprintln!("compiling kopium {KOPIUM} once, which takes minutes");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = lab::run::cargo()
         .args(["install", "--quiet", "--locked", "kopium", "--version"])
         .arg(format!("={KOPIUM}"))
         .arg("--root")

@@ -4,9 +4,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// Crate `api`'s example that prints its definitions.
+const EXAMPLE: &str = "crds";
 
 /// What every command that generates files takes.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -78,28 +81,43 @@ pub(crate) fn sync(args: Args, files: &[File], folders: &[&str], command: &str) 
     Ok(())
 }
 
-/// What a program of the workspace prints: `cargo run` with these arguments.
-/// Without `--package`: the features of all members together, as the tests build them, so that
-/// nothing is compiled twice.
+/// What the example `crds`, or a program of the workspace, prints with these arguments. Both are asked
+/// of cargo, and of all members: with an example the features are those of the tests, so nothing is
+/// compiled twice.
 ///
 /// # Errors
 /// When it fails; its own messages have been shown by then.
-pub(crate) fn cargo_run(args: &[&str]) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet"])
-        .args(args)
+pub(crate) fn printed(program: Option<&str>, args: &[&str]) -> Result<String> {
+    let select = program.map(|name| ["--bin", name]);
+    let build = lab::run::cargo()
+        .args([
+            "build",
+            "--quiet",
+            "--message-format=json-render-diagnostics",
+        ])
+        .args(["--workspace", "--example", EXAMPLE])
+        .args(select.iter().flatten())
         .current_dir(root()?)
-        .stderr(std::process::Stdio::inherit())
+        .stderr(Stdio::inherit())
         .output()
         .context("could not start cargo")?;
-    if !output.status.success() {
-        bail!(
-            "`cargo run {}` failed; its message is above",
-            args.join(" ")
-        );
+    if !build.status.success() {
+        bail!("cargo cannot build it; its message is above");
     }
-    String::from_utf8(output.stdout).context("cargo run printed something that is not UTF-8")
+    let messages = String::from_utf8_lossy(&build.stdout).into_owned();
+    let name = program.unwrap_or(EXAMPLE);
+    let mut built = messages.lines().filter_map(lab::run::built);
+    let built = built.find(|path| path.ends_with(name));
+    let output = Command::new(built.with_context(|| format!("cargo built no {name}"))?)
+        .args(args)
+        .current_dir(root()?)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("could not start {name}"))?;
+    if !output.status.success() {
+        bail!("{name} failed; its message is above");
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{name} printed no UTF-8"))
 }
 
 fn left_overs(root: &Path, files: &[File], folders: &[&str]) -> Result<Vec<PathBuf>> {

@@ -4,7 +4,6 @@
 //! where they want one), T2 those of `e2e` (the lab). Invariant: a failed tier ends the run (with
 //! `--all` both halves of T2 are run), and the lab is taken down all the same.
 
-use std::process::Command;
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -136,7 +135,8 @@ impl Tiers<'_> {
     }
 
     fn suites(&self, what: &str, suites: &[&str], args: &[&str]) -> Result<()> {
-        let mut all = vec!["test", "-p", "e2e", "--no-fail-fast"];
+        // As all members are tested: with the features of `-p e2e` all would be compiled once more.
+        let mut all = vec!["test", "--workspace", "--no-fail-fast"];
         for suite in suites {
             all.extend(["--test", suite]);
         }
@@ -147,8 +147,7 @@ impl Tiers<'_> {
     /// Runs cargo with its output shown; it says itself what failed.
     fn cargo(&self, what: &str, args: &[&str]) -> Result<()> {
         let step = self.progress.step(what);
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut cargo = Command::new(cargo);
+        let mut cargo = lab::run::cargo();
         // What a test needs is there by now: one that skips has failed.
         cargo.env(
             "COVEY_TEST_REQUIRE",

@@ -13,7 +13,6 @@ mod tests;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -74,8 +73,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn metadata(root: &Path) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = lab::run::cargo()
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()

@@ -110,8 +110,8 @@ pub(crate) fn cargo_binaries(
     progress: &Progress,
 ) -> Result<Vec<PathBuf>> {
     let mut step = progress.step(what);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut child = run::command(cargo, ["build", "--message-format=json-render-diagnostics"])
+    let mut child = run::cargo()
+        .args(["build", "--message-format=json-render-diagnostics"])
         .args(args)
         .envs(environment.iter().copied())
         .current_dir(layout.checkout())
@@ -126,7 +126,7 @@ pub(crate) fn cargo_binaries(
         lines
             .into_iter()
             .flatten()
-            .filter_map(|line| executable(&line))
+            .filter_map(|line| run::built(&line))
             .collect::<Vec<_>>()
     });
     let (sender, lines) = mpsc::channel();
@@ -159,12 +159,6 @@ pub(crate) fn cargo_binaries(
         )),
     };
     step.finish(result)
-}
-
-/// The binary that one of cargo's JSON messages announces.
-fn executable(message: &str) -> Option<PathBuf> {
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    Some(PathBuf::from(message.get("executable")?.as_str()?))
 }
 
 /// Copies beside and renames: the old file may be running.

@@ -3,10 +3,12 @@
 //! Invariant: an error names the command and ends with what it wrote to its standard error.
 
 use std::{
+    env,
     ffi::OsStr,
     fmt::Write as _,
     fs::File,
     io::{Read as _, Seek as _, Write as _},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     thread,
     time::Duration,
@@ -28,6 +30,35 @@ where
     let mut command = Command::new(program);
     command.args(args);
     command
+}
+
+/// Cargo, told nothing of the package by whose run or test we are here: `ring`'s build script says that
+/// it depends on these variables, so a cargo inside of a cargo would compile ring, and all that is
+/// above it, anew for every checkout.
+#[must_use]
+pub fn cargo() -> Command {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    for (name, _) in env::vars_os() {
+        if is_of_a_package(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Where the program is of which a line of cargo's (`--message-format=json`) says that it was built.
+#[must_use]
+pub fn built(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    Some(PathBuf::from(message.get("executable")?.as_str()?))
+}
+
+/// Whether cargo sets it for what it runs (the Cargo Book, "Environment variables Cargo sets for crates"
+/// and "for build scripts").
+fn is_of_a_package(variable: &str) -> bool {
+    let families = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CFG_"];
+    variable == "OUT_DIR" || families.iter().any(|family| variable.starts_with(family))
 }
 
 /// Runs to the end and returns standard output.
@@ -128,4 +159,33 @@ fn checked(shown: &str, output: &Output) -> Result<String> {
         bail!("{shown}: {}", output.status)
     }
     bail!("{shown}: {}: {said}", output.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_inside_of_cargo_is_told_of_no_package() {
+        let cargo = cargo();
+        let removed: Vec<_> = cargo
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .collect();
+        // Cargo runs this test, and says of which package it is.
+        for variable in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(
+                removed.contains(&(OsStr::new(variable), None)),
+                "{variable}"
+            );
+        }
+        for kept in [
+            "CARGO",
+            "CARGO_HOME",
+            "CARGO_TARGET_DIR",
+            "CARGO_INCREMENTAL",
+        ] {
+            assert!(!is_of_a_package(kept), "{kept}");
+        }
+    }
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 
 const SOURCES: &[&[u8]] = &[
@@ -74,8 +73,7 @@ fn fits(path: &Path) -> bool {
 }
 
 fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = lab::run::cargo()
         .args([
             "build",
             "--quiet",
@@ -93,12 +91,8 @@ fn build() -> Result<PathBuf> {
         bail!("cannot build the fault proxy:\n{errors}");
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let built = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let path = built
-        .filter(|message| message["target"]["name"] == "fault-proxy")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let mut built = messages.lines().filter_map(lab::run::built);
+    let path = built.find(|path| path.ends_with("fault-proxy"));
     let path = path.context("cargo did not say where the fault proxy is")?;
     if !fits(&path) {
         bail!("the fault proxy is of another source than this test; run the test again");
