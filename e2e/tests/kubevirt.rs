@@ -1,6 +1,6 @@
 //! KubeVirt in the lab: virtual machines start, are reached at their pods' addresses, and go.
 //!
-//! What everything about workers stands on, in a minute. `cargo test -p e2e --test kubevirt` with the
+//! What everything about workers stands on, in a minute. `cargo test --workspace --test kubevirt` with the
 //! lab up. Invariant: every test makes what it needs and removes it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

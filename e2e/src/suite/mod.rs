@@ -11,6 +11,7 @@ mod dump;
 pub mod hotplug;
 pub mod kubectl;
 pub mod pods;
+pub mod processes;
 pub mod stateful;
 pub mod steady;
 pub mod workers;

@@ -1,6 +1,6 @@
 //! The core suites on the lab: what must hold for every commit. One file per behaviour.
 //!
-//! `cargo test -p e2e --test core -- --test-threads=2` with the lab up and the operator in it.
+//! `cargo test --workspace --test core -- --test-threads=2` with the lab up and the operator in it.
 //! Invariant: every test makes what it needs and removes it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 

@@ -1,7 +1,7 @@
 //! The suites of workers on the lab: virtual machines that join, work, are replaced and go. One
 //! file per behaviour.
 //!
-//! `cargo test -p e2e --test workers -- --test-threads=1` with the lab up and the operator in it;
+//! `cargo test --workspace --test workers -- --test-threads=1` with the lab up and the operator in it;
 //! `cargo xtask test` runs the file `worker`, with `--all` the rest too. One at a time, because each
 //! has up to two virtual machines, whose processors are emulated.
 //! Invariant: every test makes what it needs and removes it.
