@@ -63,30 +63,6 @@ impl AuditEntry {
     pub fn is_lease(&self) -> bool {
         self.kind == LEASES
     }
-
-    fn path(&self) -> &str {
-        self.uri.split('?').next().unwrap_or_default()
-    }
-}
-
-/// The requests for which a right is missing: refused with 403, and not let in later either. A binding
-/// is known to the authorizer a moment after it was written (its informers have to see it), and nothing
-/// shows when; so a refusal that ends by itself is no missing right.
-#[must_use]
-pub fn lacking(entries: &[AuditEntry]) -> Vec<&AuditEntry> {
-    let refused = |entry: &AuditEntry| entry.code == Some(403);
-    let mut lacking = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let let_in = |later: &AuditEntry| {
-            !refused(later)
-                && (&later.user, &later.verb, later.path())
-                    == (&entry.user, &entry.verb, entry.path())
-        };
-        if refused(entry) && !entries[index..].iter().any(let_in) {
-            lacking.push(entry);
-        }
-    }
-    lacking
 }
 
 impl AuditLog {
@@ -322,32 +298,5 @@ mod tests {
         assert_eq!(uris(line(1).len()), ["/2", "/3"]);
         assert_eq!(uris(line(1).len() + 9), ["/3"]);
         assert_eq!(uris(all.len()), [""; 0]);
-    }
-
-    #[test]
-    fn right_is_lacking_unless_the_same_request_is_let_in_later() {
-        let entry = |user: &str, uri: &str, code| AuditEntry {
-            user: user.to_owned(),
-            verb: "get".to_owned(),
-            kind: LEASES.to_owned(),
-            namespace: None,
-            name: None,
-            uri: uri.to_owned(),
-            user_agent: String::new(),
-            code: Some(code),
-        };
-        let entries = [
-            entry("covey", "/a", 200),
-            entry("covey", "/a", 403),
-            entry("covey", "/b?limit=500", 403),
-            entry("else", "/a", 200),
-            entry("covey", "/b", 403),
-            entry("covey", "/b", 404),
-        ];
-        let found: Vec<_> = lacking(&entries)
-            .into_iter()
-            .map(AuditEntry::path)
-            .collect();
-        assert_eq!(found, ["/a"]);
     }
 }

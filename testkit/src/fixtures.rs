@@ -3,6 +3,7 @@
 //! Invariant: names made here are unique in the process, and waiting never polls or sleeps.
 
 mod dump;
+mod rights;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use kube::runtime::conditions;
 use crate::apiserver::ManagementApi;
 
 pub use dump::dump;
+pub use rights::wait_allowed;
 pub use wait::{wait_for, wait_gone};
 
 /// Version of Kubernetes that the fixtures ask for.

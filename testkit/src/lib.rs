@@ -22,7 +22,7 @@ pub mod tenant_api;
 mod tls;
 
 pub use apiserver::{ManagementApi, Options, Snapshot};
-pub use audit::{AuditEntry, AuditLog, Window, lacking};
+pub use audit::{AuditEntry, AuditLog, Window};
 pub use faults::FaultPlan;
 pub use kubelet::PodPlayer;
 pub use proxy::FaultProxy;

@@ -289,7 +289,7 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
     }
     let mut counts = BTreeMap::<String, usize>::new();
     for write in window.writes_of(&site.user())? {
-        // A binding that is a moment old, see `testkit::lacking`; what is created cannot be written twice.
+        // A binding that is a moment old, see `rights`; what is created cannot be written twice.
         if write.code != Some(403) && write.verb != "create" {
             let name = write.uri.split('?').next().unwrap_or_default().to_owned();
             *counts.entry(name).or_default() += 1;

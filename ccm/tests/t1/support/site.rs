@@ -16,7 +16,7 @@ use kit::rbac::Rule;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use testkit::fixtures::wait_for;
+use testkit::fixtures::{wait_allowed, wait_for};
 use testkit::programs::Programs;
 use testkit::{ManagementApi, Options};
 use tokio::sync::OnceCell;
@@ -141,7 +141,8 @@ impl Site {
                 .remove("namespace");
             apply(&self.inside, object).await?;
         }
-        Ok(())
+        wait_allowed(&self.admin, &user, "list", "services", Some(&self.ns)).await?;
+        wait_allowed(&self.inside, &tenant_user, "list", "services", None).await
     }
 
     /// The user in the management cluster.

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testkit::fixtures::wait_for;
+use testkit::fixtures::{wait_allowed, wait_for};
 use testkit::programs::Programs;
 use testkit::{ManagementApi, Options};
 use tokio::sync::OnceCell;
@@ -102,6 +102,8 @@ impl Site {
             "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
         }))
         .await?;
+        let claims = "persistentvolumeclaims";
+        wait_allowed(&site.admin, &user, "list", claims, Some(ns)).await?;
         Ok(Some(site))
     }
 

@@ -149,7 +149,10 @@ impl Site {
         apply(&self.admin, &bind("ClusterRoleBinding", "covey-operator")).await?;
         let mut own = bind("RoleBinding", "covey-operator-system");
         own["metadata"]["namespace"] = json!(self.system);
-        apply(&self.admin, &own).await.map(drop)
+        apply(&self.admin, &own).await?;
+        let (admin, user) = (&self.admin, self.user());
+        fixtures::wait_allowed(admin, &user, "list", "services", None).await?;
+        fixtures::wait_allowed(admin, &user, "create", "secrets", Some(&self.system)).await
     }
 
     /// The operator's user.
