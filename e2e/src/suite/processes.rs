@@ -1,4 +1,4 @@
-//! Signals to single processes of pods on the lab's only host.
+//! Signals to single processes of the lab's only host: pods' and its own.
 //!
 //! Invariant: a signal reaches exactly one process, or the test is told that it did not.
 
@@ -19,6 +19,17 @@ impl Process {
     pub fn of_pod(uid: &str, word: &str) -> Self {
         Self {
             marks: [("cgroup", uid.to_owned()), ("cmdline", word.to_owned())],
+        }
+    }
+
+    /// The sidecar of the lab's own storage, by its name.
+    #[must_use]
+    pub fn of_storage(name: &str) -> Self {
+        Self {
+            marks: [
+                ("comm", name.to_owned()),
+                ("cmdline", "lab-agent.kubeconfig".to_owned()),
+            ],
         }
     }
 

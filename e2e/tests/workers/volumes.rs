@@ -7,6 +7,7 @@
 mod death;
 mod objects;
 mod outage;
+mod sidecars;
 
 use std::collections::BTreeSet;
 
@@ -35,6 +36,7 @@ async fn volumes(s: &Scenario) -> Result<()> {
     ready(kubectl, "web-0").await?;
     let sum = write(kubectl, "web-0").await?;
 
+    sidecars::killed(s, &workers).await?;
     grows(kubectl).await?;
     let sum = copies(kubectl, &sum).await?;
     block_device(kubectl).await?;
