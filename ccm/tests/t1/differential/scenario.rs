@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use ccm::names;
+use crate::support::site::registered;
 
 /// One file each; the headings of the files say what they are about.
 const FILES: &[&str] = &["nodes", "machines", "services", "changes"];
@@ -123,17 +123,7 @@ pub(super) fn all() -> Result<Vec<Scenario>> {
 
 /// A node as the kubelet of a machine makes it, changed by `patch`.
 pub(super) fn node(name: &str, patch: &Value) -> Value {
-    let mut node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-        "spec": { "taints": [{
-            "key": names::TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule",
-        }] },
-        "status": {
-            "addresses": [{ "type": "Hostname", "address": name }],
-            "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady" }],
-        },
-    });
+    let mut node = registered(name);
     merge(&mut node, patch);
     node
 }

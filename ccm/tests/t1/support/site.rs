@@ -307,29 +307,12 @@ impl Site {
         Ok(())
     }
 
-    /// Makes a node as a kubelet with an external cloud provider does.
+    /// Makes a node with its providerID.
     pub(crate) async fn node(&self, name: &str) -> Result<Node> {
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },
-            "spec": {
-                "providerID": format!("kubevirt://{name}"),
-                "taints": [{
-                    "key": names::TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule",
-                }],
-            },
-        });
-        let node = self
-            .nodes()
-            .create(&Default::default(), &serde_json::from_value(node)?)
-            .await?;
-        let status =
-            json!({ "status": { "addresses": [{ "type": "Hostname", "address": name }] } });
-        let params = PatchParams::default();
-        self.nodes()
-            .patch_status(name, &params, &Patch::Merge(&status))
-            .await?;
-        self.node_ready(name, "True").await?;
-        Ok(node)
+        let mut node = registered(name);
+        node["spec"]["providerID"] = format!("kubevirt://{name}").into();
+        let node = serde_json::from_value(node)?;
+        Ok(self.nodes().create(&Default::default(), &node).await?)
     }
 
     pub(crate) async fn node_ready(&self, name: &str, ready: &str) -> Result<()> {
@@ -404,6 +387,22 @@ impl Site {
         .with_context(|| format!("no Event {reason}"))?;
         note.context("invariant: it was just seen")
     }
+}
+
+/// A node as a kubelet with an external cloud provider registers it: with its status, in one write. One
+/// that is not Ready and has no machine is gone.
+pub(crate) fn registered(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "spec": { "taints": [{
+            "key": names::TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule",
+        }] },
+        "status": {
+            "addresses": [{ "type": "Hostname", "address": name }],
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady" }],
+        },
+    })
 }
 
 /// Applies any object in the name of the tests.
