@@ -1,6 +1,7 @@
 //! Objects that tests begin with, waiting by watches, and what a failing test prints.
 //!
-//! Invariant: names made here are unique in the process, and waiting never polls or sleeps.
+//! Invariant: names made here are unique in the process, and waiting never polls or sleeps
+//! where there is something to watch.
 
 mod dump;
 mod rights;

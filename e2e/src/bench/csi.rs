@@ -14,10 +14,10 @@ use std::{collections::BTreeMap, time::Duration, time::Instant};
 
 use anyhow::{Context as _, Result};
 use api::{TenantClusterSpec, storage::Hotplug};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, PostParams},
     runtime::watcher::Config,
 };
 use serde_json::json;
@@ -251,10 +251,8 @@ impl Place<'_> {
     /// What the driver has in memory, as the kernel says: the tenant namespace's policies let nobody
     /// near its port for metrics.
     async fn memory(&self) -> Result<Option<f64>> {
-        let pods: Api<Pod> = self.tenant.parts();
-        let selector = format!("{}=csi", api::names::LABEL_COMPONENT);
-        let list = pods.list(&ListParams::default().labels(&selector)).await?;
-        let pod = list.items.first().context("no pod of the driver runs")?;
+        let pods = self.tenant.pods_of("csi").await?;
+        let pod = pods.first().context("no pod of the driver runs")?;
         let uid = pod.uid().context("a pod without a UID")?;
         Ok(resident(PROGRAM, &uid)?.map(round))
     }

@@ -9,19 +9,13 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::ListParams};
 
-use crate::cluster::Tenant;
+use crate::cluster::{Tenant, parts};
 
 /// Restarts of all containers of the tenant namespace's pods.
 pub(super) async fn restarts(tenant: &Tenant) -> Result<i64> {
     let pods = tenant.parts::<Pod>().list(&ListParams::default()).await?;
-    let of_pod = |pod: &Pod| {
-        let status = pod.status.clone().unwrap_or_default();
-        let lists = [status.init_container_statuses, status.container_statuses];
-        let all = lists.into_iter().flatten().flatten();
-        all.map(|container| i64::from(container.restart_count))
-            .sum::<i64>()
-    };
-    Ok(pods.iter().map(of_pod).sum())
+    let all = pods.iter().flat_map(parts::restarts);
+    Ok(all.map(|(_, count)| i64::from(count)).sum())
 }
 
 /// Pod templates that were rolled out, of whichever of Deployment and StatefulSet has had more: 1

@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod credentials;
 pub mod operator;
+pub mod parts;
 pub mod pool;
 pub mod served;
 pub mod tenant;

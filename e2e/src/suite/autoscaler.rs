@@ -11,14 +11,14 @@ use autoscaler_client::protocol::Options;
 use autoscaler_client::tenant::{Autoscaler, Tenant as Inside, Turn};
 use autoscaler_client::{Credentials, Generation, Protocol};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, ResourceExt as _, api::ListParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use super::{
     kubectl::{Forward, Kubectl},
     workload::IMAGE,
 };
-use crate::cluster::{Management, Tenant, wait::wait_list};
+use crate::cluster::{Management, Tenant, parts::selector, wait::wait_list};
 
 /// Component of the adapter's pods, and its Service.
 pub const ADAPTER: &str = "autoscaler";
@@ -72,8 +72,7 @@ pub async fn connect(
 
 /// Waits until a pod of the adapter is ready; its name.
 async fn ready(tenant: &Tenant, patience: Duration) -> Result<String> {
-    let selector = format!("{}={ADAPTER}", api::names::LABEL_COMPONENT);
-    let config = kube::runtime::watcher::Config::default().labels(&selector);
+    let config = kube::runtime::watcher::Config::default().labels(&selector(ADAPTER));
     let what = "the adapter of the Cluster Autoscaler is ready";
     wait_list(&tenant.parts::<Pod>(), config, what, patience, |pods| {
         let mut ready = pods.iter().filter(|(_, pod)| {
@@ -92,10 +91,8 @@ async fn ready(tenant: &Tenant, patience: Duration) -> Result<String> {
 /// # Errors
 /// When there is none.
 pub async fn address(tenant: &Tenant) -> Result<String> {
-    let selector = format!("{}={ADAPTER}", api::names::LABEL_COMPONENT);
-    let pods = tenant.parts::<Pod>();
-    let list = pods.list(&ListParams::default().labels(&selector)).await?;
-    let pod = list.items.first().context("no adapter runs")?;
+    let pods = tenant.pods_of(ADAPTER).await?;
+    let pod = pods.first().context("no adapter runs")?;
     let address = pod.status.as_ref().and_then(|s| s.pod_ip.clone());
     address.with_context(|| format!("{} has no address", pod.name_any()))
 }

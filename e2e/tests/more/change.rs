@@ -7,10 +7,7 @@ use e2e::{
     cluster::{Tenant, credentials, wait::wait_for},
     suite::{self, PATIENCE, Scenario},
 };
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, Deployment, ReplicaSet},
-    core::v1::Pod,
-};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -78,12 +75,7 @@ async fn change(s: &Scenario) -> Result<()> {
     writer.finish().await?;
 
     // etcd was not touched, and both requests are in the pods.
-    let selector = format!("{}=control-plane", api::names::LABEL_COMPONENT);
-    let pods = tenant
-        .parts::<Pod>()
-        .list(&ListParams::default().labels(&selector))
-        .await?;
-    let text = serde_json::to_string(&pods.items)?;
+    let text = serde_json::to_string(&tenant.pods_of("control-plane").await?)?;
     ensure!(
         text.contains("320Mi") && text.contains("--event-ttl=2h"),
         "{text}"

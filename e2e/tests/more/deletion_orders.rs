@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use e2e::{
     cluster::{
         Tenant,
+        parts::selector,
         wait::{wait_for, wait_gone, wait_list},
     },
     suite::{self, PATIENCE, Scenario},
@@ -158,7 +159,7 @@ pub(crate) async fn down(tenant: &Tenant, part: &str) -> Result<()> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         created => drop(created?),
     }
-    let selector = format!("{}={part}", api::names::LABEL_COMPONENT);
+    let selector = selector(part);
     let pods: Api<Pod> = tenant.parts();
     let those = ListParams::default().labels(&selector);
     ensure!(

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    cluster::{Tenant, wait::wait_for},
+    cluster::{Tenant, parts::restarts, wait::wait_for},
     suite::{
         self, PATIENCE, Scenario,
         pods::{self, Command, SECRET_DIR, component},
@@ -58,9 +58,8 @@ async fn etcd_loss(s: &Scenario) -> Result<()> {
     let process = Process::of_pod(&uid, "initial-cluster-token").freeze(s)?;
     writer.more(20, HUNG).await?;
     process.kill()?;
-    let before = restarts(&pod);
-    wait_for(&pods, &leader.name, "restarted", PATIENCE, |pod| {
-        (restarts(pod) > before).then_some(())
+    wait_for(&pods, &leader.name, "restarted", PATIENCE, |now| {
+        (restarts(now).get("etcd") > restarts(&pod).get("etcd")).then_some(())
     })
     .await?;
     writer.more(20, Duration::from_secs(60)).await?;
@@ -94,18 +93,6 @@ async fn kill(tenant: &Tenant, member: &str) -> Result<()> {
         (pod.metadata.uid != uid).then_some(())
     })
     .await
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let status = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_ref());
-    status
-        .into_iter()
-        .flatten()
-        .map(|container| container.restart_count)
-        .sum()
 }
 
 async fn all_ready(tenant: &Tenant) -> Result<()> {

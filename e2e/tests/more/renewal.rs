@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    cluster::{Tenant, served::served, wait::wait_for},
+    cluster::{Tenant, parts::restarts, served::served, wait::wait_for},
     suite::{self, PATIENCE, Scenario},
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -77,19 +77,9 @@ async fn renewal(s: &Scenario) -> Result<()> {
 /// UIDs and restarts of all pods.
 async fn pods(tenant: &Tenant) -> Result<Vec<(Option<String>, i32)>> {
     let list = tenant.parts::<Pod>().list(&ListParams::default()).await?;
-    let restarts = |pod: &Pod| {
-        let status = pod.status.clone().unwrap_or_default();
-        let lists = [status.init_container_statuses, status.container_statuses];
-        lists
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|container| container.restart_count)
-            .sum()
-    };
     let mut pods: Vec<_> = list
         .iter()
-        .map(|pod| (pod.metadata.uid.clone(), restarts(pod)))
+        .map(|pod| (pod.metadata.uid.clone(), restarts(pod).values().sum()))
         .collect();
     pods.sort();
     Ok(pods)

@@ -10,7 +10,7 @@ use e2e::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -26,14 +26,8 @@ async fn replicas(s: &Scenario) -> Result<()> {
     let admin = tenant.usable(PATIENCE).await?.client;
     let status = tenant.settled(PATIENCE).await?.status.unwrap_or_default();
     let pods: Api<Pod> = tenant.parts();
-    let control_plane =
-        ListParams::default().labels(&format!("{}=control-plane", api::names::LABEL_COMPONENT));
-    let first = pods
-        .list(&control_plane)
-        .await?
-        .items
-        .pop()
-        .context("no control-plane pod")?;
+    let first = tenant.pods_of("control-plane").await?.pop();
+    let first = first.context("no control-plane pod")?;
 
     let patch = json!({ "spec": { "controlPlane": { "replicas": 2 } } });
     tenant
@@ -42,7 +36,7 @@ async fn replicas(s: &Scenario) -> Result<()> {
         .await?;
     ready(&tenant.parts(), 2).await?;
     // Scaling restarts nobody and moves nothing.
-    let all = pods.list(&control_plane).await?.items;
+    let all = tenant.pods_of("control-plane").await?;
     ensure!(
         all.iter().any(|pod| pod.metadata.uid == first.metadata.uid),
         "the first pod is gone"

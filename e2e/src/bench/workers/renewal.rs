@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{
     Tenant,
+    parts::selector,
     served::served,
     wait::{wait_for, wait_list},
 };
@@ -45,9 +46,8 @@ pub(super) async fn scale(tenant: &Tenant, replicas: i32, patience: Duration) ->
     })
     .await?;
     let pods: Api<Pod> = tenant.parts();
-    let selector = format!("{}={name}", api::names::LABEL_COMPONENT);
     let count = usize::try_from(replicas)?;
-    let config = Config::default().labels(&selector);
+    let config = Config::default().labels(&selector(name));
     wait_list(&pods, config, "others have ended", patience, |all| {
         (all.len() == count).then_some(())
     })

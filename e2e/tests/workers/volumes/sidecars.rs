@@ -6,17 +6,19 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    cluster::wait::{wait_for, wait_gone},
+    cluster::{
+        parts::restarts,
+        wait::{wait_for, wait_gone},
+    },
     suite::{
         Scenario,
-        pods::component,
         processes::Process,
         workers::{PODS, Workers},
     },
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kit::apply::bytes;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, ResourceExt as _};
 
 use super::{claim, pod, reads, ready, write};
 
@@ -36,7 +38,7 @@ struct Volume<'a> {
 
 /// Each sidecar that calls the driver for what takes time, in mid-call.
 pub(super) async fn killed(s: &Scenario, workers: &Workers) -> Result<()> {
-    let driver = restarts(&driver_pod(workers).await?, DRIVER);
+    let before = driver_pod(workers).await?;
     let volume = made(s, workers).await?;
     let kubectl = &workers.kubectl;
     volume.attached().await?;
@@ -49,8 +51,11 @@ pub(super) async fn killed(s: &Scenario, workers: &Workers) -> Result<()> {
         .run_within(PODS, &["delete", "pvc", "stock"])
         .await?;
     wait_gone(&volume.claims, &volume.id, None, PODS).await?;
-    let now = restarts(&driver_pod(workers).await?, DRIVER);
-    ensure!(now == driver, "the driver itself was restarted");
+    let now = driver_pod(workers).await?;
+    ensure!(
+        restarts(&now).get(DRIVER) == restarts(&before).get(DRIVER),
+        "the driver itself was restarted"
+    );
     Ok(())
 }
 
@@ -172,32 +177,17 @@ fn has(claim: &PersistentVolumeClaim, annotation: &str) -> bool {
 /// SIGKILL to a sidecar; returns when the kubelet has seen it.
 async fn kill(s: &Scenario, workers: &Workers, sidecar: &str) -> Result<()> {
     let pod = driver_pod(workers).await?;
-    let before = restarts(&pod, sidecar);
     Process::of_pod(&pod.uid().unwrap_or_default(), sidecar).signal(s, "KILL")?;
     let pods: Api<Pod> = workers.tenant.parts();
     let what = format!("has {sidecar} started again");
-    wait_for(&pods, &pod.name_any(), &what, PODS, |pod| {
-        (restarts(pod, sidecar) > before).then_some(())
+    wait_for(&pods, &pod.name_any(), &what, PODS, |now| {
+        (restarts(now).get(sidecar) > restarts(&pod).get(sidecar)).then_some(())
     })
     .await
 }
 
 async fn driver_pod(workers: &Workers) -> Result<Pod> {
-    let pods: Api<Pod> = workers.tenant.parts();
-    let labels: Vec<_> = component(DRIVER)
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let params = ListParams::default().labels(&labels.join(","));
-    let mut found = pods.list(&params).await?.items;
+    let mut found = workers.tenant.pods_of(DRIVER).await?;
     ensure!(found.len() == 1, "{} pods of the driver", found.len());
     Ok(found.remove(0))
-}
-
-fn restarts(pod: &Pod, container: &str) -> i32 {
-    let status = pod.status.as_ref();
-    let all = status.and_then(|status| status.container_statuses.as_ref());
-    let mut all = all.into_iter().flatten();
-    all.find(|status| status.name == container)
-        .map_or(0, |status| status.restart_count)
 }
