@@ -9,13 +9,13 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::ListParams};
 
-use crate::cluster::{Tenant, parts};
+use crate::cluster::{Tenant, parts::restarts as restarts_of};
 
 /// Restarts of all containers of the tenant namespace's pods.
 pub(super) async fn restarts(tenant: &Tenant) -> Result<i64> {
     let pods = tenant.parts::<Pod>().list(&ListParams::default()).await?;
-    let all = pods.iter().flat_map(parts::restarts);
-    Ok(all.map(|(_, count)| i64::from(count)).sum())
+    let counts = pods.iter().map(|pod| i64::from(restarts_of(pod, None)));
+    Ok(counts.sum())
 }
 
 /// Pod templates that were rolled out, of whichever of Deployment and StatefulSet has had more: 1

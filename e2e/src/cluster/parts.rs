@@ -1,6 +1,4 @@
-//! Pods of a tenant namespace: those of one part, and how often their containers were restarted.
-
-use std::collections::BTreeMap;
+//! Parts of what runs in a tenant namespace: their objects, and restarts of their pods.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,7 +6,7 @@ use kube::api::ListParams;
 
 use super::Tenant;
 
-/// Selects the pods of one part, by the public label.
+/// Selects what belongs to one part, by the public label.
 #[must_use]
 pub fn selector(component: &str) -> String {
     format!("{}={component}", api::names::LABEL_COMPONENT)
@@ -25,15 +23,13 @@ impl Tenant {
     }
 }
 
-/// Restarts of a pod by container, those of its start included.
+/// Restarts of a pod's containers, those of its start included, or only of those with this name.
 #[must_use]
-pub fn restarts(pod: &Pod) -> BTreeMap<&str, i32> {
-    let mut restarts = BTreeMap::new();
-    if let Some(status) = &pod.status {
-        let lists = [&status.init_container_statuses, &status.container_statuses];
-        for container in lists.into_iter().flatten().flatten() {
-            restarts.insert(container.name.as_str(), container.restart_count);
-        }
-    }
-    restarts
+pub fn restarts(pod: &Pod, container: Option<&str>) -> i32 {
+    let Some(status) = &pod.status else { return 0 };
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    let all = lists.into_iter().flatten().flatten();
+    all.filter(|status| container.is_none_or(|name| status.name == name))
+        .map(|status| status.restart_count)
+        .sum()
 }

@@ -4,11 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::suite::{self, PATIENCE};
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{
-    Api,
-    api::{ListParams, PostParams},
-};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, api::PostParams};
 use serde_json::json;
 
 #[tokio::test]
@@ -26,10 +23,8 @@ async fn audit(s: &suite::Scenario) -> Result<()> {
         .create(&PostParams::default(), &serde_json::from_value(secret)?)
         .await?;
 
-    let control_plane =
-        ListParams::default().labels(&format!("{}=control-plane", api::names::LABEL_COMPONENT));
-    let pods = tenant.parts::<Pod>().list(&control_plane).await?;
-    let pod = pods.items.first().context("no control-plane pod")?;
+    let pods = tenant.pods_of("control-plane").await?;
+    let pod = pods.first().context("no control-plane pod")?;
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let path =
         format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/audit/audit.log");

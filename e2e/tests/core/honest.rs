@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::ConditionType;
-use e2e::suite::{self, PATIENCE};
+use e2e::{
+    cluster::parts::selector,
+    suite::{self, PATIENCE},
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api,
@@ -57,7 +60,7 @@ async fn when_etcd_goes(s: &suite::Scenario) -> Result<()> {
         .create(&PostParams::default(), &serde_json::from_value(quota)?)
         .await?;
     let pods: Api<Pod> = tenant.parts();
-    let etcd = ListParams::default().labels(&format!("{}=etcd", api::names::LABEL_COMPONENT));
+    let etcd = ListParams::default().labels(&selector("etcd"));
     pods.delete_collection(&DeleteParams::default().grace_period(0), &etcd)
         .await?;
     // P9 of the reliability checklist: False within 30 s; the rest is the busy machine's.

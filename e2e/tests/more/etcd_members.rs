@@ -58,8 +58,9 @@ async fn etcd_loss(s: &Scenario) -> Result<()> {
     let process = Process::of_pod(&uid, "initial-cluster-token").freeze(s)?;
     writer.more(20, HUNG).await?;
     process.kill()?;
-    wait_for(&pods, &leader.name, "restarted", PATIENCE, |now| {
-        (restarts(now).get("etcd") > restarts(&pod).get("etcd")).then_some(())
+    let before = restarts(&pod, Some("etcd"));
+    wait_for(&pods, &leader.name, "restarted", PATIENCE, |pod| {
+        (restarts(pod, Some("etcd")) > before).then_some(())
     })
     .await?;
     writer.more(20, Duration::from_secs(60)).await?;

@@ -79,7 +79,7 @@ async fn pods(tenant: &Tenant) -> Result<Vec<(Option<String>, i32)>> {
     let list = tenant.parts::<Pod>().list(&ListParams::default()).await?;
     let mut pods: Vec<_> = list
         .iter()
-        .map(|pod| (pod.metadata.uid.clone(), restarts(pod).values().sum()))
+        .map(|pod| (pod.metadata.uid.clone(), restarts(pod, None)))
         .collect();
     pods.sort();
     Ok(pods)

@@ -11,6 +11,7 @@ use api::names;
 use e2e::{
     cluster::{
         operator::get,
+        parts::selector,
         wait::{wait_for, wait_gone, wait_list},
     },
     suite::{
@@ -181,12 +182,7 @@ pub(super) fn address(service: &Service) -> Option<String> {
 /// was told.
 async fn mirror(workers: &Workers, expected: &str) -> Result<(String, String)> {
     let outside: Api<Service> = workers.tenant.parts();
-    let selector = format!(
-        "{}={}",
-        names::LABEL_COMPONENT,
-        names::COMPONENT_LOAD_BALANCER
-    );
-    let config = Config::default().labels(&selector);
+    let config = Config::default().labels(&selector(names::COMPONENT_LOAD_BALANCER));
     let only = |all: &BTreeMap<String, Service>| match all.values().collect::<Vec<_>>()[..] {
         [one] => Some((one.name_any(), one.uid()?, address(one)?)),
         _ => None,

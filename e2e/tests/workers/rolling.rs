@@ -8,6 +8,7 @@ use api::{ConditionType, condition, names};
 use e2e::{
     cluster::{
         operator::{get, get_within},
+        parts::selector,
         wait::{wait_for, wait_list},
     },
     suite::{
@@ -128,12 +129,7 @@ async fn publish(workers: &Workers) -> Result<String> {
     let what = "has an address";
     let address = wait_for(&services, NAME, what, PATIENCE, address).await?;
     let slices: Api<EndpointSlice> = workers.tenant.parts();
-    let selector = format!(
-        "{}={}",
-        names::LABEL_COMPONENT,
-        names::COMPONENT_LOAD_BALANCER
-    );
-    let config = Config::default().labels(&selector);
+    let config = Config::default().labels(&selector(names::COMPONENT_LOAD_BALANCER));
     wait_list(&slices, config, "both nodes get traffic", PODS, |all| {
         let ends = all.values().flat_map(|slice| &slice.endpoints);
         (ends.count() == 2).then_some(())

@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 use e2e::{
     cluster::{
         Tenant,
+        parts::selector,
         wait::{wait_for, wait_list},
     },
     suite::{
@@ -23,7 +24,7 @@ use e2e::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
     runtime::watcher::Config,
 };
 use serde_json::json;
@@ -140,9 +141,8 @@ async fn while_pods_are_killed(tenant: &Tenant, traffic: &Traffic<'_>) -> Result
 /// As a crash of its node would end it: no notice, no grace.
 async fn kill_oldest(tenant: &Tenant) -> Result<()> {
     let pods: Api<Pod> = tenant.parts();
-    let selector = format!("{}=control-plane", api::names::LABEL_COMPONENT);
-    let list = pods.list(&ListParams::default().labels(&selector)).await?;
-    let staying = list
+    let all = tenant.pods_of("control-plane").await?;
+    let staying = all
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let Some(oldest) = staying.min_by_key(|pod| pod.creation_timestamp()) else {
@@ -180,8 +180,7 @@ async fn ready(tenant: &Tenant, replicas: i32) -> Result<()> {
 /// Pods that were scaled away have ended, too.
 async fn gone_but(tenant: &Tenant, replicas: i32) -> Result<()> {
     let pods: Api<Pod> = tenant.parts();
-    let selector = format!("{}=control-plane", api::names::LABEL_COMPONENT);
-    let config = Config::default().labels(&selector);
+    let config = Config::default().labels(&selector("control-plane"));
     let what = format!("{replicas} control-plane pods are there");
     let wanted = usize::try_from(replicas)?;
     wait_list(&pods, config, &what, PATIENCE, |all| {

@@ -38,7 +38,7 @@ struct Volume<'a> {
 
 /// Each sidecar that calls the driver for what takes time, in mid-call.
 pub(super) async fn killed(s: &Scenario, workers: &Workers) -> Result<()> {
-    let before = driver_pod(workers).await?;
+    let driver = restarts(&driver_pod(workers).await?, Some(DRIVER));
     let volume = made(s, workers).await?;
     let kubectl = &workers.kubectl;
     volume.attached().await?;
@@ -51,11 +51,8 @@ pub(super) async fn killed(s: &Scenario, workers: &Workers) -> Result<()> {
         .run_within(PODS, &["delete", "pvc", "stock"])
         .await?;
     wait_gone(&volume.claims, &volume.id, None, PODS).await?;
-    let now = driver_pod(workers).await?;
-    ensure!(
-        restarts(&now).get(DRIVER) == restarts(&before).get(DRIVER),
-        "the driver itself was restarted"
-    );
+    let now = restarts(&driver_pod(workers).await?, Some(DRIVER));
+    ensure!(now == driver, "the driver itself was restarted");
     Ok(())
 }
 
@@ -177,11 +174,12 @@ fn has(claim: &PersistentVolumeClaim, annotation: &str) -> bool {
 /// SIGKILL to a sidecar; returns when the kubelet has seen it.
 async fn kill(s: &Scenario, workers: &Workers, sidecar: &str) -> Result<()> {
     let pod = driver_pod(workers).await?;
+    let before = restarts(&pod, Some(sidecar));
     Process::of_pod(&pod.uid().unwrap_or_default(), sidecar).signal(s, "KILL")?;
     let pods: Api<Pod> = workers.tenant.parts();
     let what = format!("has {sidecar} started again");
-    wait_for(&pods, &pod.name_any(), &what, PODS, |now| {
-        (restarts(now).get(sidecar) > restarts(&pod).get(sidecar)).then_some(())
+    wait_for(&pods, &pod.name_any(), &what, PODS, |pod| {
+        (restarts(pod, Some(sidecar)) > before).then_some(())
     })
     .await
 }
