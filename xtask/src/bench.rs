@@ -31,10 +31,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !help && !State::read(&layout).is_some_and(|state| state.is_up()) {
         bail!("the lab is not up: `cargo xtask demo` brings it up with the operator in it");
     }
-    cargo(&layout, E2E.into_iter().chain(texts(&args.args)))
+    cargo(&layout, BENCH.into_iter().chain(texts(&args.args)))
 }
 
-const E2E: [&str; 7] = ["run", "--quiet", "--package", "e2e", "--bin", "bench", "--"];
+const BENCH: [&str; 5] = ["run", "--quiet", "--package", "bench", "--"];
 
 fn texts(args: &[String]) -> impl Iterator<Item = &str> {
     args.iter().map(String::as_str)
@@ -62,7 +62,7 @@ fn autoscaler(layout: &Layout, args: &[String]) -> Result<()> {
             .context("standard output is closed");
     }
     let service = ["--service", service.trim()];
-    cargo(layout, E2E.into_iter().chain(texts(args)).chain(service))
+    cargo(layout, BENCH.into_iter().chain(texts(args)).chain(service))
 }
 
 /// Needs no lab: two API servers of its own do, and the program as it is shipped, because its own

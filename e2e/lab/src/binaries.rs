@@ -84,7 +84,7 @@ pub(crate) fn supervisor(layout: &Layout) -> Result<PathBuf> {
 
 /// Builds `lab-agent` of this checkout and puts a copy of it where the host starts it.
 pub(crate) fn build_agent(layout: &Layout, progress: &Progress) -> Result<()> {
-    let args = ["-p", "e2e", "--bin", "lab-agent", "--no-default-features"];
+    let args = ["-p", "lab-agent", "--bin", "lab-agent"];
     let built = cargo_binary(layout, "building lab-agent", &args, &[], progress)?;
     install(&built, &agent(layout))
 }

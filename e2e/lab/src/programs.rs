@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use build::Go;
 use catalogue::Catalogue;
 
-/// A program of `e2e/programs/programs.toml`: one Go module of ours and the binaries from it.
+/// A program of `e2e/lab/programs/programs.toml`: one Go module of ours and the binaries from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Program(&'static str);
 
@@ -80,7 +80,7 @@ impl Program {
         Self(version.program())
     }
 
-    /// The name of its folder under `e2e/programs/` and of its table in `programs.toml`.
+    /// The name of its folder under `e2e/lab/programs/` and of its table in `programs.toml`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0

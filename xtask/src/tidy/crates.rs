@@ -17,7 +17,7 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
-/// `operator`, `e2e` and `xtask`, which are programs, and only tests use `testkit`.
+/// `operator`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -90,8 +90,18 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
-        name: "e2e",
+        name: "lab-agent",
+        uses: &["proto"],
+        pure: false,
+    },
+    Rule {
+        name: "suites",
         uses: &["api", "autoscaler-client", "kit", "lab", "proto"],
+        pure: false,
+    },
+    Rule {
+        name: "bench",
+        uses: &["api", "kit", "lab", "suites"],
         pure: false,
     },
     Rule {

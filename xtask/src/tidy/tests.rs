@@ -56,7 +56,7 @@ fn dependencies_in_the_wrong_direction_are_found() {
         ("tenant-cp", "operator"),
         ("kit", "api"),
         ("operator", "testkit"),
-        ("e2e", "operator"),
+        ("suites", "operator"),
         ("xtask", "operator"),
         ("operator", "lab"),
     ] {
@@ -194,7 +194,7 @@ fn backend_is_only_allowed_in_names_that_others_gave() {
     assert_eq!(found("--quota-backend-bytes=8589934592"), 0);
     assert_eq!(found("go.etcd.io/etcd/server/v3/storage/backend"), 0);
     assert_eq!(
-        words::check(&[text("e2e/programs/x/main.go", "backend.New()")]),
+        words::check(&[text("e2e/lab/programs/x/main.go", "backend.New()")]),
         []
     );
 }

@@ -23,7 +23,7 @@ const CLUSTERS: &[(&str, &str)] = &[
 
 /// Where "backend" is somebody else's word: start of the path, reason.
 const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
-    ("e2e/programs/", "module names"),
+    ("e2e/lab/programs/", "module names"),
     (
         "e2e/lab/",
         "options of containerd and of the kube-apiserver",

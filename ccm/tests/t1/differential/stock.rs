@@ -83,7 +83,7 @@ impl Side for Stock<'_> {
     }
 }
 
-/// What `state` of `e2e/programs/cloud-provider` is.
+/// What `state` of `e2e/lab/programs/cloud-provider` is.
 fn state(cloud: &Cloud) -> Value {
     let machines = cloud.machines.iter().map(|(name, machine)| {
         let machine = json!({

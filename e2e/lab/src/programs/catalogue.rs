@@ -1,4 +1,4 @@
-//! Reads `e2e/programs/programs.toml` and names each program's place in the cache.
+//! Reads `e2e/lab/programs/programs.toml` and names each program's place in the cache.
 //!
 //! Invariant: equal names mean equal content. The hash covers the program's folder, its entry and
 //! the Go version; it leaves out what only informs (`minutes`) or prepares (`apt`).
@@ -79,7 +79,7 @@ impl Catalogue {
     /// Reads the file of the checkout that holds the current folder, which need not be the one
     /// that this program was built in: two may share a folder of build results.
     pub(super) fn load() -> anyhow::Result<Self> {
-        let root = Layout::discover()?.checkout().join("e2e/programs");
+        let root = Layout::discover()?.checkout().join("e2e/lab/programs");
         let file = root.join("programs.toml");
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("{} cannot be read", file.display()))?;

@@ -1,0 +1,245 @@
+//! The benches' command line; `cargo xtask bench` calls it.
+//!
+//! Invariant: results go to standard output, what is going on to standard error.
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, Result};
+use api::storage::Hotplug;
+use bench::{Options, autoscaler, csi, workers};
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Measures on the lab")]
+struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// How long tenants take, one after another and at once, and what the operator costs
+    ControlPlane {
+        /// Tenants to create one after another
+        #[arg(long, default_value_t = 5)]
+        tenants: usize,
+        /// Sizes of bursts
+        #[arg(long, value_delimiter = ',', default_value = "8,20")]
+        bursts: Vec<usize>,
+        /// No bursts
+        #[arg(long, conflicts_with = "bursts")]
+        no_bursts: bool,
+        /// Kubernetes version of the tenants
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one tenant, or one burst, may take
+        #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// Seconds in which nothing happens and requests are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long nodes take, and whether a control plane answers while it is scaled and renewed
+    Workers {
+        /// Pools of one to make one after another
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Size of a bigger pool, which shrinks, grows and rolls; 0 leaves it out
+        #[arg(long, default_value_t = 3)]
+        pool: i32,
+        /// Leave out scaling and renewal under a steady client
+        #[arg(long)]
+        no_steady: bool,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 1200)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long a wish of the Cluster Autoscaler takes to be a virtual machine, and a pool from zero
+    Autoscaler {
+        /// Machines to ask for one after another
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// Nodes that a Deployment needs, from zero and back; 0 leaves it out
+        #[arg(long, default_value_t = 5)]
+        nodes: i32,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds in which nothing happens and writes are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 1800)]
+        patience: u64,
+        /// What was measured without the lab, as a JSON object; `cargo xtask bench` passes it
+        #[arg(long, default_value = "{}", hide = true)]
+        service: String,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// How long volumes take to be bound, attached, and moved from a machine that died
+    Csi {
+        /// Claims to make one after another
+        #[arg(long, default_value_t = 20)]
+        claims: usize,
+        /// Numbers of disks to attach at once
+        #[arg(long, value_delimiter = ',', default_value = "1,10,50")]
+        disks: Vec<usize>,
+        /// Nodes of the tenant cluster
+        #[arg(long, default_value_t = 2)]
+        nodes: i32,
+        /// Times that a machine with a volume is killed
+        #[arg(long, default_value_t = 3)]
+        failovers: usize,
+        /// Hot-plug by KubeVirt's subresources, a request per disk, instead of by templates
+        #[arg(long)]
+        subresources: bool,
+        /// Kubernetes version of tenant cluster and nodes
+        #[arg(long, default_value = "1.35.4")]
+        kubernetes: String,
+        /// Seconds in which nothing happens and writes are counted
+        #[arg(long, default_value_t = 60)]
+        idle: u64,
+        /// Seconds that one step may take
+        #[arg(long, default_value_t = 900)]
+        patience: u64,
+        /// JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse().bench).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(bench: Bench) -> Result<()> {
+    let text = match bench {
+        Bench::ControlPlane {
+            tenants,
+            bursts,
+            no_bursts,
+            kubernetes,
+            patience,
+            idle,
+            json,
+        } => {
+            let options = Options {
+                tenants,
+                bursts: if no_bursts { Vec::new() } else { bursts },
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+                idle: Duration::from_secs(idle),
+            };
+            let report = Box::pin(bench::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Workers {
+            rounds,
+            pool,
+            no_steady,
+            kubernetes,
+            patience,
+            json,
+        } => {
+            let options = workers::Options {
+                rounds,
+                pool,
+                steady: !no_steady,
+                version: kubernetes,
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(workers::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Autoscaler {
+            rounds,
+            nodes,
+            kubernetes,
+            idle,
+            patience,
+            service,
+            json,
+        } => {
+            let options = autoscaler::Options {
+                rounds,
+                nodes,
+                version: kubernetes,
+                idle: Duration::from_secs(idle),
+                patience: Duration::from_secs(patience),
+                service: serde_json::from_str(&service).context("--service is no JSON object")?,
+            };
+            let report = Box::pin(autoscaler::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+        Bench::Csi {
+            claims,
+            disks,
+            nodes,
+            failovers,
+            subresources,
+            kubernetes,
+            idle,
+            patience,
+            json,
+        } => {
+            let hotplug = match subresources {
+                true => Hotplug::Subresources,
+                false => Hotplug::Declarative,
+            };
+            let options = csi::Options {
+                claims,
+                disks,
+                nodes,
+                hotplug,
+                failovers,
+                version: kubernetes,
+                idle: Duration::from_secs(idle),
+                patience: Duration::from_secs(patience),
+            };
+            let report = Box::pin(csi::run(&options, &say)).await?;
+            match json {
+                true => pretty(&report)?,
+                false => report.table(),
+            }
+        }
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("standard output is closed")
+}
+
+fn pretty(report: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
+}
+
+fn say(text: String) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

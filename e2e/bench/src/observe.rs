@@ -1,0 +1,32 @@
+//! What is counted in a tenant namespace: restarts and rollouts.
+//!
+//! Invariant: counts come from objects that Kubernetes itself keeps, never from the operator.
+
+use anyhow::Result;
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, ReplicaSet},
+    core::v1::Pod,
+};
+use kube::{Api, api::ListParams};
+
+use suites::cluster::{Tenant, parts::restarts as restarts_of};
+
+/// Restarts of all containers of the tenant namespace's pods.
+pub(super) async fn restarts(tenant: &Tenant) -> Result<i64> {
+    let pods = tenant.parts::<Pod>().list(&ListParams::default()).await?;
+    let counts = pods.iter().map(|pod| i64::from(restarts_of(pod, None)));
+    Ok(counts.sum())
+}
+
+/// Pod templates that were rolled out, of whichever of Deployment and StatefulSet has had more: 1
+/// after a creation that wrote each of them once.
+pub(super) async fn rollouts(tenant: &Tenant) -> Result<usize> {
+    let all = ListParams::default();
+    let replica_sets: Api<ReplicaSet> = tenant.parts();
+    let revisions: Api<ControllerRevision> = tenant.parts();
+    let counts = [
+        replica_sets.list_metadata(&all).await?.items.len(),
+        revisions.list_metadata(&all).await?.items.len(),
+    ];
+    Ok(counts.into_iter().max().unwrap_or_default())
+}

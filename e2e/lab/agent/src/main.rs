@@ -1,0 +1,9 @@
+//! The process of `lab_agent`: see there. For the lab alone.
+
+use clap::Parser;
+use lab_agent::{Options, run};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    run(Options::parse()).await
+}
