@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::certs::Authority;
+use testkit::fakes::kubelet::{self, Extras};
+use testkit::fakes::tenant_api::{Call, Mode};
 use testkit::fixtures::{PATIENCE, wait_for};
-use testkit::kubelet::{self, Extras};
-use testkit::tenant_api::{Call, Mode};
 use testkit::{ManagementApi, PodPlayer, Scope, TenantApis};
 
 /// A tenant namespace that belongs to `owner`.

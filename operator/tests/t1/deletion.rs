@@ -8,8 +8,8 @@ use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
+use testkit::fakes::tenant_api::Mode;
 use testkit::fixtures::{wait_for, wait_gone};
-use testkit::tenant_api::Mode;
 
 use crate::support::kubevirt::KubeVirtPlayer;
 use crate::support::pools::said;
@@ -157,7 +157,7 @@ async fn silent_tenant_api_and_missing_pods_do_not_hold_a_deletion_up() -> Resul
         site.tenants.set(&tenant_namespace(&cluster), Mode::Down),
         "no stand-in"
     );
-    site.player.set(testkit::kubelet::Mode::Failing);
+    site.player.set(testkit::fakes::kubelet::Mode::Failing);
     site.delete("demo").await?;
     nothing_is_left(&site, &cluster).await
 }

@@ -101,7 +101,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "bench",
-        uses: &["api", "kit", "lab", "suites"],
+        uses: &["api", "autoscaler-client", "kit", "lab", "suites"],
         pure: false,
     },
     Rule {

@@ -20,7 +20,7 @@ use std::{
 };
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use lab_network::{
+use lab_agent::network::{
     model::Protocol,
     nft,
     pods::{NamedPort, Pod},

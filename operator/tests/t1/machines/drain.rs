@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use operator::machine::inside::{self, Evicted};
 use operator::machine::observed::Pod;
 use serde_json::{Value, json};
-use testkit::tenant_api::Call;
+use testkit::fakes::tenant_api::Call;
 
 use super::World;
 use crate::support::PATIENCE;

@@ -15,8 +15,8 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
 use tenant_cp::desired::Addon;
+use testkit::fakes::tenant_api::Call;
 use testkit::fixtures::{wait_for, wait_gone};
-use testkit::tenant_api::Call;
 
 use super::site::{apply, tenant_namespace};
 use super::state::{Masks, State};
