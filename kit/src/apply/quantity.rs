@@ -16,12 +16,6 @@ pub(super) fn same_quantity(left: &Value, right: &Value) -> bool {
 
 /// A quantity in whole units, rounded up: bytes of `1Gi`, cores of `1500m`. None when it is no
 /// quantity, or too large.
-///
-/// ```
-/// assert_eq!(kit::apply::bytes("1Gi"), Some(1 << 30));
-/// assert_eq!(kit::apply::bytes("1.5k"), Some(1500));
-/// assert_eq!(kit::apply::bytes("much"), None);
-/// ```
 pub fn bytes(text: &str) -> Option<i64> {
     let nanos = billionths(text)?;
     let whole = nanos.div_euclid(1_000_000_000);
@@ -51,11 +45,6 @@ fn quantity(value: &Value) -> Option<i128> {
 
 /// A quantity in billionths of a unit, rounded up: no quantity of Kubernetes is finer. None when it is
 /// no quantity, or too large.
-///
-/// ```
-/// assert_eq!(kit::apply::billionths("100m"), Some(100_000_000));
-/// assert_eq!(kit::apply::billionths("much"), None);
-/// ```
 pub fn billionths(text: &str) -> Option<i128> {
     let end = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
@@ -160,6 +149,25 @@ mod tests {
             (json!("12E"), json!("12000P")),
         ] {
             assert!(same_quantity(&left, &right), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_whole_units_rounded_up() {
+        for (text, whole) in [
+            ("1Gi", Some(1 << 30)),
+            ("1.5k", Some(1500)),
+            ("1500m", Some(2)),
+            ("much", None),
+        ] {
+            assert_eq!(bytes(text), whole, "{text}");
+        }
+    }
+
+    #[test]
+    fn billionths_keep_what_a_whole_unit_would_round() {
+        for (text, nanos) in [("100m", Some(100_000_000)), ("much", None)] {
+            assert_eq!(billionths(text), nanos, "{text}");
         }
     }
 
