@@ -1,3 +1,5 @@
+//! Needs: vm, lab-agent
+//!
 //! KubeVirt in the lab: virtual machines start, are reached at their pods' addresses, and go.
 //!
 //! What everything about workers stands on, in a minute. `cargo test --workspace --test kubevirt` with the

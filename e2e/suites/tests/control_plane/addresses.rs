@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Tenant clusters without address ranges are given ones that no other has, and keep them.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! A bad TenantCluster is refused with a sentence that says how to mend it, as kubectl shows it,
 //! and what is there stays as it was.
 

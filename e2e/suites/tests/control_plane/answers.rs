@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! A tenant cluster of each version answers what kubectl asks, and says that it is that version.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! The tenant's API writes an audit log: who did what, never what was in it.
 
 use std::time::{Duration, Instant};

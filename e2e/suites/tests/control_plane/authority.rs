@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Nobody is in system:masters by a stored certificate, and every stored leaf is signed by the
 //! authority it should be signed by.
 

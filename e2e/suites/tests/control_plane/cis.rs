@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! The control-plane checks of the CIS Kubernetes benchmark (profile cis-1.12), on the flags of
 //! the pods that run: every check by its number, and the exceptions with their reason.
 

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! `kubectl get tc` answers the first questions: which version, does it answer, where.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Deleting a TenantCluster removes everything that was made for it.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Secrets are encrypted at rest, each tenant with a key of its own.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Ready is honest: at the moment the condition turns True, one single request succeeds; and once
 //! the API is gone, the condition says so.
 

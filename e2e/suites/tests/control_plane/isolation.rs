@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Two tenants do not know each other: certificates and tokens of one are nobody to the other.
 
 use anyhow::{Result, bail, ensure};

@@ -1,3 +1,5 @@
+//! Needs: operator, lab-agent
+//!
 //! The etcd of a tenant is reached by its own control plane and by nobody else.
 
 use anyhow::{Context as _, Result, ensure};

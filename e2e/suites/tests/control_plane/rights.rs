@@ -1,3 +1,5 @@
+//! Needs: operator, ccm
+//!
 //! What each certificate of the control plane may do inside the tenant cluster: `kubectl auth
 //! can-i` for every identity, asked with its own certificate.
 

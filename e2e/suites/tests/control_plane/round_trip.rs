@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Through the generated kubeconfig: a namespace, a ConfigMap, and a ServiceAccount's token that
 //! the API accepts as who it is. The ServiceAccount `default` comes from the controller-manager,
 //! so that runs too.

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! A changed spec is rolled out once, while the API keeps answering; a bad one changes nothing.
 
 use std::time::Duration;

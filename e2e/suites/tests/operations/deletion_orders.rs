@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! A tenant cluster goes completely, whatever is deleted first and whatever is down meanwhile.
 
 use anyhow::{Result, ensure};

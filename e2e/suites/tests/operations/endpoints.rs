@@ -1,3 +1,5 @@
+//! Needs: operator, lab-agent
+//!
 //! The endpoint by a load balancer that has an address, or only a host name, and by a port of the
 //! nodes.
 

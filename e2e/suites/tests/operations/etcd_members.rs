@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Three etcd members lose one, and then the leader, under a writer: nothing that was
 //! acknowledged is lost, and writes go on.
 

@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, lab-agent
+//!
 //! What stands for a tenant's Services in the management cluster goes with them, whatever is deleted
 //! first and whoever is away meanwhile. No node is needed for that.
 

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! A tenant on the newest supported minor, where the lab has its images
 //! (`lab up --tenant-versions 1.34,1.35,1.36`; each version is a build of five minutes).
 

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Tenants do not need the operator to run: while it is away, every request is answered, and a
 //! pod that is lost comes back.
 

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! `paused: true` means hands off: what a user changes in the meantime stays, and is put right
 //! once it is false again. Deletion works meanwhile.
 

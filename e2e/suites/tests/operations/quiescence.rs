@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! When nothing changes, nothing is written: an idle minute costs the management API no write by
 //! the operator, its Lease aside.
 

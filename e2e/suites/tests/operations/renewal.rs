@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! The serving certificate is made anew and taken up without a restart and without a failed
 //! request; so are the components' own.
 //!

@@ -1,3 +1,5 @@
+//! Needs: operator
+//!
 //! Two control-plane pods: either may go and the API keeps answering.
 
 use std::time::Duration;

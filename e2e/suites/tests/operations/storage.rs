@@ -1,3 +1,5 @@
+//! Needs: lab-agent
+//!
 //! The lab's own block storage does what tenants of it are promised: a claim is bound, grows while it
 //! is in use, and has the same bytes after a snapshot and its restoration, and in a clone.
 

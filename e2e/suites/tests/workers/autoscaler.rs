@@ -1,3 +1,5 @@
+//! Needs: operator, autoscaler, vm
+//!
 //! A pool that grows from zero for a Deployment, on real virtual machines, and is given back when
 //! nobody needs it, driven by the protocol of the Cluster Autoscaler.
 //!

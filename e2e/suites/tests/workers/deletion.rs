@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! A tenant cluster with nodes goes, whatever its users have put in the way.
 
 use anyhow::{Result, ensure};

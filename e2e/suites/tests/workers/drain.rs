@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! A node that goes is cordoned and drained first: a disruption budget is honoured, and holds the
 //! node up no longer than the pool's drain timeout says.
 

@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! A node of the management cluster is drained: the tenant's node on it is drained first, then its
 //! virtual machine goes, and another takes its place.
 //!

@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! A hostile node: with the credential of its kubelet it may be itself and nobody else.
 
 use std::{net::IpAddr, time::Duration};

@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! Workers of every supported version join, also one minor behind their control plane, and their
 //! pods answer.
 

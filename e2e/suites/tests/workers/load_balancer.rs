@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, vm, lab-agent
+//!
 //! A tenant's Service of type LoadBalancer is reached from outside of the tenant cluster: it has an
 //! address of the management cluster, follows its Service, and goes with it, or with the addon.
 //!

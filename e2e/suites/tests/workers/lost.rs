@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! Machines that are lost are replaced: one whose virtual machine somebody deleted, and one that
 //! never joins.
 

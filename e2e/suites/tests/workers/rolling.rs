@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, vm, lab-agent
+//!
 //! All workers of a pool are replaced while a client asks a load balancer twenty times a second: no
 //! request is lost.
 

@@ -1,3 +1,5 @@
+//! Needs: operator, vm
+//!
 //! A pool of two is rolled out one by one, goes to none, and comes back.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, csi, vm, lab-agent
+//!
 //! Volumes of a tenant cluster on real machines: what a pod wrote is there for the next one, on any
 //! node; volumes grow in use, are snapshotted and copied; a block device is one; and they follow
 //! when a machine dies.

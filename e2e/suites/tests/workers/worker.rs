@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, csi, vm, lab-agent
+//!
 //! A tenant cluster with one worker: it joins by itself, its Machine follows the virtual machine,
 //! its pods answer what kubectl asks, names and Services are found, a load balancer leads to them from
 //! outside, a volume keeps what they wrote, and nothing of it stays.

@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, csi, vm, lab-agent
+//!
 //! A machine that dies gives its volume away within a minute; one that is merely cut off keeps it.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! Needs: operator, ccm, csi, vm, lab-agent
+//!
 //! The management cluster's API is away for five minutes while a pod writes: the tenant's API
 //! answers, no record is lost, and nothing has been replaced when it is back.
 
