@@ -1,4 +1,8 @@
 //! `cargo xtask demo`: from nothing to a tenant cluster that answers kubectl and runs a pod.
+//!
+//! Invariant: only what the example asks for is built and installed.
+
+mod needs;
 
 use std::{
     fs,
@@ -11,13 +15,14 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use lab::{
-    Layout, Operator, UpOptions,
+    Adapter, Build, Layout, Operator, UpOptions,
     progress::{Progress, seconds},
     run,
 };
 use serde_json::Value;
 
 use crate::lab::say;
+use needs::Needs;
 
 /// The version of the operator's image: the workspace's.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -38,8 +43,24 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
     let progress = Progress::new();
-    lab::up(&layout, &UpOptions::default(), &progress)?;
-    lab::install_operator(&layout, &Operator::as_released(VERSION), &progress)?;
+    let example = layout.checkout().join(EXAMPLE);
+    let example = fs::read_to_string(&example)
+        .with_context(|| format!("{} cannot be read", example.display()))?;
+    let needs = Needs::of(&example)?;
+    let options = UpOptions {
+        tenant_versions: needs.versions,
+        storage: needs.adapters.contains(&Adapter::Csi),
+        // With the operator's build it shares nearly all crates.
+        build: Build::Release,
+        ..UpOptions::default()
+    };
+    let operator = Operator {
+        adapters: needs.adapters,
+        ..Operator::as_released(VERSION)
+    };
+    lab::prepare(&layout, &options, &operator, &progress)?;
+    lab::up(&layout, &options, &progress)?;
+    lab::install_operator(&layout, &operator, &progress)?;
 
     let kubectl = Kubectl {
         layout: &layout,

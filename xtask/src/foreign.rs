@@ -173,7 +173,7 @@ fn is_stamped(text: &str, yaml: &str) -> bool {
 
 /// The pinned kopium in the cache, compiled when it is not there.
 fn kopium() -> Result<PathBuf> {
-    let root = programs::cache_dir()?.join(format!("kopium-{KOPIUM}"));
+    let root = lab::cache_dir()?.join(format!("kopium-{KOPIUM}"));
     let binary = root.join("bin/kopium");
     if binary.exists() {
         return Ok(binary);

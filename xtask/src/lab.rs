@@ -4,14 +4,17 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
-use lab::{Layout, UpOptions, logs, programs::KubernetesVersion, progress::Progress, state::State};
+use lab::{
+    Build, Layout, Operator, UpOptions, logs, programs::KubernetesVersion, progress::Progress,
+    state::State,
+};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Bring the lab up (under 40 s when everything is built, at once when it is up)
     Up {
         /// Kubernetes versions of tenants; each one costs a build of about 5 minutes, once
-        #[arg(long, value_delimiter = ',', default_value = "1.34,1.35")]
+        #[arg(long, value_delimiter = ',', default_value = "1.35,1.36")]
         tenant_versions: Vec<KubernetesVersion>,
         /// Go on with the objects of the lab before instead of an empty management cluster
         #[arg(long)]
@@ -19,6 +22,12 @@ pub(crate) enum Command {
         /// Leave out KubeVirt: tenants then have no nodes, and the lab takes a GB less of memory
         #[arg(long)]
         no_kubevirt: bool,
+    },
+    /// Build Covey from this checkout and install it in the lab, with what every addon needs
+    Install {
+        /// The build of a release instead of that of the tests
+        #[arg(long)]
+        release: bool,
     },
     /// Wait until virtual machines can be made: `up` does not, so that other work can begin
     Wait,
@@ -64,6 +73,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
                     tenant_versions,
                     keep,
                     kubevirt: !no_kubevirt,
+                    ..UpOptions::default()
                 },
                 &progress,
             )?;
@@ -73,6 +83,16 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 layout.tool("kubectl").display(),
                 layout.kubeconfig().display()
             ));
+        }
+        Command::Install { release } => {
+            let operator = Operator {
+                build: match release {
+                    true => Build::Release,
+                    false => Build::Dev,
+                },
+                ..Operator::as_released(env!("CARGO_PKG_VERSION"))
+            };
+            lab::install_operator(&layout, &operator, &Progress::new())?;
         }
         Command::Wait => lab::kubevirt::wait(&layout, &Progress::new())?,
         Command::Down { purge } => lab::down(&layout, purge, &Progress::new())?,

@@ -78,8 +78,10 @@ impl Tiers<'_> {
         let t1 = ["--exclude", "suites", "--features", "t1", "--test", "*"];
         // These tests wait more than they work, so what T2 needs is built meanwhile.
         let options = self.options();
+        let operator = Operator::as_released(env!("CARGO_PKG_VERSION"));
         thread::scope(|scope| {
-            let built = scope.spawn(|| lab::prepare(self.layout, &options, self.progress));
+            let built =
+                scope.spawn(|| lab::prepare(self.layout, &options, &operator, self.progress));
             let passed = self.cargo(
                 "T1: real kube-apiserver and etcd",
                 &[&all[..], &t1].concat(),

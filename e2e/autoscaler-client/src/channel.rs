@@ -27,7 +27,7 @@ use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 use tonic::Status;
 
-use crate::protocol::Credentials;
+use crate::credentials::Credentials;
 
 /// Before a message stand whether it is compressed, and its length in four bytes.
 const PREFIX: usize = 5;

@@ -3,6 +3,7 @@
 //! | Module | What it does |
 //! |---|---|
 //! | `channel` | one connection: gRPC over TLS |
+//! | `credentials` | what a client shows and trusts |
 //! | [`protocol`] | one method per RPC, with the stock client's caches, its time limit and its two generations of fields |
 //! | [`observe`] | the calls of one loop, in their order, and what the stock client makes of each error |
 //! | [`cluster`] | nodes and pods, as far as they matter to sizes |
@@ -13,10 +14,12 @@
 
 mod channel;
 pub mod cluster;
+mod credentials;
 pub mod observe;
 pub mod plan;
 pub mod protocol;
 pub mod tenant;
 
+pub use credentials::Credentials;
 pub use observe::{Group, Loop};
-pub use protocol::{Credentials, Generation, Protocol};
+pub use protocol::{Generation, Protocol};

@@ -16,6 +16,7 @@ use proto::kubernetes::Node;
 use tonic::{Code, Status};
 
 use crate::channel::Channel;
+use crate::credentials::Credentials;
 
 mod options;
 pub use options::Options;
@@ -69,15 +70,6 @@ pub enum Generation {
 impl Generation {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Legacy, Self::New];
-}
-
-/// What a client shows and trusts, as PEM.
-#[derive(Clone)]
-pub struct Credentials {
-    /// Authority of the server's certificate.
-    pub ca: String,
-    /// Certificate and key of the client; without, it shows none.
-    pub identity: Option<(String, String)>,
 }
 
 /// A client.

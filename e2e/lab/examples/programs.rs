@@ -12,6 +12,7 @@ fn main() -> anyhow::Result<()> {
         let mut named = Program::BASIC
             .into_iter()
             .chain(Program::WORKERS)
+            .chain(Program::STORAGE)
             .chain(Program::REFERENCES);
         let named = named.find(|program| program.name() == text);
         wanted.push(match named {

@@ -5,36 +5,36 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead as _, BufReader},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::Stdio,
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use crate::{
+    cargo::{self, Build},
     config::{ProgramPaths, text},
     down,
     host::Host,
     layout::Layout,
     programs::{Bins, KubernetesVersion, Program},
     progress::Progress,
-    run,
 };
 
+/// The program of ours that every node of a lab runs.
+pub(crate) const AGENT: &str = "lab-agent";
 /// The version that the management cluster itself runs.
 pub(crate) const MANAGEMENT_VERSION: KubernetesVersion = KubernetesVersion::V1_35;
 
 /// Programs of every lab, and of tenants with these versions; with those that virtual machines and
-/// addons need if `kubevirt`.
-pub(crate) fn wanted(tenants: &[KubernetesVersion], kubevirt: bool) -> Vec<Program> {
+/// addons need if `kubevirt`, and those of volumes if `storage`.
+pub(crate) fn wanted(tenants: &[KubernetesVersion], kubevirt: bool, storage: bool) -> Vec<Program> {
     let mut programs: Vec<Program> = Program::BASIC.to_vec();
     if kubevirt {
         programs.extend(Program::WORKERS);
+    }
+    if storage {
+        programs.extend(Program::STORAGE);
     }
     let mut versions = tenants.to_vec();
     versions.push(MANAGEMENT_VERSION);
@@ -62,7 +62,7 @@ pub(crate) fn paths(layout: &Layout, bins: &Bins) -> Result<ProgramPaths> {
     for name in ["etcd", "containerd", "runc", "crane"] {
         binaries.insert(name.to_owned(), bins.path(name)?);
     }
-    binaries.insert("lab-agent".to_owned(), agent(layout));
+    binaries.insert(AGENT.to_owned(), agent(layout));
     Ok(ProgramPaths {
         binaries,
         cni: bins.dir(Program::CNI_PLUGINS)?.to_path_buf(),
@@ -83,82 +83,10 @@ pub(crate) fn supervisor(layout: &Layout) -> Result<PathBuf> {
 }
 
 /// Builds `lab-agent` of this checkout and puts a copy of it where the host starts it.
-pub(crate) fn build_agent(layout: &Layout, progress: &Progress) -> Result<()> {
-    let args = ["-p", "lab-agent", "--bin", "lab-agent"];
-    let built = cargo_binary(layout, "building lab-agent", &args, &[], progress)?;
-    install(&built, &agent(layout))
-}
-
-/// Builds one binary of the workspace, as a step of its own.
-pub(crate) fn cargo_binary(
-    layout: &Layout,
-    what: &str,
-    args: &[&str],
-    environment: &[(&str, &str)],
-    progress: &Progress,
-) -> Result<PathBuf> {
-    let mut built = cargo_binaries(layout, what, args, environment, progress)?;
-    built.pop().context("cargo built no binary")
-}
-
-/// Builds binaries of the workspace in one step; cargo itself says where it put them.
-pub(crate) fn cargo_binaries(
-    layout: &Layout,
-    what: &str,
-    args: &[&str],
-    environment: &[(&str, &str)],
-    progress: &Progress,
-) -> Result<Vec<PathBuf>> {
-    let mut step = progress.step(what);
-    let mut child = run::cargo()
-        .args(["build", "--message-format=json-render-diagnostics"])
-        .args(args)
-        .envs(environment.iter().copied())
-        .current_dir(layout.checkout())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cargo cannot be run")?;
-    let (messages, said) = (child.stdout.take(), child.stderr.take());
-    let messages = thread::spawn(move || {
-        let lines = messages.map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
-        lines
-            .into_iter()
-            .flatten()
-            .filter_map(|line| run::built(&line))
-            .collect::<Vec<_>>()
-    });
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        let lines = said.map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
-        lines
-            .into_iter()
-            .flatten()
-            .for_each(|line| drop(sender.send(line)));
-    });
-    let mut said = Vec::new();
-    loop {
-        match lines.recv_timeout(Duration::from_secs(1)) {
-            Ok(line) => {
-                step.detail(line.trim());
-                said.push(line);
-            }
-            Err(RecvTimeoutError::Timeout) => step.still(),
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    let status = child.wait()?;
-    let built = messages.join().unwrap_or_default();
-    let result = match built {
-        paths if status.success() => Ok(paths),
-        _ => Err(anyhow!(
-            "cargo build {}: {status}\n{}",
-            args.join(" "),
-            said.join("\n")
-        )),
-    };
-    step.finish(result)
+pub(crate) fn build_agent(layout: &Layout, build: Build, progress: &Progress) -> Result<()> {
+    let built = cargo::build(layout, &[AGENT], build, progress)?;
+    let built = built.get(AGENT).context("cargo built no lab-agent")?;
+    install(built, &agent(layout))
 }
 
 /// Copies beside and renames: the old file may be running.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    programs::cache_dir,
+    cache::cache_dir,
     progress::{Progress, Step},
 };
 

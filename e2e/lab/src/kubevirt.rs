@@ -17,6 +17,7 @@ use crate::{programs::Bins, run};
 pub(crate) use images::all as images;
 pub use install::wait;
 pub(crate) use install::{apply, summary};
+pub(crate) use system::TREE;
 pub(crate) use testmachine::testmachine;
 
 /// The release.

@@ -130,6 +130,12 @@ impl Layout {
         self.root().join("blocks")
     }
 
+    /// Programs of ours without their debugging information.
+    #[must_use]
+    pub fn stripped(&self) -> PathBuf {
+        self.root().join("stripped")
+    }
+
     /// Which lab is up, see [`crate::state`].
     #[must_use]
     pub fn state_file(&self) -> PathBuf {

@@ -5,8 +5,11 @@
 //! `down` leaves nothing behind. Invariant: nothing outside `.lab/`, the user's cache folder and
 //! the slot's own namespaces, interfaces and control groups is changed.
 
+mod adapters;
 mod binaries;
+mod cache;
 mod cached;
+mod cargo;
 pub mod cgroups;
 pub mod config;
 pub mod debian;
@@ -14,6 +17,7 @@ mod down;
 pub mod host;
 pub mod images;
 mod install;
+mod kubectl;
 pub mod kubevirt;
 mod layout;
 pub mod leftovers;
@@ -22,6 +26,7 @@ mod loops;
 pub mod network;
 pub mod packages;
 mod pki;
+mod prepare;
 pub mod procfs;
 pub mod programs;
 pub mod progress;
@@ -33,9 +38,13 @@ mod storage;
 mod up;
 pub mod worker;
 
+pub use adapters::Adapter;
+pub use cache::cache_dir;
+pub use cargo::Build;
 pub use down::down;
-pub use install::{Operator, install_operator, prepare};
+pub use install::{Operator, install_operator};
 pub use layout::{Layout, MANAGEMENT_HOST, ZONE};
+pub use prepare::prepare;
 pub use status::status;
 pub use up::{UpOptions, up};
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-use crate::programs::cache_dir;
+use crate::cache::cache_dir;
 use crate::progress::Progress;
 
 /// What the lab's hosts need while they run: `nft` (kube-proxy in nftables mode and the portmap
@@ -38,7 +38,8 @@ pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
 
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 18] = [
+const WITNESSES: [(&str, &[&str]); 19] = [
+    ("binutils", &["strip"]),
     ("busybox-static", &["busybox"]),
     (
         "debian-archive-keyring",

@@ -68,8 +68,10 @@ impl Program {
         Self::PAUSE,
         Self::KONNECTIVITY, // a part of every tenant's control plane
     ];
-    /// What tenant clusters with nodes need besides: virtual machines, addons and volumes.
-    pub const WORKERS: [Self; 4] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER, Self::CSI];
+    /// What tenant clusters with nodes need besides: virtual machines and addons.
+    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
+    /// What volumes of tenant clusters need besides.
+    pub const STORAGE: [Self; 1] = [Self::CSI];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
     pub const REFERENCES: [Self; 2] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY];
 
@@ -180,23 +182,6 @@ pub fn find(programs: &[Program]) -> anyhow::Result<Bins> {
         );
     }
     Ok(bins)
-}
-
-/// `$XDG_CACHE_HOME/covey` or `~/.cache/covey`: programs, images and Go's caches, shared by all
-/// checkouts of one user and safe to delete while nothing runs.
-///
-/// # Errors
-/// Neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
-pub fn cache_dir() -> anyhow::Result<PathBuf> {
-    let absolute = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join("covey"))
-        .context("set HOME or XDG_CACHE_HOME to an absolute path: the programs are kept there")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! folder, written under a file lock; it is taken over only from a lab that is provably dead.
 
 mod addresses;
+mod routes;
 
 use std::{
     fs::{self, File},
@@ -13,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::{cgroups::Cgroups, network, procfs::ProcessId, programs};
+use crate::{cache::cache_dir, cgroups::Cgroups, procfs::ProcessId};
 pub use addresses::{COUNT, REGISTRY_PORT, Slot};
 
 /// Who holds a slot.
@@ -37,7 +38,7 @@ impl Registry {
     /// # Errors
     /// When the folder cannot be made.
     pub fn open() -> Result<Self> {
-        Self::at(&programs::cache_dir()?.join("lab-slots"))
+        Self::at(&cache_dir()?.join("lab-slots"))
     }
 
     fn at(folder: &Path) -> Result<Self> {
@@ -54,9 +55,9 @@ impl Registry {
     /// # Errors
     /// When none is left; the message says who has each.
     pub fn claim(&self, checkout: &Path, owner: &ProcessId) -> Result<Slot> {
-        let used = network::used_networks()?;
+        let used = routes::used_networks()?;
         self.claim_beside(checkout, owner, |slot| {
-            network::conflict(slot, &used).or_else(|| self.unknown_lab(slot))
+            routes::conflict(slot, &used).or_else(|| self.unknown_lab(slot))
         })
     }
 

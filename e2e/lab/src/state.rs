@@ -42,6 +42,9 @@ pub struct State {
     /// Whether KubeVirt was asked for, so that virtual machines can be made soon.
     #[serde(default)]
     pub kubevirt: bool,
+    /// Whether it has block storage.
+    #[serde(default)]
+    pub storage: bool,
 }
 
 impl State {
@@ -57,6 +60,7 @@ impl State {
             fingerprints: BTreeMap::new(),
             tenant_versions: Vec::new(),
             kubevirt: false,
+            storage: false,
         }
     }
 

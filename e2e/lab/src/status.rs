@@ -10,6 +10,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
+    kubectl::{answers, kubectl},
     kubevirt,
     layout::Layout,
     leftovers,
@@ -17,7 +18,6 @@ use crate::{
     run,
     slot::Registry,
     state::{Phase, State},
-    up::{answers, kubectl},
 };
 
 /// The state of the lab of this checkout, as text.

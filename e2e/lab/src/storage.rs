@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::{
     config::{BLOCK_SOCKET, Cluster},
     host::{Host, Order, Program},
+    kubectl::kubectl,
     layout::ZONE,
     programs::{self, Bins},
     progress::Progress,
     run,
-    up::kubectl,
 };
 
 /// StorageClass and VolumeSnapshotClass.

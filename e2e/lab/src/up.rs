@@ -1,53 +1,31 @@
 //! Brings the lab up: builds what is missing, starts the management host, waits for its node.
 //!
 //! Invariant: `up` on a running lab adds what is asked for and not there yet, images of tenant
-//! versions and KubeVirt, and changes nothing else; `up` on anything else begins by taking it down.
+//! versions, KubeVirt and storage, and changes nothing else; `up` on anything else begins by taking it down.
 
 mod disk;
 mod fresh;
+mod options;
 mod preload;
+mod running;
 mod start;
 mod wanted;
 
-use std::{process::Command, time::Duration};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::{
     binaries,
     config::Cluster,
+    kubectl::answers,
     layout::Layout,
     packages,
     programs::{self, KubernetesVersion},
     progress::Progress,
-    run,
     state::{self, State},
 };
 
-pub(crate) use preload::load;
-
-/// What a lab shall have.
-#[derive(Clone, Debug)]
-pub struct UpOptions {
-    /// Kubernetes versions of tenants: their images are made and loaded.
-    pub tenant_versions: Vec<KubernetesVersion>,
-    /// Goes on with the objects of the lab before, instead of an empty management cluster.
-    pub keep: bool,
-    /// Installs KubeVirt and block storage, so that tenants can have nodes with volumes. `up` does not wait for it:
-    /// [`crate::kubevirt::wait`] does.
-    pub kubevirt: bool,
-}
-
-impl Default for UpOptions {
-    fn default() -> Self {
-        let tenant_versions = vec![KubernetesVersion::V1_34, KubernetesVersion::V1_35];
-        Self {
-            tenant_versions,
-            keep: false,
-            kubevirt: true,
-        }
-    }
-}
+pub use options::UpOptions;
+pub(crate) use preload::{load, make as make_images};
 
 /// Brings the lab of this checkout up; returns at once when it is up already.
 ///
@@ -65,9 +43,13 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
     disk::check(layout, progress)?;
 
     packages::ensure(&packages::RUNTIME, progress)?;
-    let wanted = binaries::wanted(&options.tenant_versions, options.kubevirt);
+    let wanted = binaries::wanted(
+        &options.tenant_versions,
+        options.kubevirt,
+        options.has_storage(),
+    );
     let bins = programs::ensure(&wanted, progress)?;
-    binaries::build_agent(layout, progress)?;
+    binaries::build_agent(layout, options.build, progress)?;
     // Once more: what was built takes room, too.
     disk::check(layout, progress)?;
     preload::make(layout, options, &bins, progress)?;
@@ -82,22 +64,6 @@ pub fn up(layout: &Layout, options: &UpOptions, progress: &Progress) -> Result<(
     started
 }
 
-/// Whether the API answers.
-pub(crate) fn answers(layout: &Layout) -> bool {
-    run::succeeds(kubectl(layout).args(["get", "--raw", "/livez", "--request-timeout=5s"]))
-}
-
-/// The lab's kubectl with the lab's kubeconfig. It dies with us: a killed `up` leaves nothing that
-/// goes on asking a lab that is gone.
-pub(crate) fn kubectl(layout: &Layout) -> Command {
-    let mut kubectl = Command::new("setpriv");
-    kubectl
-        .args(["--pdeathsig", "KILL", "--"])
-        .arg(layout.tool("kubectl"));
-    kubectl.arg("--kubeconfig").arg(layout.kubeconfig());
-    kubectl
-}
-
 fn already_up(
     layout: &Layout,
     options: &UpOptions,
@@ -107,8 +73,12 @@ fn already_up(
     if options.kubevirt && !state.kubevirt {
         let versions = state.tenant_versions.iter().map(|version| version.parse());
         let versions = versions.collect::<Result<Vec<_>>>()?;
-        let bins = programs::ensure(&binaries::wanted(&versions, true), progress)?;
+        let bins = programs::ensure(&binaries::wanted(&versions, true, false), progress)?;
         preload::add_kubevirt(layout, &mut state, &bins, progress)?;
+    }
+    if options.has_storage() && !state.storage {
+        let bins = programs::ensure(&binaries::wanted(&[], true, true), progress)?;
+        preload::add_storage(layout, &mut state, &bins, progress)?;
     }
     let missing: Vec<KubernetesVersion> = options
         .tenant_versions
@@ -117,7 +87,8 @@ fn already_up(
         .filter(|version| !state.tenant_versions.contains(&version.to_string()))
         .collect();
     if !missing.is_empty() {
-        let bins = programs::ensure(&binaries::wanted(&missing, state.kubevirt), progress)?;
+        let bins = binaries::wanted(&missing, state.kubevirt, false);
+        let bins = programs::ensure(&bins, progress)?;
         preload::add_versions(layout, &mut state, &missing, &bins, progress)?;
     }
     match changes(layout, &state) {
@@ -136,7 +107,7 @@ fn already_up(
 
 /// Names of the files and programs that would be different in a lab started now.
 fn changes(layout: &Layout, state: &State) -> Result<Vec<String>> {
-    let bins = programs::find(&binaries::wanted(&[], false))?;
+    let bins = programs::find(&binaries::wanted(&[], false, false))?;
     let cluster = Cluster {
         layout: layout.clone(),
         slot: state.slot,
@@ -155,22 +126,4 @@ fn changes(layout: &Layout, state: &State) -> Result<Vec<String>> {
             .cloned(),
     );
     Ok(changed)
-}
-
-/// Tries `condition` until it holds; `failure` says what is missing when it never does.
-pub(crate) fn wait_for(
-    patience: Duration,
-    pause: Duration,
-    mut condition: impl FnMut() -> Result<bool>,
-    failure: impl FnOnce() -> String,
-) -> Result<()> {
-    let end = std::time::Instant::now() + patience;
-    while !condition()? {
-        if std::time::Instant::now() > end {
-            return Err(anyhow::Error::msg(failure()))
-                .with_context(|| format!("not within {} s", patience.as_secs()));
-        }
-        std::thread::sleep(pause);
-    }
-    Ok(())
 }

@@ -11,6 +11,8 @@ pub(crate) mod kernel;
 mod preload;
 pub(crate) mod tree;
 
+pub(crate) use tree::TREE;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,12 +22,13 @@ use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    binaries,
+    cache::cache_dir,
     cached::{Folder, Key},
+    cargo::{self, Build},
     images::{self, File, Image, Layer},
     layout::Layout,
     packages,
-    programs::{Bins, KubernetesVersion, Program, cache_dir},
+    programs::{Bins, KubernetesVersion, Program},
     progress::{Progress, Step},
     run,
 };
@@ -41,6 +44,11 @@ pub const KERNEL_ARGUMENTS: &str = "root=/dev/vda rw console=ttyS0 quiet panic=1
      mitigations=off cryptomgr.notests apparmor=0 lsm=capability audit=0 init_on_alloc=0";
 /// KubeVirt's user, to whom disks belong.
 const QEMU: u32 = 107;
+
+/// The program of ours that a machine starts first.
+pub(crate) const INIT: &str = "worker-init";
+/// Static: it runs where there are no libraries.
+pub(crate) const INIT_BUILD: Build = Build::Release;
 
 /// Raised when the way of building changes in a manner that no input shows.
 const RECIPE: &str = "1";
@@ -78,7 +86,7 @@ pub fn image(
     let parts = Parts {
         bins,
         version,
-        debian: tree::TREE.ensure(progress)?,
+        debian: TREE.ensure(progress)?,
         init: build_init(layout, progress)?,
         preloaded: preloaded(bins, version)?,
     };
@@ -118,13 +126,10 @@ fn preloaded(bins: &Bins, version: KubernetesVersion) -> Result<Vec<Image>> {
     ])
 }
 
-/// `worker-init`, static: it runs where there are no libraries.
+/// A machine's first program.
 fn build_init(layout: &Layout, progress: &Progress) -> Result<PathBuf> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // With a target given, the flags are not those of build scripts.
-    let args = ["-p", "worker-init", "--release", "--target", &target];
-    let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
-    binaries::cargo_binary(layout, "building worker-init", &args, &flags, progress)
+    let mut built = cargo::build(layout, &[INIT], INIT_BUILD, progress)?;
+    built.remove(INIT).context("cargo built no worker-init")
 }
 
 /// All that an image is made of.

@@ -43,7 +43,7 @@ impl Blob {
     }
 }
 
-/// Writes `image` below `cache` (`images/` of [`crate::programs::cache_dir`]) unless it is there.
+/// Writes `image` below `cache` (`images/` of [`crate::cache::cache_dir`]) unless it is there.
 ///
 /// # Errors
 /// A source is missing or the cache cannot be written.

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, bail};
 
 use super::{Image, layout};
-use crate::programs::{Bins, cache_dir};
+use crate::cache::cache_dir;
+use crate::programs::Bins;
 use crate::progress::Progress;
 
 /// Writes `images` where needed and pushes to `registry` (`127.0.0.1:5000`) what it lacks.

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::{NAMESPACE, objects};
 use crate::{
+    kubectl::{answers, kubectl},
     layout::Layout,
     programs::Bins,
     progress::Progress,
     run,
     state::State,
-    up::{answers, kubectl},
 };
 
 /// Ten minutes: the machine may be busy with other suites.

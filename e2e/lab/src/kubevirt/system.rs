@@ -23,7 +23,7 @@ const RECIPE: &str = "1";
 /// Where the libvirt daemon is under the name that KubeVirt looks for among processes.
 const DAEMON: &str = "/usr/libexec/kubevirt/virtqemud";
 
-const TREE: Tree<'_> = Tree {
+pub(crate) const TREE: Tree<'static> = Tree {
     name: "virt-launcher",
     packages: &[
         "acl",

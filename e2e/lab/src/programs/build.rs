@@ -14,8 +14,9 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use super::Program;
 use super::catalogue::{Binary, Catalogue, Entry, Source};
-use super::{Program, cache_dir};
+use crate::cache::cache_dir;
 use crate::packages;
 use crate::progress::{Progress, Step};
 use crate::run;

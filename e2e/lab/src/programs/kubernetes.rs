@@ -11,18 +11,23 @@ use super::Program;
 /// A version of Kubernetes, older ones first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KubernetesVersion {
-    /// 1.34.4: what tenants upgrade from.
+    /// 1.34.4: the oldest.
     V1_34,
-    /// 1.35.4: the lab's own and the tenants' default.
+    /// 1.35.4: the lab's own and the tenants' default; what they upgrade from.
     #[default]
     V1_35,
     /// 1.36.3: what tenants upgrade to.
     V1_36,
+    /// 1.37.2: the newest.
+    V1_37,
 }
 
 impl KubernetesVersion {
     /// All of them, oldest first.
-    pub const ALL: [Self; 3] = [Self::V1_34, Self::V1_35, Self::V1_36];
+    pub const ALL: [Self; 4] = [Self::V1_34, Self::V1_35, Self::V1_36, Self::V1_37];
+    /// Two neighbouring minors, which is what an upgrade needs: those of tenants in a lab that was asked
+    /// for no others.
+    pub const NEIGHBOURS: [Self; 2] = [Self::V1_35, Self::V1_36];
 
     /// `1.35.4`. Image tags put a `v` in front.
     #[must_use]
@@ -31,6 +36,7 @@ impl KubernetesVersion {
             Self::V1_34 => "1.34.4",
             Self::V1_35 => "1.35.4",
             Self::V1_36 => "1.36.3",
+            Self::V1_37 => "1.37.2",
         }
     }
 
@@ -39,6 +45,7 @@ impl KubernetesVersion {
             Self::V1_34 => "kubernetes-1.34",
             Self::V1_35 => "kubernetes-1.35",
             Self::V1_36 => "kubernetes-1.36",
+            Self::V1_37 => "kubernetes-1.37",
         }
     }
 

@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{config::FULL_PERCENT, layout::Layout, programs::cache_dir, progress::Progress};
+use crate::{cache::cache_dir, config::FULL_PERCENT, layout::Layout, progress::Progress};
 
 /// What a lab and the suites in it write, about, in bytes.
 const ROOM: u64 = 4 << 30;

@@ -6,7 +6,7 @@ use std::{fs, io, os::unix::fs::PermissionsExt as _};
 
 use anyhow::{Context, Result, bail};
 
-use super::UpOptions;
+use super::options::UpOptions;
 use crate::{
     config::Cluster,
     down::{clear_slot, empty},

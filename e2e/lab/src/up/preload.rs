@@ -8,7 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{UpOptions, start::Running, wanted::Wanted};
+use super::{
+    options::UpOptions,
+    running::{Running, wait_for},
+    wanted::Wanted,
+};
 use crate::{
     binaries,
     config::{CONTAINERD_SOCKET, Cluster, text},
@@ -48,11 +52,14 @@ pub(super) fn all(
     if options.kubevirt {
         wanted = wanted.and(Wanted::of_kubevirt(bins, progress)?);
     }
+    if options.has_storage() {
+        wanted = wanted.and(Wanted::of_storage(bins)?);
+    }
     take(&running.host, running.cluster, &wanted, bins, progress)
 }
 
 /// Makes images that are not in the cache, which takes minutes, before there is a lab to hold up.
-pub(super) fn make(
+pub(crate) fn make(
     layout: &Layout,
     options: &UpOptions,
     bins: &Bins,
@@ -81,10 +88,23 @@ pub(super) fn add_kubevirt(
     }
     let (host, cluster) = running(layout, state)?;
     take(host, &cluster, &wanted, bins, progress)?;
-    storage::start(host, &cluster, bins, progress)?;
     kubevirt::apply(layout, bins, progress)?;
     binaries::link_tool(layout, bins, "virtctl")?;
     state.kubevirt = true;
+    state.write(layout)
+}
+
+/// Installs block storage in a lab that was brought up without it.
+pub(super) fn add_storage(
+    layout: &Layout,
+    state: &mut State,
+    bins: &Bins,
+    progress: &Progress,
+) -> Result<()> {
+    let (host, cluster) = running(layout, state)?;
+    take(host, &cluster, &Wanted::of_storage(bins)?, bins, progress)?;
+    storage::start(host, &cluster, bins, progress)?;
+    state.storage = true;
     state.write(layout)
 }
 
@@ -190,7 +210,7 @@ fn clean(running: &Running<'_>, bins: &Bins) -> Result<()> {
     running
         .host
         .order(&Order::Stop("containerd-clean".to_owned()))?;
-    super::wait_for(
+    wait_for(
         PATIENCE,
         Duration::from_millis(10),
         || Ok(running.ended("containerd-clean").is_some()),

@@ -1,27 +1,23 @@
 //! Starts the programs of the management host in the order that makes none of them back off.
 //!
-//! Invariant: while `start` waits for a program it watches that program: one that ends is reported
-//! at once with the end of its log, not after a timeout.
+//! Invariant: nothing is started that would have to wait for something that is not there yet.
 
-use std::{
-    collections::BTreeMap,
-    net::{SocketAddr, TcpStream},
-    thread,
-    time::Duration,
-};
+use std::{thread, time::Duration};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 
-use super::{UpOptions, answers, kubectl, preload, wait_for};
+use super::{options::UpOptions, preload, running::Running};
 use crate::{
     binaries,
+    cache::cache_dir,
     cgroups::Cgroups,
     config::{self, Cluster},
-    host::{Host, HostSpec, Order, Program},
+    host::{Host, HostSpec},
+    kubectl::{answers, kubectl},
     kubevirt,
     layout::MANAGEMENT_HOST,
-    logs, network,
-    programs::{Bins, cache_dir},
+    network,
+    programs::Bins,
     progress::Progress,
     run,
     slot::Registry,
@@ -30,14 +26,6 @@ use crate::{
 };
 
 const COREDNS: &str = include_str!("coredns.yaml");
-const TICK: Duration = Duration::from_millis(50);
-
-/// A cluster whose host runs.
-pub(super) struct Running<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) host: Host,
-    programs: BTreeMap<String, Program>,
-}
 
 pub(super) fn start(
     cluster: &Cluster,
@@ -72,7 +60,7 @@ pub(super) fn start(
         let images = scope.spawn(|| preload::all(&running, options, bins, progress));
         let brought_up = control_plane(&running, progress)
             .and_then(|()| node(&running, progress))
-            .and_then(|()| match options.kubevirt {
+            .and_then(|()| match options.has_storage() {
                 true => storage::start(&running.host, cluster, bins, progress),
                 false => Ok(()),
             });
@@ -84,6 +72,7 @@ pub(super) fn start(
     if options.kubevirt {
         kubevirt::apply(layout, bins, progress)?;
         state.kubevirt = true;
+        state.storage = options.has_storage();
     }
     let step = progress.step("waiting for cluster DNS");
     let rollout = [
@@ -184,60 +173,4 @@ fn node(running: &Running<'_>, progress: &Progress) -> Result<()> {
     })?;
     step.done();
     Ok(())
-}
-
-impl Running<'_> {
-    pub(super) fn order_start(&self, name: &str) -> Result<()> {
-        let program = self
-            .programs
-            .get(name)
-            .with_context(|| format!("{name}: unknown"))?;
-        self.host.order(&Order::Start(program.clone()))
-    }
-
-    /// Waits until `condition` holds, and fails as soon as the program ended.
-    pub(super) fn wait(
-        &self,
-        program: &str,
-        patience: Duration,
-        mut condition: impl FnMut() -> bool,
-    ) -> Result<()> {
-        let tail = || logs::last_lines(&self.cluster.layout, program, 15);
-        wait_for(
-            patience,
-            TICK,
-            || {
-                if let Some(how) = self.ended(program) {
-                    bail!("{program} ended: {how}\n{}", tail())
-                }
-                Ok(condition())
-            },
-            || format!("{program} does not answer; the end of its log:\n{}", tail()),
-        )
-    }
-
-    /// How the program ended, when it did; the whole host counts.
-    pub(super) fn ended(&self, program: &str) -> Option<String> {
-        if !self.host.is_alive() {
-            return Some("its host ended".to_owned());
-        }
-        self.host
-            .programs()
-            .into_iter()
-            .find(|state| state.name == program)?
-            .ended
-    }
-
-    pub(super) fn listens(&self, port: u16) -> bool {
-        let address = SocketAddr::from((self.cluster.slot.host_address(0), port));
-        TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
-    }
-
-    pub(super) fn containerd_answers(&self) -> bool {
-        let socket = config::CONTAINERD_SOCKET.trim_start_matches('/');
-        // /run is the host's own: seen from here through its first process.
-        let socket = format!("/proc/{}/root/{socket}", self.host.init.pid);
-        self.ended("containerd").is_none()
-            && std::os::unix::net::UnixStream::connect(socket).is_ok()
-    }
 }

@@ -47,7 +47,6 @@ impl Wanted {
         packages::ensure(&packages::FLANNEL, progress)?;
         let mut pulled = kubevirt::images(bins, progress)?;
         pulled.push(kubevirt::testmachine(progress)?);
-        pulled.extend(images::csi_sidecars(bins)?);
         Ok(Self {
             pulled,
             pushed: vec![
@@ -55,6 +54,14 @@ impl Wanted {
                 images::flannel(bins)?,
                 images::testserver(bins)?,
             ],
+        })
+    }
+
+    /// The stock sidecars of CSI.
+    pub(super) fn of_storage(bins: &Bins) -> Result<Self> {
+        Ok(Self {
+            pulled: images::csi_sidecars(bins)?,
+            pushed: Vec::new(),
         })
     }
 

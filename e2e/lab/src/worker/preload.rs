@@ -15,8 +15,9 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
+    cache::cache_dir,
     images::{self, Image},
-    programs::{Bins, cache_dir},
+    programs::Bins,
     progress::Step,
     run,
 };

@@ -95,6 +95,7 @@ fn every_program_of_the_lab_is_pinned_at_the_version_it_says() {
     let fixed = Program::BASIC
         .into_iter()
         .chain(Program::WORKERS)
+        .chain(Program::STORAGE)
         .chain(Program::REFERENCES);
     let programs: Vec<_> = kubernetes.into_iter().chain(fixed).collect();
     for &program in &programs {

@@ -1,0 +1,43 @@
+//! Programs of Covey that some tenant clusters have beside them, because an addon asks for them.
+//!
+//! Invariant: their images have the names that the operator's settings have by default.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::images::{self, Image};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Adapter {
+    /// `ccm`, for the addon `cloudController`.
+    CloudController,
+    /// `csi-proxy`, for the addon `csi`.
+    Csi,
+    /// `autoscaler`, for the addon of this name.
+    Autoscaler,
+}
+
+impl Adapter {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::CloudController, Self::Csi, Self::Autoscaler];
+
+    /// Its binary.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::CloudController => "ccm",
+            Self::Csi => "csi-proxy",
+            Self::Autoscaler => "autoscaler",
+        }
+    }
+
+    pub(crate) fn image(self, version: &str, binary: &Path) -> Result<Image> {
+        let name = |image: &str| format!("ghcr.io/covey-dev/{image}:{version}");
+        match self {
+            Self::CloudController => images::ccm(&name("ccm"), binary),
+            Self::Csi => images::csi(&name("csi"), binary),
+            Self::Autoscaler => images::autoscaler(&name("autoscaler"), binary),
+        }
+    }
+}
