@@ -2,8 +2,8 @@
 //!
 //! Without a lab a test prints SKIPPED and passes, unless `COVEY_TEST_REQUIRE=1` (or
 //! `COVEY_TEST_REQUIRE_LAB=1`). With
-//! `COVEY_KEEP=1` what it made stays. Tests of one binary may run side by side; one that changes
-//! what they share (the operator) runs alone ([`run_alone`]).
+//! `COVEY_KEEP=1` what it made stays. Tests may run side by side, also those of other processes; one that
+//! changes what they share (the operator) runs alone ([`run_alone`]).
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
 pub mod autoscaler;
@@ -14,6 +14,8 @@ pub mod pods;
 pub mod processes;
 pub mod stateful;
 pub mod steady;
+mod turn;
+pub mod versions;
 pub mod workers;
 pub mod workload;
 
@@ -32,9 +34,10 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, PostParams},
 };
-use tokio::{process::Command, sync::RwLock};
+use tokio::process::Command;
 
 use crate::cluster::{Management, Tenant, suffix, wait::wait_gone};
+use turn::Turn;
 
 /// How long tests wait for a tenant while others are busy too. Nothing is proven by it: figures
 /// are the bench's business.
@@ -43,8 +46,6 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 pub const VERSION: &str = "1.35.4";
 /// Label of namespaces that tests make.
 const LABEL: &str = "covey.dev/test";
-
-static SHARED: RwLock<()> = RwLock::const_new(());
 
 /// One test's surroundings.
 pub struct Scenario {
@@ -60,21 +61,19 @@ pub struct Scenario {
 /// # Panics
 /// When the test fails, which is how a test says so.
 pub async fn run(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
-    let _shared = SHARED.read().await;
-    Box::pin(run_inside(name, test)).await;
+    Box::pin(run_inside(name, Turn::SideBySide, test)).await;
 }
 
-/// Runs a test while no other of this binary runs.
+/// Runs a test while no other one runs in this lab.
 ///
 /// # Panics
 /// When the test fails.
 pub async fn run_alone(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
-    let _alone = SHARED.write().await;
-    Box::pin(run_inside(name, test)).await;
+    Box::pin(run_inside(name, Turn::Alone, test)).await;
 }
 
 #[allow(clippy::panic, reason = "a test fails by a panic")]
-async fn run_inside(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
+async fn run_inside(name: &str, turn: Turn, test: impl AsyncFnOnce(&Scenario) -> Result<()>) {
     let management = match Management::connect().await {
         Ok(Some(management)) => management,
         Ok(None) if !required() => {
@@ -82,6 +81,10 @@ async fn run_inside(name: &str, test: impl AsyncFnOnce(&Scenario) -> Result<()>)
             return;
         }
         Ok(None) => panic!("{name}: the lab is not up: run `cargo xtask demo` first"),
+        Err(error) => panic!("{name}: {error:#}"),
+    };
+    let _held = match turn.wait(management.layout.root().join("tests")).await {
+        Ok(held) => held,
         Err(error) => panic!("{name}: {error:#}"),
     };
     let scenario = match Scenario::new(management, name).await {
