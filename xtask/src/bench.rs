@@ -1,5 +1,6 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
-//! of crate `ccm`, which brings its own API servers, and that of crate `autoscaler`, which needs none.
+//! of crate `ccm`, which brings its own API servers, and that of crate `autoscaler`, which needs none;
+//! and reads off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
@@ -15,7 +16,8 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `ccm` or `autoscaler`, and its flags; `--help` shows them
+    /// `control-plane`, `workers`, `csi`, `ccm` or `autoscaler`, and its flags; `--help` shows them.
+    /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
 }
@@ -24,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
     let help = args.args.iter().any(|arg| arg == "--help" || arg == "-h");
     match args.args.first().map(String::as_str) {
+        Some("checks") => return crate::test::bench(args.args.iter().any(|arg| arg == "--json")),
         Some("ccm") => return ccm(&layout, &args.args[1..]),
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
         _ => {}

@@ -12,6 +12,7 @@ mod generated;
 mod lab;
 mod test;
 mod tidy;
+mod workspace;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -51,11 +52,17 @@ enum Command {
         /// The host's folder below .lab/hosts
         folder: std::path::PathBuf,
     },
+    /// What T2 needs is built (started by `test`, beside T1)
+    #[command(hide = true)]
+    PrepareLab(test::tiers::Prepare),
+    /// One test (started by nextest for `test`)
+    #[command(hide = true)]
+    TestAttempt(test::attempt::Args),
 }
 
 fn main() -> ExitCode {
     match run(Args::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // One line of causes; a backtrace helps nobody who runs a command.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
@@ -64,8 +71,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
-    match command {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let done = match command {
+        Command::TestAttempt(args) => return test::attempt::run(&args),
+        Command::PrepareLab(args) => test::tiers::prepare(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Crds(args) => crds::run(args),
         Command::Demo(args) => demo::run(&args),
@@ -75,7 +84,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
         Command::LabHost { folder } => ::lab::host::supervisor::run(&folder),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -1,21 +1,38 @@
-//! `cargo xtask test`: every tier in order, cheapest first, and a summary.
+//! `cargo xtask test`: every tier in order, cheapest first, and what it says at its end.
 //!
 //! T0 are the tests inside the crates, T1 those in `<crate>/tests/` (a real kube-apiserver and etcd
-//! where they want one), T2 those of `e2e` (the lab). Invariant: a failed tier ends the run (with
-//! `--all` both halves of T2 are run), and the lab is taken down all the same.
+//! where they want one), T2 those of `e2e/suites` (the lab). cargo-nextest runs them; its results are
+//! judged here, and the run is kept in the cache folder. Invariant: only this file knows the command
+//! line.
 
-use std::thread;
+pub(crate) mod attempt;
+mod beside;
+mod built;
+mod busy;
+mod change;
+pub(crate) mod changed;
+mod figures;
+mod flaky;
+mod invocation;
+mod junit;
+mod nextest;
+pub(crate) mod quarantine;
+mod report;
+mod runs;
+mod servers;
+mod session;
+mod shake;
+mod strict;
+pub(crate) mod tiers;
+mod usage;
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use lab::programs::{KubernetesVersion, Program};
-use lab::{Layout, Operator, UpOptions, progress::Progress};
+use std::io::Write as _;
 
-/// The tests of workers that are always run: join, exec, logs, names, a load balancer, a volume, and
-/// that nothing stays; and a pool that grows from zero and back.
-const WORKERS: [&str; 2] = [
-    "one_worker_joins_and_runs_pods_and_leaves_nothing_behind",
-    "a_pool_grows_from_zero_for_pods_and_is_given_back",
-];
+use anyhow::{Context as _, Result};
+use lab::{Layout, progress::Progress};
+
+use runs::Kind;
+use session::Session;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,145 +43,86 @@ pub(crate) struct Args {
     /// Leave the lab up afterwards
     #[arg(long)]
     keep_lab: bool,
+    /// Only what the changes since `main` reach; for work in progress, see docs/testing.md
+    #[arg(long, conflicts_with = "all")]
+    changed: bool,
+    /// Run nothing; say what would be run, and what not, and why
+    #[arg(long, requires = "changed")]
+    list: bool,
+    /// Compare with this revision instead of where the branch left `main`
+    #[arg(long, value_name = "REV")]
+    since: Option<String>,
+    /// One tier alone, without the checks before it
+    #[arg(long, value_enum, conflicts_with = "changed")]
+    only: Option<Tier>,
+    /// So many busy loops beside, which the kept run remembers
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    busy: usize,
+    /// Tests of T1 whose names contain this, ten times, under load and with delayed answers
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "changed", "only"])]
+    shake: Option<String>,
 }
 
-struct Tiers<'a> {
-    layout: &'a Layout,
-    args: &'a Args,
-    progress: &'a Progress,
+/// One tier.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum Tier {
+    T0,
+    T1,
+    T2,
+}
+
+impl Tier {
+    fn word(self) -> &'static str {
+        match self {
+            Self::T0 => "t0",
+            Self::T1 => "t1",
+            Self::T2 => "t2",
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let layout = Layout::discover()?;
+    if args.list {
+        return list(args, &layout);
+    }
     let progress = Progress::new();
-    let tiers = Tiers {
-        layout: &layout,
-        args,
-        progress: &progress,
+    let only = match &args.shake {
+        Some(_) => Some("shake".to_owned()),
+        None => args.only.map(|tier| tier.word().to_owned()),
     };
-    let result = tiers.run();
-    progress.show_summary();
-    result
+    let kind = Kind {
+        only,
+        all: args.all,
+        changed: args.changed,
+        busy: args.busy,
+    };
+    let mut session = Session::begin(&layout, &progress, kind, args.since.as_deref())?;
+    let result = match &args.shake {
+        Some(name) => tiers::shake(&mut session, name),
+        None => tiers::run(&mut session, args),
+    };
+    session.finish(result)
 }
 
-impl Tiers<'_> {
-    fn run(&self) -> Result<()> {
-        self.cargo("formatting", &["fmt", "--all", "--", "--check"])?;
-        let clippy = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--",
-        ];
-        self.cargo("lints", &[&clippy[..], &["-D", "warnings"]].concat())?;
-        self.cargo("tidy", &["xtask", "tidy"])?;
-        self.cargo(
-            "generated resource definitions",
-            &["xtask", "crds", "--check"],
-        )?;
-        self.cargo("generated roles", &["xtask", "deploy", "--check"])?;
+fn list(args: &Args, layout: &Layout) -> Result<()> {
+    let since = args.since.as_deref();
+    let facts = changed::read(layout.checkout(), since, session::last_kept()?)?;
+    let selection = changed::select(&facts);
+    writeln!(std::io::stdout(), "{selection}").context("cannot print")
+}
 
-        let all = ["test", "--workspace", "--no-fail-fast"];
-        self.cargo(
-            "T0: plans and laws",
-            &[&all[..], &["--lib", "--bins"]].concat(),
-        )?;
-        self.cargo("T0: examples in comments", &[&all[..], &["--doc"]].concat())?;
-
-        lab::programs::ensure(&lab::control_plane_programs(), self.progress)?;
-        lab::programs::ensure(&Program::REFERENCES, self.progress)?;
-        lab::packages::ensure(&lab::packages::FILESYSTEMS, self.progress)?;
-        let t1 = ["--exclude", "suites", "--features", "t1", "--test", "*"];
-        // These tests wait more than they work, so what T2 needs is built meanwhile.
-        let options = self.options();
-        let operator = Operator::as_released(env!("CARGO_PKG_VERSION"));
-        thread::scope(|scope| {
-            let built =
-                scope.spawn(|| lab::prepare(self.layout, &options, &operator, self.progress));
-            let passed = self.cargo(
-                "T1: real kube-apiserver and etcd",
-                &[&all[..], &t1].concat(),
-            );
-            let built = built.join();
-            passed.and(built.map_err(|_| anyhow!("the builds for T2 panicked"))?)
-        })?;
-
-        let t2 = self.t2();
-        if self.args.keep_lab {
-            return t2;
-        }
-        // The tests' own failure says more than one of `down`.
-        let down = lab::down(self.layout, false, self.progress);
-        t2.and(down)
-    }
-
-    fn options(&self) -> UpOptions {
-        let mut options = UpOptions::default();
-        if self.args.all {
-            options.tenant_versions = KubernetesVersion::ALL.to_vec();
-        }
-        options
-    }
-
-    fn t2(&self) -> Result<()> {
-        lab::up(self.layout, &self.options(), self.progress)?;
-        let operator = Operator::as_released(env!("CARGO_PKG_VERSION"));
-        lab::install_operator(self.layout, &operator, self.progress)?;
-        // The suites share one machine: more than two at a time only slow each other down.
-        let suites: &[&str] = match self.args.all {
-            true => &["control_plane", "operations"],
-            false => &["control_plane"],
-        };
-        let control_planes = self.suites(
-            "T2: control planes in the lab",
-            suites,
-            &["--test-threads=2"],
-        );
-        if control_planes.is_err() && !self.args.all {
-            return control_planes;
-        }
-        lab::kubevirt::wait(self.layout, self.progress)?;
-        // One at a time: processors of virtual machines are emulated.
-        let one = "--test-threads=1";
-        let (suites, args): (&[&str], &[&str]) = match self.args.all {
-            true => (&["kubevirt", "workers"], &[one]),
-            false => (&["workers"], &[one, WORKERS[0], WORKERS[1]]),
-        };
-        let workers = self.suites("T2: workers in the lab", suites, args);
-        // Who asks for everything waits for hours: one failure must not hide what else there is.
-        control_planes.and(workers)
-    }
-
-    fn suites(&self, what: &str, suites: &[&str], args: &[&str]) -> Result<()> {
-        // As all members are tested: with the features of `-p e2e` all would be compiled once more.
-        let mut all = vec!["test", "--workspace", "--no-fail-fast"];
-        for suite in suites {
-            all.extend(["--test", suite]);
-        }
-        all.push("--");
-        self.cargo(what, &[&all[..], args].concat())
-    }
-
-    /// Runs cargo with its output shown; it says itself what failed.
-    fn cargo(&self, what: &str, args: &[&str]) -> Result<()> {
-        let step = self.progress.step(what);
-        let mut cargo = lab::run::cargo();
-        // What a test needs is there by now: one that skips has failed.
-        cargo.env(
-            "COVEY_TEST_REQUIRE",
-            if what.starts_with("T0") { "0" } else { "1" },
-        );
-        let status = cargo
-            .args(args)
-            .current_dir(self.layout.checkout())
-            .status();
-        let result = status.context("cargo cannot be run").and_then(|status| {
-            if !status.success() {
-                bail!("cargo {}: {status}", args.join(" "))
-            }
-            Ok(())
-        });
-        step.finish(result)
-    }
+/// `cargo xtask bench checks`: what the kept runs say, as text or with `json` for programs.
+///
+/// # Errors
+/// When there is no cache folder.
+pub(crate) fn bench(json: bool) -> Result<()> {
+    let kept = runs::read(&runs::folder()?);
+    let runs: Vec<_> = kept.into_iter().map(|(_, run)| run).collect();
+    let figures = figures::figures(&runs);
+    let text = match json {
+        true => serde_json::to_string_pretty(&figures)?,
+        false => figures.to_string(),
+    };
+    writeln!(std::io::stdout(), "{text}").context("cannot print")
 }

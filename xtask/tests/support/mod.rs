@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::programs::{self, Program};
-use lab::progress::Progress;
 use serde_json::Value;
 
 /// The chart, from the top of the repository.
@@ -33,11 +32,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// helm, or `None` after saying so.
 pub(crate) fn helm() -> Option<Helm> {
-    let bins = match cfg!(feature = "t1") {
-        // Where the programs of the lab are built anyway, helm is one minute more.
-        true => programs::ensure(&[Program::HELM], &Progress::new()),
-        false => programs::find(&[Program::HELM]),
-    };
+    let bins = programs::find(&[Program::HELM]);
     let found = bins.and_then(|bins| bins.path("helm"));
     match found {
         Ok(program) => {

@@ -1,0 +1,311 @@
+//! The stages of a check in their order, cheapest first.
+//!
+//! Invariant: a failed stage ends the run (with `--all` both halves of T2 are run), and a lab that this
+//! run brought up is taken down all the same.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use lab::programs::{KubernetesVersion, Program};
+use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
+
+use super::beside::Beside;
+use super::busy::Busy;
+use super::report::{BUILDS, CHECKS, COMPILE, LAB, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
+use super::servers::{self, Servers};
+use super::session::{Session, target};
+use super::shake::{self, Seed};
+use super::{Args, Tier};
+
+/// The tests of workers that are always run: join, exec, logs, names, a load balancer, a volume, and
+/// that nothing stays; and a pool that grows from zero and back.
+const WORKER_TESTS: [&str; 2] = [
+    "one_worker_joins_and_runs_pods_and_leaves_nothing_behind",
+    "a_pool_grows_from_zero_for_pods_and_is_given_back",
+];
+/// So often a new or changed test is run first.
+const TOUCHED_TIMES: usize = 5;
+
+const UNIT: &str = "(kind(lib) + kind(bin))";
+const INTEGRATION: &str = "(kind(test) - package(=suites))";
+
+/// Runs what `args` ask for.
+pub(crate) fn run(session: &mut Session<'_>, args: &Args) -> Result<()> {
+    let has = |tier: Tier| args.only.is_none_or(|only| only == tier);
+    if args.only.is_none() {
+        session.stage(CHECKS, |session| checks(session))?;
+    }
+    session.stage(COMPILE, |session| compile(session))?;
+    let _busy = Busy::start(args.busy);
+    if args.changed {
+        let touched = session.change.as_ref().context("there is no git history")?;
+        if let Some(filter) = touched.selection.touched_filter() {
+            session.stage(SHAKE, |session| {
+                shake_tests(session, &filter, TOUCHED_TIMES, Seed::draw())
+            })?;
+        }
+    }
+    if has(Tier::T0)
+        && let Some(filter) = chosen(session, args, UNIT)
+    {
+        session.stage(T0, |session| session.tests("t0", &filter, &[require("0")]))?;
+    }
+    if has(Tier::T1)
+        && let Some(filter) = chosen(session, args, INTEGRATION)
+    {
+        t1(session, args, &filter)?;
+    }
+    let suites = session.change.as_ref().filter(|_| args.changed);
+    let suites = suites.map(|change| change.selection.suites_filter());
+    match suites {
+        Some(None) => Ok(()),
+        _ if !has(Tier::T2) => Ok(()),
+        reached => t2(session, args, reached.flatten().as_deref()),
+    }
+}
+
+/// `tier`, or what of it a change reaches; nothing when that is nothing.
+fn chosen(session: &Session<'_>, args: &Args, tier: &str) -> Option<String> {
+    if !args.changed {
+        return Some(tier.to_owned());
+    }
+    let filter = session.change.as_ref()?.selection.filter()?;
+    Some(format!("{tier} & ({filter})"))
+}
+
+/// What a test needs is there by then: one that skips has failed.
+fn require(value: &'static str) -> (&'static str, &'static OsStr) {
+    ("COVEY_TEST_REQUIRE", OsStr::new(value))
+}
+
+fn checks(session: &Session<'_>) -> Result<()> {
+    session.cargo(&["fmt", "--all", "--", "--check"])?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    session.cargo(&[&clippy[..], &["--", "-D", "warnings"]].concat())?;
+    // As programs of their own: what is checked is what cargo would run.
+    session.cargo(&["xtask", "tidy"])?;
+    session.cargo(&["xtask", "crds", "--check"])?;
+    session.cargo(&["xtask", "deploy", "--check"])
+}
+
+/// All targets of all crates at once: every later stage runs a part of them.
+fn compile(session: &Session<'_>) -> Result<()> {
+    let mut build = session.nextest(&["--no-run"]);
+    let status = build.status().context("cargo-nextest cannot be run")?;
+    if !status.success() {
+        bail!("cargo nextest: {status}")
+    }
+    Ok(())
+}
+
+fn t1_programs(progress: &Progress) -> Result<()> {
+    lab::programs::ensure(&lab::control_plane_programs(), progress)?;
+    lab::programs::ensure(&Program::REFERENCES, progress)?;
+    // The chart's tests render and install it.
+    lab::programs::ensure(&[Program::HELM], progress)?;
+    lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)
+}
+
+fn t1(session: &mut Session<'_>, args: &Args, filter: &str) -> Result<()> {
+    session.stage(PROGRAMS, |session| t1_programs(session.progress))?;
+    // These tests wait more than they work, so what T2 needs is built meanwhile.
+    let beside = match args.only {
+        Some(_) => None,
+        None if args.changed => None,
+        None => Some(builds(session, args)?),
+    };
+    session.stage(T1, |session| {
+        let servers = servers(session)?;
+        let all = if args.all { "1" } else { "0" };
+        let mut environment = vec![require("1"), ("COVEY_ALL", OsStr::new(all))];
+        environment.push((servers::FOLDER, servers.folder().as_os_str()));
+        session.tests("t1", filter, &environment)
+    })?;
+    match beside {
+        Some(beside) => session.stage(BUILDS, |_| beside.finish()),
+        None => Ok(()),
+    }
+}
+
+/// Servers that tests share, started by the program that is built with the tests.
+fn servers(session: &mut Session<'_>) -> Result<Servers> {
+    let program = target(session.layout.checkout()).join("debug/test-servers");
+    let servers = Servers::start(&program)?;
+    session.calibrate(servers.start);
+    Ok(servers)
+}
+
+fn builds(session: &Session<'_>, args: &Args) -> Result<Beside> {
+    let mut arguments = vec!["prepare-lab"];
+    if args.all {
+        arguments.push("--all");
+    }
+    if build(session, args) == Build::Release {
+        arguments.push("--release");
+    }
+    Beside::start(&session.program(), &arguments, session.layout.checkout())
+}
+
+/// The release is compiled when it matters: its compiling takes longer than all of T1.
+fn build(session: &Session<'_>, args: &Args) -> Build {
+    let change = session.change.as_ref();
+    match args.all || change.is_none_or(super::change::Change::wants_release) {
+        true => Build::Release,
+        false => Build::Dev,
+    }
+}
+
+/// What is built beside T1, in a process of its own.
+#[derive(clap::Args)]
+pub(crate) struct Prepare {
+    #[arg(long)]
+    all: bool,
+    #[arg(long)]
+    release: bool,
+}
+
+/// Builds it.
+///
+/// # Errors
+/// When a build fails.
+pub(crate) fn prepare(args: &Prepare) -> Result<()> {
+    let layout = Layout::discover()?;
+    let build = match args.release {
+        true => Build::Release,
+        false => Build::Dev,
+    };
+    let (options, operator) = lab_with(args.all, true, build);
+    lab::prepare(&layout, &options, &operator, &Progress::new())
+}
+
+fn lab_with(all: bool, kubevirt: bool, build: Build) -> (UpOptions, Operator) {
+    let mut options = UpOptions {
+        kubevirt,
+        build,
+        ..UpOptions::default()
+    };
+    if all {
+        options.tenant_versions = KubernetesVersion::ALL.to_vec();
+    }
+    let operator = Operator {
+        build,
+        ..Operator::as_released(env!("CARGO_PKG_VERSION"))
+    };
+    (options, operator)
+}
+
+/// With `reached`, only those suites.
+fn t2(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> Result<()> {
+    let result = t2_in_lab(session, args, reached);
+    if args.keep_lab {
+        return result;
+    }
+    // The tests' own failure says more than one of `down`.
+    let down = lab::down(session.layout, false, session.progress);
+    result.and(down)
+}
+
+fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> Result<()> {
+    let needs_machines = session
+        .change
+        .as_ref()
+        .is_none_or(|change| reached.is_none() || change.selection.needs("vm"));
+    let build = build(session, args);
+    session.stage(LAB, |session| {
+        let (options, operator) = lab_with(args.all, needs_machines, build);
+        lab::up(session.layout, &options, session.progress)?;
+        lab::install_operator(session.layout, &operator, session.progress)
+    })?;
+    if let Some(filter) = reached {
+        if needs_machines {
+            lab::kubevirt::wait(session.layout, session.progress)?;
+        }
+        return session.stage(T2, |session| session.tests("t2", filter, &[require("1")]));
+    }
+    let (suites, workers) = lab_filters(args.all);
+    let control_planes = session.stage(T2, |session| session.tests("t2", &suites, &[require("1")]));
+    if control_planes.is_err() && !args.all {
+        return control_planes;
+    }
+    let workers = session.stage(WORKERS, |session| {
+        lab::kubevirt::wait(session.layout, session.progress)?;
+        session.tests("t2", &workers, &[require("1")])
+    });
+    // Who asks for everything waits for hours: one failure must not hide what else there is.
+    control_planes.and(workers)
+}
+
+/// nextest's filters of both halves of T2.
+fn lab_filters(all: bool) -> (String, String) {
+    let binary = |name: &str| format!("binary_id(=suites::{name})");
+    if all {
+        let halves = [["control_plane", "operations"], ["kubevirt", "workers"]];
+        let [suites, workers] = halves.map(|half| half.map(binary).join(" + "));
+        return (suites, workers);
+    }
+    let tests = WORKER_TESTS.map(|name| format!("test(/(^|::){name}$/)"));
+    (
+        binary("control_plane"),
+        format!("{} & ({})", binary("workers"), tests.join(" + ")),
+    )
+}
+
+/// `--shake NAME`: tests of T1 whose names contain it, again and again, under load and shaken.
+pub(crate) fn shake(session: &mut Session<'_>, name: &str) -> Result<()> {
+    session.stage(COMPILE, |session| compile(session))?;
+    let filter = format!("{INTEGRATION} & test({name})");
+    session.stage(SHAKE, |session| {
+        shake_tests(session, &filter, shake::TIMES, Seed::draw())
+    })
+}
+
+fn shake_tests(session: &mut Session<'_>, filter: &str, times: usize, seed: Seed) -> Result<()> {
+    t1_programs(session.progress)?;
+    let servers = servers(session)?;
+    let _busy = Busy::start(shake::BUSY);
+    session.progress.note(format!("{seed}"));
+    shake::run(session, filter, times, seed, servers.folder())
+        .with_context(|| format!("in shake mode, {seed}"))
+}
+
+/// For [`shake::run`].
+pub(crate) fn shaken_environment(servers: &Path) -> [(&'static str, &OsStr); 2] {
+    [require("1"), (servers::FOLDER, servers.as_os_str())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_everything_has_every_suite_and_a_default_one_two_tests_of_workers() {
+        let (suites, workers) = lab_filters(true);
+        for suite in ["control_plane", "operations"] {
+            assert!(suites.contains(suite), "{suites}");
+        }
+        assert!(workers.contains("kubevirt") && !workers.contains("test("));
+        let (suites, workers) = lab_filters(false);
+        assert_eq!(suites, "binary_id(=suites::control_plane)");
+        for name in WORKER_TESTS {
+            assert!(workers.contains(name), "{workers}");
+        }
+    }
+
+    #[test]
+    fn the_lab_has_what_is_asked_for() {
+        let (options, operator) = lab_with(true, false, Build::Release);
+        assert_eq!(options.tenant_versions, KubernetesVersion::ALL);
+        assert!(!options.kubevirt);
+        assert_eq!(
+            (options.build, operator.build),
+            (Build::Release, Build::Release)
+        );
+        let (options, operator) = lab_with(false, true, Build::Dev);
+        assert_eq!((options.build, operator.build), (Build::Dev, Build::Dev));
+        assert_eq!(
+            options.tenant_versions,
+            UpOptions::default().tenant_versions
+        );
+    }
+}
