@@ -1,7 +1,8 @@
-//! The adapter dies before and after its k-th write, for every k of a life; the Cluster Autoscaler
-//! begins a new loop, and another one, which knows nothing, brings the same end about.
+//! The adapter dies at its k-th write, for every k of a life; the Cluster Autoscaler begins a new loop,
+//! and another one, which knows nothing, brings the same end about.
 //!
-//! Invariant: no k is left out: runs go on until one of them ends without having died.
+//! Invariant: no k is left out: runs go on until one of them ends without having died. On which side
+//! of a write is what [`testkit::faults::Deaths`] says.
 
 use std::time::Duration;
 

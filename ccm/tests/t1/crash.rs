@@ -1,7 +1,8 @@
-//! The ccm dies before and after its k-th write, for every k of a whole life; another one, which
-//! knows nothing, brings the same end about.
+//! The ccm dies at its k-th write, for every k of a whole life; another one, which knows nothing,
+//! brings the same end about.
 //!
-//! Invariant: no k is left out: runs go on until one of them ends without having died.
+//! Invariant: no k is left out: runs go on until one of them ends without having died. On which side
+//! of a write is what [`testkit::faults::Deaths`] says.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Service;

@@ -1,8 +1,11 @@
-//! The controller dies before and after its k-th write, for every k of a volume's life; the sidecars
-//! call again, and another one, which knows nothing, brings the same end about. Or a sidecar dies at
-//! that moment, in the middle of its call, and another one calls.
+//! The controller dies at its k-th write, for every k of a volume's life; the sidecars call again, and
+//! another one, which knows nothing, brings the same end about. Or a sidecar dies at that moment, in
+//! the middle of its call, and another one calls.
 //!
-//! Invariant: no k is left out: runs go on until one of them ends without a death.
+//! Invariant: no k is left out: runs go on until one of them ends without a death. On which side of a
+//! write the controller dies is what [`testkit::faults::Deaths`] says.
+
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use csi_proxy::model::Machine;
@@ -11,7 +14,7 @@ use testkit::FaultPlan;
 use testkit::faults::wherever_it_dies;
 use tonic::{Code, Status};
 
-use crate::support::{Driver, PATIENCE, Player, Site};
+use crate::support::{Driver, Fakes, PATIENCE, Site};
 
 /// Calls as a sidecar does: again, when the controller or the sidecar itself died on the way.
 struct Life<'a> {
@@ -45,7 +48,9 @@ impl Life<'_> {
         self.driver.replace_caller()?;
         let driver = &self.driver;
         let again = async {
+            let mut calls = tokio::time::interval(Duration::from_millis(20));
             loop {
+                calls.tick().await;
                 match call(driver).await {
                     // Until the driver notices that the first caller is gone.
                     Err(status) if status.code() == Code::Aborted => {}
@@ -119,19 +124,19 @@ async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result
 }
 
 /// Two machines, where everything works.
-async fn stage(prefix: &str) -> Result<Option<(Site, Player)>> {
+async fn stage(prefix: &str) -> Result<Option<(Site, Fakes)>> {
     let Some(site) = Site::new(prefix).await? else {
         return Ok(None);
     };
-    let player = Player::start(&site);
+    let fakes = Fakes::start(&site);
     site.machine("a").await?;
     site.machine("b").await?;
-    Ok(Some((site, player)))
+    Ok(Some((site, fakes)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
-    let Some((site, _player)) = stage("crash").await? else {
+    let Some((site, _fakes)) = stage("crash").await? else {
         return Ok(());
     };
     let writes = wherever_it_dies(async |plan| life(&site, plan, None).await).await?;
@@ -142,7 +147,7 @@ async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_a_sidecar_dies_in_mid_call() -> Result<()> {
-    let Some((site, _player)) = stage("caller").await? else {
+    let Some((site, _fakes)) = stage("caller").await? else {
         return Ok(());
     };
     let (_, expected) = life(&site, &FaultPlan::none(), None).await?;

@@ -1,8 +1,9 @@
-//! The operator dies before and after its k-th write, for every k of a creation, of a change and of
-//! a deletion; another one, which knows nothing, brings the same end about.
+//! The operator dies at its k-th write, for every k of a creation, of a change and of a deletion;
+//! another one, which knows nothing, brings the same end about.
 //!
 //! Invariant: no k is left out. Runs go on until one of them ends without having died, so whatever
-//! writes a life has, each of them was the last one once; "after" means carried out, reply not seen.
+//! writes a life has, each of them was the last one once: carried out, reply not seen. Before the
+//! first write it dies too; before each only with `COVEY_ALL=1` ([`Deaths`] says why).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;
-use testkit::faults::Crash;
+use testkit::faults::{Crash, Deaths};
 use testkit::fixtures::{minimal, wait_for, wait_gone};
 use tokio::sync::Mutex;
 
@@ -23,32 +24,11 @@ use crate::support::site::tenant_namespace;
 use crate::support::state::{State, differences};
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
-/// Runs at the same time. Most of a run is waiting for the server.
-const LANES: usize = 6;
-/// The same for changes, of which there are few.
-const CHANGE_LANES: usize = 2;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Side {
-    Before,
-    After,
-}
-
-impl Side {
-    fn plan(self, k: u64) -> FaultPlan {
-        let plan = FaultPlan::none();
-        plan.arm(self.of(k));
-        plan
-    }
-
-    /// The death at the k-th write from now on.
-    pub(crate) fn of(self, k: u64) -> Crash {
-        match self {
-            Self::Before => Crash::Before(k),
-            Self::After => Crash::After(k),
-        }
-    }
-}
+/// Lives at the same time, most of which is waiting: as many threads as `.config/nextest.toml` says
+/// that these tests require.
+const LANES: usize = 3;
+/// The same for changes and deletions, of which there are few.
+const FEW_LANES: usize = 2;
 
 /// The operator that is to die next, at rest meanwhile: it took the last one's work up, knowing
 /// nothing, and was shown to have ended it. Without it, every death would cost two starts.
@@ -70,64 +50,91 @@ impl Hand {
     }
 }
 
-/// Which k is next, and from which on nothing dies any more.
-#[derive(Default)]
+/// Which death is next, and from which k on nothing dies any more.
 struct Ledger {
+    deaths: Deaths,
     next: AtomicU64,
-    /// First k that outlived a run, for each side; 0 while there is none.
+    /// First k that outlived a run, before and after; 0 while there is none.
     ends: [AtomicU64; 2],
 }
 
 impl Ledger {
-    fn next(&self) -> Option<(u64, Side)> {
+    fn new(deaths: Deaths) -> Self {
+        Self {
+            deaths,
+            next: AtomicU64::new(0),
+            ends: Default::default(),
+        }
+    }
+
+    fn end(&self, crash: Crash) -> (&AtomicU64, u64) {
+        match crash {
+            Crash::Before(k) => (&self.ends[0], k),
+            Crash::After(k) => (&self.ends[1], k),
+            Crash::Never => unreachable!("invariant: each life of the ledger has a death"),
+        }
+    }
+
+    fn next(&self) -> Option<Crash> {
         loop {
-            let number = self.next.fetch_add(1, Ordering::SeqCst);
-            let side = if number.is_multiple_of(2) {
-                Side::Before
-            } else {
-                Side::After
+            let crash = self.deaths.of(self.next.fetch_add(1, Ordering::SeqCst));
+            let [before, after] = self.ends();
+            let over = match self.deaths {
+                Deaths::Once => after != 0,
+                Deaths::BothSides => before != 0 && after != 0,
             };
-            if self.ends.iter().all(|end| end.load(Ordering::SeqCst) != 0) {
+            if over {
                 return None;
             }
-            if self.ends[side as usize].load(Ordering::SeqCst) == 0 {
-                return Some((number / 2 + 1, side));
+            if self.end(crash).0.load(Ordering::SeqCst) == 0 {
+                return Some(crash);
             }
         }
     }
 
-    fn survived(&self, k: u64, side: Side) {
-        let end = &self.ends[side as usize];
+    fn survived(&self, crash: Crash) {
+        let (end, k) = self.end(crash);
         let _ = end.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    fn ends(&self) -> [u64; 2] {
+        self.ends.each_ref().map(|end| end.load(Ordering::SeqCst))
     }
 }
 
 /// Runs `life` for every k on some sites side by side; it gives whether the operator died.
 pub(crate) async fn for_every_k<S, F>(name: &str, sites: Vec<S>, least: u64, life: F) -> Result<()>
 where
-    F: AsyncFn(&S, u64, Side) -> Result<bool>,
+    F: AsyncFn(&S, Crash) -> Result<bool>,
 {
     let begin = Instant::now();
-    let ledger = Ledger::default();
+    let ledger = Ledger::new(Deaths::asked_for());
+    let lives = AtomicU64::new(0);
     let lane = async |site: S| {
-        while let Some((k, side)) = ledger.next() {
-            let died = life(&site, k, side).await;
-            if !died.with_context(|| format!("{name}: died {side:?} write {k}"))? {
-                ledger.survived(k, side);
+        while let Some(crash) = ledger.next() {
+            lives.fetch_add(1, Ordering::SeqCst);
+            let died = life(&site, crash).await;
+            if !died.with_context(|| format!("{name}: died at the write {crash:?}"))? {
+                ledger.survived(crash);
             }
         }
         anyhow::Ok(())
     };
     futures::future::try_join_all(sites.into_iter().map(lane)).await?;
-    let [before, after] = ledger.ends.each_ref().map(|end| end.load(Ordering::SeqCst));
+    let [before, after] = ledger.ends();
     eprintln!(
-        "{name}: died before each of {} and after each of {} writes, in {:.1?}",
-        before - 1,
+        "{name}: {:?}, died after each of {} writes, {lives:?} lives, in {:.1?}",
+        ledger.deaths,
         after - 1,
         begin.elapsed()
     );
+    let enough = match ledger.deaths {
+        // It died before the first.
+        Deaths::Once => before == 0,
+        Deaths::BothSides => before > least,
+    };
     ensure!(
-        before > least && after > least,
+        enough && after > least,
         "{name} has fewer writes than it must have"
     );
     Ok(())
@@ -225,8 +232,10 @@ async fn creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     drop(operator);
 
     // 29 objects, the finalizer, and the address ranges in the status.
-    for_every_k("creation", sites, 31, async |site, k, side| {
-        let operator = Launch::new(site)?.plan(&side.plan(k)).start(site)?;
+    for_every_k("creation", sites, 31, async |site, crash| {
+        let plan = FaultPlan::none();
+        plan.arm(crash);
+        let operator = Launch::new(site)?.plan(&plan).start(site)?;
         let cluster = site.create("demo").await?;
         let died = dies(&operator, comes_up(site, &operator, "demo")).await?;
         drop(operator);
@@ -263,7 +272,7 @@ fn unchanged() -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
-    let Some(sites) = sites("crash-change", CHANGE_LANES).await? else {
+    let Some(sites) = sites("crash-change", FEW_LANES).await? else {
         return Ok(());
     };
     let mut lanes = Vec::new();
@@ -294,13 +303,13 @@ async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     }
 
     // The serving certificate, the Deployment, and the status.
-    for_every_k("change", lanes, 3, async |(site, hand), k, side| {
+    for_every_k("change", lanes, 3, async |(site, hand), crash| {
         let mut died = false;
         for (patch, wanted) in [(changed(), other), (unchanged(), plain)] {
             let cluster = site.clusters().get("demo").await?;
             let was = identity(site, &cluster).await?;
             let operator = hand.take().await?;
-            operator.plan.arm(side.of(k));
+            operator.plan.arm(crash);
             site.change("demo", &patch).await?;
             died |= dies(&operator, comes_up(site, &operator, "demo")).await?;
             drop(operator);
@@ -318,11 +327,11 @@ async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
-    let Some(sites) = sites("crash-delete", LANES).await? else {
+    let Some(sites) = sites("crash-delete", FEW_LANES).await? else {
         return Ok(());
     };
     // The pods (three writes), the namespace, the status, the finalizer.
-    for_every_k("deletion", sites, 5, async |site, k, side| {
+    for_every_k("deletion", sites, 5, async |site, crash| {
         let operator = Operator::start(site)?;
         let mut cluster = minimal(&site.users, "demo");
         // Somebody else's finalizer shows what the operator does after its own is off.
@@ -332,7 +341,7 @@ async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
         let ns = tenant_namespace(&cluster);
         site.make_pod(&ns, "etcd-0").await?;
 
-        operator.plan.arm(side.of(k));
+        operator.plan.arm(crash);
         site.delete("demo").await?;
         let ours_is_off = async || {
             let clusters = site.clusters();

@@ -1,6 +1,6 @@
-//! As `crash`, for node pools and their Machines: the operator dies before and after its k-th write
-//! in either cluster, for every k of a creation, a change of size, a rollout and a deletion. Its
-//! successor knows nothing, and is the one that dies next.
+//! As `crash`, for node pools and their Machines: the operator dies at its k-th write in either
+//! cluster, for every k of a creation, a change of size, a rollout and a deletion. Its successor knows
+//! nothing, and is the one that dies next.
 //!
 //! Invariant: whatever it was that died, the end is the same, and no virtual machine, Secret, token or
 //! node is left without its Machine.
@@ -11,15 +11,16 @@ use futures::future::try_join_all;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
+use testkit::faults::Crash;
 use testkit::fixtures::{minimal, wait_gone};
 
-use crate::crash::{Hand, Side, dies, for_every_k, same};
+use crate::crash::{Hand, dies, for_every_k, same};
 use crate::support::kubevirt::KubeVirtPlayer;
 use crate::support::state::State;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
-/// Runs at the same time.
-const LANES: usize = 4;
+/// Lives at the same time: as many threads as `.config/nextest.toml` says that these tests require.
+const LANES: usize = 2;
 
 /// A tenant cluster that is ready, and somebody who plays virtual machines.
 struct Stage {
@@ -99,9 +100,9 @@ impl Stage {
     }
 
     /// Changes the pool under an operator that dies, and to its end under another one.
-    async fn changes(&self, k: u64, side: Side, patch: &Value, wanted: &State) -> Result<bool> {
+    async fn changes(&self, crash: Crash, patch: &Value, wanted: &State) -> Result<bool> {
         let operator = self.hand.take().await?;
-        operator.plan.arm(side.of(k));
+        operator.plan.arm(crash);
         self.site.change_pool("workers", patch).await?;
         let died = dies(&operator, self.settle(&operator)).await?;
         let operator = self.successor(operator)?;
@@ -154,9 +155,9 @@ async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result
     stages[0].hand.give(operator).await;
 
     // Finalizer and two Machines; for each: token twice, user data twice, virtual machine, labels.
-    for_every_k("creation of a pool", stages, 15, async |stage, k, side| {
+    for_every_k("creation of a pool", stages, 15, async |stage, crash| {
         let operator = stage.hand.take().await?;
-        operator.plan.arm(side.of(k));
+        operator.plan.arm(crash);
         stage.site.create_pool("workers", 2).await?;
         let died = dies(&operator, stage.settle(&operator)).await?;
         let operator = stage.successor(operator)?;
@@ -181,9 +182,9 @@ async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     try_join_all(stages.iter().map(|stage| stage.with_pool(2))).await?;
     let baselines = stages[0].baselines([&one, &two]).await?;
     // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
-    for_every_k("scaling", stages, 6, async |stage, k, side| {
-        let down = stage.changes(k, side, &one, &baselines[0]).await?;
-        let up = stage.changes(k, side, &two, &baselines[1]).await?;
+    for_every_k("scaling", stages, 6, async |stage, crash| {
+        let down = stage.changes(crash, &one, &baselines[0]).await?;
+        let up = stage.changes(crash, &two, &baselines[1]).await?;
         Ok(down || up)
     })
     .await
@@ -198,9 +199,9 @@ async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let (more, less) = (memory("2Gi"), memory("1Gi"));
     try_join_all(stages.iter().map(|stage| stage.with_pool(1))).await?;
     let baselines = stages[0].baselines([&more, &less]).await?;
-    for_every_k("rollout", stages, 13, async |stage, k, side| {
-        let first = stage.changes(k, side, &more, &baselines[0]).await?;
-        let second = stage.changes(k, side, &less, &baselines[1]).await?;
+    for_every_k("rollout", stages, 13, async |stage, crash| {
+        let first = stage.changes(crash, &more, &baselines[0]).await?;
+        let second = stage.changes(crash, &less, &baselines[1]).await?;
         Ok(first || second)
     })
     .await
@@ -212,11 +213,11 @@ async fn deletion_of_a_pool_leaves_nothing_wherever_the_operator_dies() -> Resul
         return Ok(());
     };
     // Both Machines, as in scaling, and the pool's finalizer.
-    for_every_k("deletion of a pool", stages, 13, async |stage, k, side| {
+    for_every_k("deletion of a pool", stages, 13, async |stage, crash| {
         stage.with_pool(2).await?;
         let site = &stage.site;
         let operator = stage.hand.take().await?;
-        operator.plan.arm(side.of(k));
+        operator.plan.arm(crash);
         site.pools()
             .delete("workers", &DeleteParams::background())
             .await?;

@@ -1,43 +1,143 @@
 //! A process that dies at every one of its writes.
 //!
-//! Invariant: no k is left out: lives go on until one of them ends without having died.
+//! Invariant: after each write it died once: lives go on until one of them ends without having died.
+//! Where writes follow one another, one that dies before a write leaves what one leaves that died after
+//! the last write, so before a write it dies at the first only, unless [`Deaths::BothSides`] is asked
+//! for.
 
 use std::fmt::Debug;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::FaultPlan;
+use super::{Crash, FaultPlan};
 
-/// Has a process live once without faults, and then die before and after its k-th write, for every k.
-/// `life` tells whether the process died in it, and what there was in the end, which has to be the
-/// same each time. Gives the number of writes of a life, of those before and those after which it
-/// died the smaller one.
+/// On which sides of its writes a process dies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Deaths {
+    /// After each, and before the first.
+    Once,
+    /// Before and after each. Of writes that are under way side by side, others may have arrived.
+    BothSides,
+}
+
+impl Deaths {
+    /// [`Self::Once`], or with `COVEY_ALL=1` in the environment [`Self::BothSides`].
+    #[must_use]
+    pub fn asked_for() -> Self {
+        match std::env::var_os("COVEY_ALL").is_some_and(|value| value == "1") {
+            true => Self::BothSides,
+            false => Self::Once,
+        }
+    }
+
+    /// The death of the `number`-th life, from 0. Those that come after a life that outlived its death
+    /// are not needed on that side.
+    #[must_use]
+    pub fn of(self, number: u64) -> Crash {
+        match self {
+            Self::Once if number == 0 => Crash::Before(1),
+            Self::Once => Crash::After(number),
+            Self::BothSides if number.is_multiple_of(2) => Crash::Before(number / 2 + 1),
+            Self::BothSides => Crash::After(number / 2 + 1),
+        }
+    }
+}
+
+/// Has a process live once without faults, and then die at its k-th write, for every k, on the sides
+/// that [`Deaths::asked_for`] gives. `life` tells whether the process died in it, and what there was in
+/// the end, which has to be the same each time. Gives the number of writes of a life; where it died
+/// on both sides, the smaller one.
 ///
 /// # Errors
 /// When a life fails, or ends otherwise; the error says at which write.
 pub async fn wherever_it_dies<T: Debug + PartialEq>(
     life: impl AsyncFn(&FaultPlan) -> Result<(bool, T)>,
 ) -> Result<u64> {
+    live(Deaths::asked_for(), life).await
+}
+
+async fn live<T: Debug + PartialEq>(
+    deaths: Deaths,
+    life: impl AsyncFn(&FaultPlan) -> Result<(bool, T)>,
+) -> Result<u64> {
     let (died, expected) = life(&FaultPlan::none()).await?;
     ensure!(!died, "it died without faults");
-    let before: fn(u64) -> FaultPlan = FaultPlan::crash_before_write;
-    let mut fewest = u64::MAX;
-    for (side, plan) in [("before", before), ("after", FaultPlan::crash_after_write)] {
-        let mut k = 1;
-        loop {
-            let outcome = life(&plan(k)).await;
-            let (died, seen) = outcome.with_context(|| format!("died {side} write {k}"))?;
+    let (mut lives, mut number) = (1, 0);
+    // Writes of a life that outlived its death, on either side.
+    let mut outlived = [None; 2];
+    loop {
+        let crash = deaths.of(number);
+        number += 1;
+        let (side, k) = match crash {
+            Crash::Before(k) => (0, k),
+            Crash::After(k) => (1, k),
+            Crash::Never => continue,
+        };
+        if outlived[side].is_none() {
+            let plan = FaultPlan::none();
+            plan.arm(crash);
+            let outcome = life(&plan).await;
+            lives += 1;
+            let (died, seen) = outcome.with_context(|| format!("died at the write {crash:?}"))?;
             ensure!(
                 seen == expected,
-                "died {side} write {k}: {seen:#?} is not {expected:#?}"
+                "died at the write {crash:?}: {seen:#?} is not {expected:#?}"
             );
             if !died {
-                break;
+                outlived[side] = Some(k - 1);
             }
-            k += 1;
         }
-        eprintln!("died {side} each of {} writes", k - 1);
-        fewest = fewest.min(k - 1);
+        let writes = match (deaths, outlived) {
+            (Deaths::Once, [_, Some(after)]) => after,
+            (Deaths::BothSides, [Some(before), Some(after)]) => before.min(after),
+            _ => continue,
+        };
+        eprintln!("{deaths:?}: died at each of {writes} writes, {lives} lives");
+        return Ok(writes);
     }
-    Ok(fewest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use http::{Method, Uri};
+
+    use super::super::Decision;
+    use super::*;
+
+    /// Writes five times.
+    fn five(plan: &FaultPlan) -> bool {
+        let path = Uri::from_static("/api/v1/namespaces/a/secrets/b");
+        (0..5).any(|_| {
+            matches!(
+                plan.decide(&Method::PATCH, &path),
+                Decision::Dead | Decision::SendAndDie
+            )
+        })
+    }
+
+    #[tokio::test]
+    async fn no_write_is_left_out_and_one_side_takes_half_of_the_lives() {
+        for (deaths, expected) in [(Deaths::Once, 8), (Deaths::BothSides, 13)] {
+            let lives = Cell::new(0);
+            let life = async |plan: &FaultPlan| {
+                lives.set(lives.get() + 1);
+                Ok((five(plan), ()))
+            };
+            assert_eq!(live(deaths, life).await.unwrap(), 5);
+            assert_eq!(lives.get(), expected, "{deaths:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_end_after_a_death_is_an_error_that_names_the_write() {
+        let life = async |plan: &FaultPlan| {
+            let died = five(plan);
+            // What was written last stays away.
+            Ok((died, died && plan.writes() == 3))
+        };
+        let error = live(Deaths::Once, life).await.unwrap_err().to_string();
+        assert!(error.contains("After(3)"), "{error}");
+    }
 }
