@@ -8,6 +8,7 @@
 mod answer;
 mod layer;
 mod lives;
+mod shake;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

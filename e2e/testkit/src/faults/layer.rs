@@ -13,7 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use tower::{BoxError, Layer, Service};
 
-use super::{Decision, FaultPlan};
+use super::{Decision, FaultPlan, shake};
 
 /// What comes back through the layer.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -66,6 +66,8 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let plan = self.plan.clone();
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.split('&').any(|part| part == "watch=true");
         let last = match plan.decide(request.method(), request.uri()) {
             Decision::Dead => return async { Err(dead()) }.boxed(),
             Decision::Answer(answer) => {
@@ -83,6 +85,7 @@ where
         async move {
             if last {
                 // Carried out once the head of the answer is here.
+                shake::pause().await;
                 let answer = sent.await;
                 plan.crash();
                 drop(answer);
@@ -91,21 +94,29 @@ where
             tokio::select! {
                 biased;
                 () = plan.crashed() => Err(dead()),
-                answer = sent => Ok(answer.map_err(Into::into)?.map(|body| mortal(body, plan))),
+                answer = shake::pause().then(|()| sent) => {
+                    Ok(answer.map_err(Into::into)?.map(|body| mortal(body, plan, is_watch)))
+                }
             }
         }
         .boxed()
     }
 }
 
-/// A body that ends with an error when the plan crashes.
-fn mortal<B>(body: B, plan: FaultPlan) -> ResponseBody
+/// A body that ends with an error when the plan crashes; in shake mode events of a watch come late.
+fn mortal<B>(body: B, plan: FaultPlan, is_watch: bool) -> ResponseBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let frames = BodyStream::new(body)
         .map(|frame| frame.map_err(Into::into))
+        .then(move |frame| async move {
+            if is_watch {
+                shake::pause().await;
+            }
+            frame
+        })
         .boxed();
     let death = async move { plan.crashed().await }.boxed();
     let frames = stream::unfold(Some((frames, death)), async |state| {
