@@ -5,6 +5,9 @@
 
 mod crates;
 mod files;
+mod reach;
+mod source;
+mod waiting;
 mod words;
 
 #[cfg(test)]
@@ -17,6 +20,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::generated;
+use crate::test::quarantine;
+use crate::workspace::Metadata;
 
 /// A rule that is broken, and how to mend it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -60,10 +65,14 @@ pub(crate) fn run() -> Result<()> {
     read_folder(&root, &root, &mut texts)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("could not read Cargo.lock")?;
 
-    let mut findings = crates::directions(&crates::Metadata::parse(&metadata(&root)?)?);
+    let metadata = Metadata::read(&root)?;
+    let mut findings = crates::directions(&metadata);
     findings.extend(crates::versions(&lock)?);
     findings.extend(files::check(&texts));
     findings.extend(words::check(&texts));
+    findings.extend(waiting::check(&texts));
+    findings.extend(reach::check(&texts, &metadata));
+    findings.extend(quarantined(&texts));
     if findings.is_empty() {
         return Ok(());
     }
@@ -72,19 +81,16 @@ pub(crate) fn run() -> Result<()> {
     bail!("{} findings:\n{}", lines.len(), lines.join("\n"))
 }
 
-fn metadata(root: &Path) -> Result<String> {
-    let output = lab::run::cargo()
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(root)
-        .output()
-        .context("could not start cargo")?;
-    if !output.status.success() {
-        bail!(
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    String::from_utf8(output.stdout).context("cargo metadata printed something that is not UTF-8")
+/// What is wrong with the list of tests in quarantine.
+fn quarantined(texts: &[Text]) -> Vec<Finding> {
+    let list = texts.iter().filter(|text| text.path == quarantine::PATH);
+    list.flat_map(|text| quarantine::findings(&text.text))
+        .map(|message| Finding {
+            path: quarantine::PATH.to_owned(),
+            line: 0,
+            message,
+        })
+        .collect()
 }
 
 /// Reads every text below `folder` but what is built (see `.gitignore`) and git's own.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::Finding;
+use crate::workspace::Metadata;
 
 /// What one crate may depend on.
 struct Rule {
@@ -143,35 +144,6 @@ const BANNED: &[&str] = &[
     "openssl-sys",
 ];
 
-/// The part of `cargo metadata` that matters here.
-#[derive(Debug, Deserialize)]
-pub(super) struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Dependency {
-    name: String,
-    /// `dev`, `build`, or none for an ordinary one.
-    kind: Option<String>,
-    /// Set for crates of this repository.
-    path: Option<String>,
-    features: Vec<String>,
-}
-
-impl Metadata {
-    /// Reads what `cargo metadata --no-deps` printed.
-    pub(super) fn parse(json: &str) -> Result<Self> {
-        serde_json::from_str(json).context("could not read the output of cargo metadata")
-    }
-}
-
 /// Dependencies that point the wrong way.
 pub(super) fn directions(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -188,10 +160,7 @@ pub(super) fn directions(metadata: &Metadata) -> Vec<Finding> {
             find("add this crate to RULES in xtask/src/tidy/crates.rs".to_owned());
             continue;
         };
-        let outside_tests = package
-            .dependencies
-            .iter()
-            .filter(|d| d.kind.as_deref() != Some("dev"));
+        let outside_tests = package.dependencies.iter().filter(|d| !d.is_of_tests());
         for dependency in outside_tests {
             let name = dependency.name.as_str();
             if dependency.path.is_some() && !rule.uses.contains(&name) {

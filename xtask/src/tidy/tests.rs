@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Finding, Text, crates, files, has_word, words};
+use crate::workspace::Metadata;
 
 fn text(path: &str, text: &str) -> Text {
     Text {
@@ -29,7 +30,7 @@ fn places(findings: &[Finding]) -> (Vec<String>, String) {
 
 fn directions(name: &str, dependencies: &serde_json::Value) -> String {
     let metadata = json!({ "packages": [{ "name": name, "dependencies": dependencies }] });
-    let metadata = crates::Metadata::parse(&metadata.to_string()).unwrap();
+    let metadata = Metadata::parse(&metadata.to_string()).unwrap();
     places(&crates::directions(&metadata)).1
 }
 
