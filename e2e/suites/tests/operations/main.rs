@@ -10,7 +10,6 @@ mod deletion_orders;
 mod endpoints;
 mod etcd_members;
 mod mirrors;
-mod newest;
 mod operator_away;
 mod paused;
 mod quiescence;

@@ -6,11 +6,10 @@
 use anyhow::{Result, ensure};
 use suites::scenario::{
     self, Scenario,
+    versions::lab_has,
     workers::{NODES, PODS},
     workload::Workload,
 };
-
-const NEWEST: &str = "1.36.3";
 
 #[tokio::test]
 async fn a_worker_of_1_34_joins_its_control_plane() {
@@ -31,20 +30,15 @@ async fn a_worker_may_be_a_minor_behind_its_control_plane() {
 }
 
 #[tokio::test]
-async fn a_worker_of_1_36_joins_where_the_lab_has_it() {
-    scenario::run("join-136", async |s| {
-        let state = lab::state::State::read(&s.management.layout);
-        let has = |versions: Vec<String>| versions.iter().any(|version| version == NEWEST);
-        if !state.is_some_and(|state| has(state.tenant_versions)) {
-            eprintln!("SKIPPED join-136: the lab was brought up without {NEWEST}");
-            return Ok(());
-        }
-        joins(s, NEWEST, None).await
-    })
-    .await;
+async fn a_worker_of_1_36_joins_its_control_plane() {
+    scenario::run("join-136", async |s| joins(s, "1.36.3", None).await).await;
 }
 
 async fn joins(s: &Scenario, version: &str, worker: Option<&str>) -> Result<()> {
+    let versions = [version, worker.unwrap_or(version)];
+    if !lab_has(&s.management.layout, "a worker that joins", &versions)? {
+        return Ok(());
+    }
     let workers = s
         .workers(|cluster, nodes| {
             cluster.version = version.to_owned();
