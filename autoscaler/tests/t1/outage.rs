@@ -88,7 +88,7 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
     let before = before.await?;
     let id = before.group(&name).context("it was just seen")?.id.clone();
 
-    site.management.stop_apiserver().await;
+    site.management.stop_apiserver().await?;
     let reach = &adapter.parts.context.reach;
     until("that the API is away", async || {
         reach.broken_for().is_some()

@@ -4,7 +4,6 @@ use anyhow::Result;
 use autoscaler_client::Generation;
 use serde_json::json;
 
-use crate::support::site::TENANT_USER;
 use crate::support::{Adapter, Player, Script, Site};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +31,7 @@ async fn loops_and_a_restart_of_what_is_settled_write_nothing() -> Result<()> {
 
     let windows = [
         (site.management.audit().window()?, site.user()),
-        (site.tenant.audit().window()?, TENANT_USER.to_owned()),
+        (site.tenant.audit().window()?, site.tenant_user()),
     ];
     drop(adapter);
     let adapter = Adapter::start(&site).await?;

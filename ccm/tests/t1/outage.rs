@@ -18,7 +18,7 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
     let node = site.nodes().get("a").await?;
 
     // The management API is away, and the node is lost: nothing is concluded from that.
-    site.management.stop_apiserver().await;
+    site.management.stop_apiserver().await?;
     site.node_ready("a", "Unknown").await?;
     site.change("web", &json!({ "spec": { "sessionAffinity": "ClientIP" } }))
         .await?;
@@ -30,15 +30,15 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
     assert_eq!(site.nodes().get("a").await?.uid(), node.uid());
 
     // The tenant's API is away, and an address comes.
-    site.tenant.stop_apiserver().await;
+    site.tenant.stop_apiserver().await?;
     site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
         .await?;
     site.tenant.start_apiserver().await?;
     site.addresses("web", &["192.0.2.1"]).await?;
 
     // Both.
-    site.management.stop_apiserver().await;
-    site.tenant.stop_apiserver().await;
+    site.management.stop_apiserver().await?;
+    site.tenant.stop_apiserver().await?;
     site.tenant.start_apiserver().await?;
     site.services().delete("web", &Default::default()).await?;
     site.management.start_apiserver().await?;

@@ -9,10 +9,9 @@ use crate::support::{Ccm, PATIENCE, Site};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tenants_with_the_same_service_names_do_not_meet_in_one_namespace() -> Result<()> {
-    let Some(one) = Site::new("meet").await? else {
+    let Some([one, two]) = Site::together("meet").await? else {
         return Ok(());
     };
-    let two = one.beside().await?;
     let _both = (Ccm::start(&one)?, Ccm::start(&two)?);
     let mut names = Vec::new();
     for (site, ip) in [(&one, "192.0.2.1"), (&two, "192.0.2.2")] {

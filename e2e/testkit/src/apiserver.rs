@@ -5,28 +5,39 @@
 
 mod access;
 mod flags;
+mod keep;
+mod lent;
+mod own;
 mod rewind;
 mod start;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use kube::{Client, Config};
-use rustix::process::Signal;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 
 use crate::audit::AuditLog;
 use crate::certs::{Authority, Identity};
 use crate::etcd::Etcd;
-use crate::process::{Process, Workdir};
+use crate::process::Workdir;
 use crate::programs::Programs;
 
 pub use access::{config, kubeconfig};
+pub use keep::Kept;
+pub use lent::VARIABLE;
+use own::Own;
 pub use rewind::{Restored, Snapshot};
-use start::{free_port, retry_ports, start_apiserver, start_etcd, wait_http};
+use start::{start_apiserver, start_etcd};
 
+/// The administrator.
+const ADMIN: &str = "testkit-admin";
+/// Name of the authority of the server and its clients.
+const AUTHORITY: &str = "testkit";
+/// Name of the authority of authenticating proxies.
+const FRONT_PROXY: &str = "testkit-front-proxy";
 /// Group of the administrator.
 const MASTERS: &str = "system:masters";
 
@@ -47,27 +58,66 @@ pub struct Options {
     pub controllers: Vec<String>,
 }
 
-/// A running management API; everything ends when it is dropped.
+impl Options {
+    /// Those of [`ManagementApi::alone`]: Services may have both families of addresses.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self {
+            apiserver_flags: vec![
+                "--service-cluster-ip-range=10.96.0.0/16,fd00:1::/112".to_owned(),
+            ],
+            controllers: Vec::new(),
+        }
+    }
+}
+
+/// A management API that many use at once. It has the definitions of Covey, of KubeVirt and of volume
+/// snapshots. Use a namespace of your own ([`ManagementApi::namespace`]).
+#[derive(Clone, Copy, Debug)]
+enum Common {
+    /// With the controllers of [`DELETION_CONTROLLERS`].
+    Shared,
+    /// Without any controller: what a test waits for is done by what it tests.
+    Bare,
+}
+
+impl Common {
+    const ALL: [Self; 2] = [Self::Shared, Self::Bare];
+
+    /// Name of its folder.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Bare => "bare",
+        }
+    }
+
+    async fn start(self, programs: Programs, dir: Workdir) -> Result<ManagementApi> {
+        let api = ManagementApi::start_in(dir, programs, Options::default()).await?;
+        // First, so that the garbage collector knows them from its first look on: it looks for new
+        // kinds every 30 s.
+        api.install_kinds().await?;
+        if let Self::Shared = self {
+            api.with_controller_manager(DELETION_CONTROLLERS).await?;
+        }
+        Ok(api)
+    }
+}
+
+/// A running management API. One that was started here ends when it is dropped; one that is lent by
+/// `test-servers` goes on.
 pub struct ManagementApi {
-    // Order matters: processes end before their folder goes.
-    servers: Mutex<Servers>,
-    programs: Programs,
+    // Order matters: processes end before others may have the server.
+    own: Option<Own>,
+    _turn: Option<lent::Turn>,
     authority: Authority,
     front_proxy: Authority,
-    options: Options,
     port: u16,
     etcd: Etcd,
     audit: AuditLog,
+    folder: PathBuf,
     kubeconfig: PathBuf,
     started_in: Duration,
-    dir: Workdir,
-}
-
-#[derive(Default)]
-struct Servers {
-    controller_manager: Option<Process>,
-    apiserver: Option<Process>,
-    etcd: Option<Process>,
 }
 
 impl ManagementApi {
@@ -85,64 +135,101 @@ impl ManagementApi {
         }
     }
 
-    /// The one that all tests of this process share; it has the controllers of
-    /// [`DELETION_CONTROLLERS`] and the CRDs of Covey. Use a namespace of your own
-    /// ([`Self::namespace`]).
-    pub async fn shared() -> Result<Option<&'static Self>> {
-        static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
-        let shared = SHARED.get_or_try_init(|| async {
-            let options = Options {
-                controllers: DELETION_CONTROLLERS
-                    .iter()
-                    .map(|c| (*c).to_owned())
-                    .collect(),
-                ..Options::default()
-            };
-            let Some(api) = Self::start_with(options).await? else {
-                return Ok(None);
-            };
-            api.install_crds().await?;
-            anyhow::Ok(Some(api))
-        });
-        Ok(shared.await?.as_ref())
+    /// One that others use at the same time: lent by `test-servers` (see [`VARIABLE`]), or else shared by
+    /// the tests of this process. It has the controllers of [`DELETION_CONTROLLERS`], and the definitions
+    /// of [`Self::install_kinds`].
+    pub async fn shared() -> Result<Option<&'static Arc<Self>>> {
+        static SHARED: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
+        Self::common(Common::Shared, &SHARED).await
+    }
+
+    /// As [`Self::shared`], without any controller.
+    pub async fn bare() -> Result<Option<&'static Arc<Self>>> {
+        static BARE: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
+        Self::common(Common::Bare, &BARE).await
+    }
+
+    async fn common(
+        common: Common,
+        cell: &'static OnceCell<Arc<Self>>,
+    ) -> Result<Option<&'static Arc<Self>>> {
+        if let Some(folder) = lent::folder() {
+            let lent = async || lent::connect(&folder.join(common.name())).map(Arc::new);
+            return cell.get_or_try_init(lent).await.map(Some);
+        }
+        // Each test that is skipped says so itself.
+        let Some(programs) = Programs::find_or_skip()? else {
+            return Ok(None);
+        };
+        let start = async || {
+            let api = common.start(programs, Workdir::new()?).await?;
+            Ok(Arc::new(api))
+        };
+        cell.get_or_try_init(start).await.map(Some)
+    }
+
+    /// One that nobody else uses, without controllers and without our definitions, with
+    /// [`Options::alone`]: lent by `test-servers`, as if nobody had ever used it, or else started. It
+    /// cannot be stopped or paused; for that, [`Self::start`] one.
+    ///
+    /// Who holds one must not ask for another: all would wait for each other. See
+    /// [`Self::alone_together`].
+    pub async fn alone() -> Result<Option<Self>> {
+        let one = Self::alone_together::<1>().await?;
+        Ok(one.map(|[api]| api))
+    }
+
+    /// So many as by [`Self::alone`], at once.
+    pub async fn alone_together<const N: usize>() -> Result<Option<[Self; N]>> {
+        let mut all = Vec::new();
+        match lent::folder() {
+            Some(folder) => all = lent::borrow(&folder, N).await?,
+            None => {
+                let Some(programs) = Programs::find_or_skip()? else {
+                    return Ok(None);
+                };
+                for _ in 0..N {
+                    all.push(Self::start_from(programs.clone(), Options::alone()).await?);
+                }
+            }
+        }
+        let all = <[Self; N]>::try_from(all).ok();
+        Ok(Some(all.context("invariant: there are as many as asked for")?))
     }
 
     /// Starts one from given programs.
     pub async fn start_from(programs: Programs, options: Options) -> Result<Self> {
+        Self::start_in(Workdir::new()?, programs, options).await
+    }
+
+    async fn start_in(dir: Workdir, programs: Programs, mut options: Options) -> Result<Self> {
         let begin = Instant::now();
-        let dir = Workdir::new()?;
-        let authority = Authority::new("testkit")?;
-        let front_proxy = Authority::new("testkit-front-proxy")?;
+        let authority = Authority::new(AUTHORITY)?;
+        let front_proxy = Authority::new(FRONT_PROXY)?;
         let (etcd_process, etcd) = start_etcd(&programs, &dir).await?;
         flags::write_files(&dir, &authority, &front_proxy)?;
+        let controllers = std::mem::take(&mut options.controllers);
         let (apiserver, port) = start_apiserver(&programs, &dir, &etcd, &options).await?;
+        let folder = dir.path().to_owned();
         let mut api = Self {
-            servers: Mutex::new(Servers {
-                controller_manager: None,
-                apiserver: Some(apiserver),
-                etcd: Some(etcd_process),
-            }),
-            programs,
             authority,
             front_proxy,
             port,
-            etcd,
-            audit: AuditLog::new(dir.path().join(flags::AUDIT_LOG)),
-            kubeconfig: dir.path().join("admin.kubeconfig"),
+            audit: AuditLog::new(folder.join(flags::AUDIT_LOG)),
+            kubeconfig: folder.join(flags::KUBECONFIG),
+            folder,
             started_in: Duration::ZERO,
-            options: Options {
-                controllers: Vec::new(),
-                ..options.clone()
-            },
-            dir,
+            own: None,
+            _turn: None,
+            etcd,
         };
-        let yaml = api.kubeconfig_as("testkit-admin", &[MASTERS])?;
-        api.dir.write("admin.kubeconfig", &yaml)?;
+        let yaml = api.kubeconfig_as(ADMIN, &[MASTERS])?;
+        dir.write(flags::KUBECONFIG, &yaml)?;
         api.started_in = begin.elapsed();
-        if !options.controllers.is_empty() {
-            let names: Vec<&str> = options.controllers.iter().map(String::as_str).collect();
+        api.own = Some(Own::new(programs, options, dir, etcd_process, apiserver));
+        if !controllers.is_empty() {
+            let names: Vec<&str> = controllers.iter().map(String::as_str).collect();
             api.with_controller_manager(&names).await?;
-            api.options.controllers = options.controllers;
         }
         Ok(api)
     }
@@ -167,7 +254,7 @@ impl ManagementApi {
 
     /// A client with all rights (group `system:masters`).
     pub fn admin(&self) -> Result<Client> {
-        self.client_as("testkit-admin", &[MASTERS])
+        self.client_as(ADMIN, &[MASTERS])
     }
 
     /// A client with a client certificate of this user and at most two groups.
@@ -214,90 +301,5 @@ impl ManagementApi {
 
     pub(crate) fn front_proxy(&self) -> &Authority {
         &self.front_proxy
-    }
-
-    /// A number that no other call in this process got, for names.
-    #[must_use]
-    pub fn unique(&self) -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Starts the kube-controller-manager with just these controllers (for example
-    /// [`DELETION_CONTROLLERS`]; `deployment-controller`, `statefulset-controller`). One that runs
-    /// already is replaced.
-    pub async fn with_controller_manager(&self, controllers: &[&str]) -> Result<()> {
-        let mut servers = self.servers.lock().await;
-        servers.controller_manager = None;
-        let process = retry_ports(|| async {
-            let port = free_port()?;
-            let args = flags::controller_manager(self.dir.path(), port, controllers);
-            let log = self.dir.path().join("kube-controller-manager.log");
-            let program = &self.programs.kube_controller_manager;
-            let mut process = Process::spawn("kube-controller-manager", program, &args, &log)?;
-            let authority = self.ca();
-            wait_http(
-                &mut process,
-                &format!("https://127.0.0.1:{port}/healthz"),
-                &authority,
-            )
-            .await?;
-            Ok(process)
-        });
-        servers.controller_manager = Some(process.await?);
-        Ok(())
-    }
-
-    /// Ends the kube-apiserver at once, as a crash would; etcd keeps running.
-    pub async fn stop_apiserver(&self) {
-        self.servers.lock().await.apiserver = None;
-    }
-
-    /// Starts the kube-apiserver again on the same port and waits until it is ready.
-    pub async fn start_apiserver(&self) -> Result<()> {
-        let mut servers = self.servers.lock().await;
-        servers.apiserver = None;
-        let flags = flags::apiserver(self.dir.path(), self.etcd.url(), self.port, &self.options);
-        let log = self.dir.path().join("kube-apiserver.log");
-        let program = &self.programs.kube_apiserver;
-        servers.apiserver = Some(Process::spawn("kube-apiserver", program, &flags, &log)?);
-        drop(servers);
-        self.wait_ready().await
-    }
-
-    /// Stops the kube-apiserver in its tracks (SIGSTOP): connections hang and do not break.
-    pub async fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP).await
-    }
-
-    /// Undoes [`Self::pause`].
-    pub async fn resume(&self) -> Result<()> {
-        self.signal(Signal::CONT).await
-    }
-
-    async fn signal(&self, signal: Signal) -> Result<()> {
-        match &mut self.servers.lock().await.apiserver {
-            Some(process) => process.signal(signal),
-            None => bail!("the kube-apiserver is stopped; call start_apiserver first"),
-        }
-    }
-
-    /// Pids of the running children, for tests of this crate.
-    pub async fn pids(&self) -> Vec<u32> {
-        let servers = self.servers.lock().await;
-        let all = [
-            &servers.etcd,
-            &servers.apiserver,
-            &servers.controller_manager,
-        ];
-        all.into_iter().flatten().map(Process::pid).collect()
-    }
-
-    async fn wait_ready(&self) -> Result<()> {
-        let mut servers = self.servers.lock().await;
-        let Some(process) = &mut servers.apiserver else {
-            bail!("the kube-apiserver is stopped; call start_apiserver first")
-        };
-        wait_http(process, &format!("{}/readyz", self.url()), &self.ca()).await
     }
 }

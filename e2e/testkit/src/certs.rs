@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result, bail};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 
 /// A certificate and its key, as PEM.
@@ -20,27 +20,44 @@ pub struct Identity {
 }
 
 /// A self-signed authority.
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
 
 impl Authority {
     /// A new authority with a new key.
     pub fn new(name: &str) -> Result<Self> {
-        let mut params = params(name, &[])?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
+        let params = authority(name)?;
         let key = KeyPair::generate().context("cannot generate a key")?;
-        Ok(Self(
-            CertifiedIssuer::self_signed(params, key).context("cannot sign an authority")?,
-        ))
+        let certificate = params
+            .self_signed(&key)
+            .context("cannot sign an authority")?;
+        Ok(Self {
+            pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    /// The authority that another process made by [`Self::new`] with this name, from its certificate
+    /// and its key.
+    pub fn known(name: &str, pem: &str, key: &str) -> Result<Self> {
+        let key = KeyPair::from_pem(key).context("not a key")?;
+        Ok(Self {
+            pem: pem.to_owned(),
+            issuer: Issuer::new(authority(name)?, key),
+        })
     }
 
     /// The authority's certificate as PEM.
     #[must_use]
     pub fn pem(&self) -> String {
-        self.0.pem()
+        self.pem.clone()
+    }
+
+    /// The authority's key as PEM, for [`Self::known`].
+    pub(crate) fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
     }
 
     /// A serving certificate for 127.0.0.1, `localhost` and further DNS names or addresses.
@@ -69,7 +86,7 @@ impl Authority {
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().context("cannot generate a key")?;
         let cert = params
-            .signed_by(&key, &self.0)
+            .signed_by(&key, &self.issuer)
             .context("cannot sign a certificate")?;
         Ok(Identity {
             cert: cert.pem(),
@@ -96,6 +113,16 @@ fn name_or_address(san: &str) -> Result<SanType> {
         Ok(address) => SanType::IpAddress(address),
         Err(_) => SanType::DnsName(san.try_into().context("not a DNS name")?),
     })
+}
+
+fn authority(name: &str) -> Result<CertificateParams> {
+    let mut params = params(name, &[])?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    Ok(params)
 }
 
 fn params(name: &str, groups: &[&str]) -> Result<CertificateParams> {

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Keys per request: keeps an answer below the gateway's limit of 4 MiB.
@@ -27,7 +27,7 @@ pub struct Etcd {
 }
 
 /// One key as etcd has it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct KeyValue {
     /// In base64.
     pub(crate) key: String,
@@ -35,7 +35,7 @@ pub(crate) struct KeyValue {
     #[serde(default)]
     pub(crate) value: String,
     /// Revision of the last change.
-    #[serde(deserialize_with = "number")]
+    #[serde(deserialize_with = "number", serialize_with = "text")]
     pub(crate) mod_revision: i64,
 }
 
@@ -167,4 +167,8 @@ fn revision(answer: &Value) -> Result<i64> {
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(serde::de::Error::custom)
+}
+
+fn text<S: serde::Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
 }

@@ -1,9 +1,11 @@
 //! Objects that tests begin with, waiting by watches, and what a failing test prints.
 //!
-//! Invariant: names made here are unique in the process, and waiting never polls or sleeps
-//! where there is something to watch.
+//! Invariant: names made here are unique among processes and runs, and waiting never asks again and
+//! again where there is something to watch.
 
+mod ask;
 mod dump;
+mod kinds;
 mod rights;
 mod wait;
 
@@ -13,14 +15,14 @@ use anyhow::{Context as _, Result};
 use api::tenant_cluster::{Endpoint, EndpointType};
 use api::{Quantity, TenantCluster, TenantClusterSpec};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::conditions;
+use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 
 use crate::apiserver::ManagementApi;
+use crate::names;
 
+pub use ask::ask_until;
 pub use dump::dump;
-pub use rights::wait_allowed;
+pub use rights::{wait_allowed, wait_allowed_to};
 pub use wait::{wait_for, wait_gone};
 
 /// Version of Kubernetes that the fixtures ask for.
@@ -89,10 +91,10 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 impl ManagementApi {
-    /// A name that nothing else in this process has: `<prefix>-<number>`.
+    /// A name that nothing else has (see [`names::unique`]).
     #[must_use]
     pub fn name(&self, prefix: &str) -> String {
-        format!("{prefix}-{}", self.unique())
+        names::unique(prefix)
     }
 
     /// Makes a namespace with a unique name and returns the name. It goes with the server.
@@ -123,34 +125,5 @@ impl ManagementApi {
             .await
             .with_context(|| format!("cannot delete the namespace {name}"))?;
         wait_gone(&namespaces, name, PATIENCE).await
-    }
-
-    /// Applies the CRDs of Covey and waits until they are served.
-    pub async fn install_crds(&self) -> Result<()> {
-        for crd in api::crds() {
-            self.install_crd(&crd).await?;
-        }
-        Ok(())
-    }
-
-    /// Applies one CRD and waits until it is served.
-    pub async fn install_crd(&self, crd: &CustomResourceDefinition) -> Result<()> {
-        let crds: Api<CustomResourceDefinition> = Api::all(self.admin()?);
-        let name = crd.metadata.name.clone().context("a CRD without a name")?;
-        crds.patch(
-            &name,
-            &PatchParams::apply("testkit").force(),
-            &Patch::Apply(crd),
-        )
-        .await
-        .with_context(|| format!("cannot apply the CRD {name}"))?;
-        wait_for(
-            &crds,
-            &name,
-            |crd| conditions::Condition::matches_object(&conditions::is_crd_established(), crd),
-            PATIENCE,
-        )
-        .await?;
-        Ok(())
     }
 }

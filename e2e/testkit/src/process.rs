@@ -3,17 +3,18 @@
 //! Invariant: a child ends with its [`Process`] value (also when a test panics) and with this
 //! process (also when it is killed); a [`Workdir`] is removed in both cases.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
 /// A child whose output goes to a log file.
 #[derive(Debug)]
@@ -36,9 +37,9 @@ impl Process {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args);
-        // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests;
-        // memory it has for much more.
-        command.env("GOGC", "400");
+        // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests, and
+        // memory it has for much more; it collects when it would need more than that.
+        command.env("GOGC", "off").env("GOMEMLIMIT", "2GiB");
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
         guarded(&child);
@@ -64,6 +65,25 @@ impl Process {
     /// How the child ended, if it did.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until the child ends by itself. The kernel tells only who asks, so it is asked with pauses.
+    ///
+    /// # Errors
+    /// When it has not ended after `patience`; the error says what it wrote last.
+    pub async fn ended(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let mut looks = tokio::time::interval(Duration::from_millis(20));
+        let ended = tokio::time::timeout(patience, async {
+            loop {
+                looks.tick().await;
+                if let Some(status) = self.exited() {
+                    return status;
+                }
+            }
+        });
+        let ended = ended.await;
+        let said = || format!("{} does not end:\n{}", self.name, self.log_tail(20));
+        ended.with_context(said)
     }
 
     /// Sends a signal, for example [`Signal::STOP`]; nothing happens once the child has ended.
@@ -137,8 +157,7 @@ fn start(command: Command) -> Result<Child> {
 /// process ends without dropping it (a `static`, a kill).
 #[derive(Debug)]
 pub struct Workdir {
-    // Order matters: the folder goes first, then the helper sees the end of its input.
-    dir: Option<TempDir>,
+    dir: PathBuf,
     helper: Child,
 }
 
@@ -147,11 +166,22 @@ impl Workdir {
     pub fn new() -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("covey-testkit-").tempdir();
         let dir = dir.context("cannot make a temporary folder")?;
+        Self::guarding(dir.keep())
+    }
+
+    /// Makes this folder, which must not be there yet.
+    pub fn at(dir: &Path) -> Result<Self> {
+        let made = DirBuilder::new().mode(0o700).create(dir);
+        made.with_context(|| format!("cannot make the folder {}", dir.display()))?;
+        Self::guarding(dir.to_owned())
+    }
+
+    fn guarding(dir: PathBuf) -> Result<Self> {
         let mut command = Command::new("sh");
         // `read` ends when every copy of the pipe's other end is closed, that is with us.
         command
             .args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"])
-            .arg(dir.path());
+            .arg(&dir);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -159,19 +189,13 @@ impl Workdir {
         // A Ctrl-C in the terminal must not reach it.
         command.process_group(0);
         let helper = command.spawn().context("cannot start sh")?;
-        Ok(Self {
-            dir: Some(dir),
-            helper,
-        })
+        Ok(Self { dir, helper })
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.dir
-            .as_ref()
-            .expect("invariant: taken only by drop")
-            .path()
+        &self.dir
     }
 
     /// Writes a file readable by the owner only and returns its path.
@@ -192,7 +216,7 @@ impl Workdir {
 
 impl Drop for Workdir {
     fn drop(&mut self) {
-        drop(self.dir.take());
+        let _ = fs::remove_dir_all(&self.dir);
         drop(self.helper.stdin.take());
         let _ = self.helper.wait();
     }

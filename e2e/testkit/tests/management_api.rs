@@ -149,7 +149,7 @@ async fn crds_of_covey_are_served_and_validated() -> Result<()> {
 #[tokio::test]
 async fn rewinding_brings_back_objects_with_their_uids_while_watches_go_on() -> Result<()> {
     // Not the shared one: others would lose their objects.
-    let Some(api) = ManagementApi::start().await? else {
+    let Some(api) = ManagementApi::alone().await? else {
         return Ok(());
     };
     let client = api.admin()?;
@@ -205,7 +205,7 @@ async fn server_comes_back_on_its_port_and_nothing_outlives_it() -> Result<()> {
     let client = api.admin()?;
     let namespace = api.namespace("restart").await?;
     put(&client, &namespace, "a", "1").await?;
-    api.stop_apiserver().await;
+    api.stop_apiserver().await?;
     assert!(put(&client, &namespace, "a", "2").await.is_err());
     let before = std::time::Instant::now();
     api.start_apiserver().await?;

@@ -16,7 +16,7 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::clients::Clients;
-pub use self::serve::{Serve, Server, Settings, serve};
+pub use self::serve::{Serve, Server, Settings, serve, serve_on};
 
 /// Why a certificate was not taken.
 #[derive(Debug, thiserror::Error)]

@@ -108,6 +108,20 @@ pub async fn serve<S: Serve>(
     shutdown: &Shutdown,
 ) -> io::Result<Server> {
     let listener = TcpListener::bind(address).await?;
+    serve_on(listener, config, service, settings, shutdown)
+}
+
+/// As [`serve`], on a port that is open already.
+///
+/// # Errors
+/// When the address of the port cannot be told.
+pub fn serve_on<S: Serve>(
+    listener: TcpListener,
+    config: ServerConfig,
+    service: S,
+    settings: Settings,
+    shutdown: &Shutdown,
+) -> io::Result<Server> {
     let address = listener.local_addr()?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listening = Listening {

@@ -6,12 +6,9 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
 
 use anyhow::{Context as _, Result};
-use api::foreign::kubevirt::{
-    VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance,
-};
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::ProviderKind;
 use api::{Machine, names};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::errors::{Class, Classify as _};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
@@ -19,9 +16,7 @@ use providers::kubevirt::KubeVirt;
 use providers::{Error, Provider, Providers, State};
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
-use testkit::fixtures::{PATIENCE, wait_for};
-use testkit::{ManagementApi, Options};
-use tokio::sync::OnceCell;
+use testkit::ManagementApi;
 
 const MANAGER: &str = "covey-operator";
 
@@ -30,23 +25,14 @@ struct World {
     provider: KubeVirt,
     machine: Machine,
     namespace: String,
+    cluster: String,
 }
 
 impl World {
     /// A tenant namespace in the server that all tests share.
     async fn new(cluster: &str) -> Result<Option<Self>> {
-        static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
-        let shared = SHARED.get_or_try_init(|| async {
-            let Some(api) = ManagementApi::start_with(Options::default()).await? else {
-                return Ok(None);
-            };
-            let admin = api.admin()?;
-            install(&admin, VIRTUAL_MACHINES).await?;
-            install(&admin, VIRTUAL_MACHINE_INSTANCES).await?;
-            anyhow::Ok(Some(api))
-        });
-        match shared.await?.as_ref() {
-            Some(api) => Self::on(api.admin()?, cluster).await.map(Some),
+        match ManagementApi::bare().await? {
+            Some(api) => Self::on(api.admin()?, &api.name(cluster)).await.map(Some),
             None => Ok(None),
         }
     }
@@ -63,6 +49,7 @@ impl World {
             provider,
             machine: machine(cluster, "workers-a", "uid-1"),
             namespace,
+            cluster: cluster.to_owned(),
         })
     }
 
@@ -99,21 +86,6 @@ fn machine(cluster: &str, name: &str, uid: &str) -> Machine {
     machine.metadata.namespace = Some("team-a".to_owned());
     machine.metadata.uid = Some(uid.to_owned());
     machine
-}
-
-async fn install(client: &Client, yaml: &str) -> Result<()> {
-    let crd: CustomResourceDefinition = serde_saphyr::from_str(yaml)?;
-    let name = crd.name_any();
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    crds.create(&PostParams::default(), &crd).await?;
-    let established = |crd: Option<&CustomResourceDefinition>| {
-        let status = crd.and_then(|crd| crd.status.as_ref());
-        let conditions = status.and_then(|status| status.conditions.as_deref());
-        let mut conditions = conditions.unwrap_or_default().iter();
-        conditions.any(|c| c.type_ == "Established" && c.status == "True")
-    };
-    wait_for(&crds, &name, established, PATIENCE).await?;
-    Ok(())
 }
 
 #[tokio::test]
@@ -181,7 +153,7 @@ async fn what_is_not_this_machines_is_neither_taken_nor_deleted() -> Result<()> 
     };
     world.provider.create(&world.machine).await?;
     world.start().await?;
-    let namesake = machine("foreign", "workers-a", "uid-2");
+    let namesake = machine(&world.cluster, "workers-a", "uid-2");
     let error = world.provider.create(&namesake).await.unwrap_err();
     assert_eq!(
         (error.reason(), error.class()),
@@ -219,7 +191,7 @@ async fn a_deletion_under_way_is_not_asked_for_again() -> Result<()> {
 
 #[tokio::test]
 async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
-    let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+    let Some(api) = ManagementApi::alone().await? else {
         return Ok(());
     };
     let world = World::on(api.admin()?, "none").await?;

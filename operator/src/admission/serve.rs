@@ -23,6 +23,7 @@ use kube::runtime::watcher::watch_object;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::certificate::{self, Material, NAME, Next, Observed, Step};
 use super::{Judge, router};
@@ -43,6 +44,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The port that is open does not say which one it is.
+    #[error("could not tell the address of the webhook's port")]
+    Address(#[source] std::io::Error),
     /// No TLS.
     #[error("could not set up TLS for the webhook")]
     Tls(#[source] tls_reload::Error),
@@ -64,6 +68,7 @@ pub enum Error {
 pub struct Webhook {
     certificate: Certificate,
     judge: Judge,
+    configuration: String,
 }
 
 impl Webhook {
@@ -73,6 +78,16 @@ impl Webhook {
         Self {
             certificate: Certificate::empty(),
             judge,
+            configuration: CONFIGURATION.to_owned(),
+        }
+    }
+
+    /// The same for a ValidatingWebhookConfiguration of another name than [`CONFIGURATION`].
+    #[must_use]
+    pub fn configured_by(self, configuration: &str) -> Self {
+        Self {
+            configuration: configuration.to_owned(),
+            ..self
         }
     }
 
@@ -97,18 +112,37 @@ impl Webhook {
         leadership: Leadership,
         shutdown: Shutdown,
     ) -> Result<(), Error> {
+        let failed = |source| Error::Listen {
+            address: listen,
+            source,
+        };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        self.run_on(client, namespace, listener, leadership, shutdown)
+            .await
+    }
+
+    /// As [`Self::run`], on a port that is open already.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run_on(
+        self,
+        client: Client,
+        namespace: String,
+        listener: TcpListener,
+        leadership: Leadership,
+        shutdown: Shutdown,
+    ) -> Result<(), Error> {
         let config = self.certificate.server_config().map_err(Error::Tls)?;
         let settings = tls_reload::Settings::default();
-        let server = tls_reload::serve(listen, config, router(self.judge), settings, &shutdown)
-            .await
-            .map_err(|source| Error::Listen {
-                address: listen,
-                source,
-            })?;
+        let server =
+            tls_reload::serve_on(listener, config, router(self.judge), settings, &shutdown)
+                .map_err(Error::Address)?;
         tracing::info!(address = %server.address, "webhook is open");
         let keeper = Keeper {
             secrets: Api::namespaced(client.clone(), &namespace),
             configurations: Api::all(client),
+            name: self.configuration,
             namespace,
             leadership,
             leads: false,
@@ -152,6 +186,7 @@ impl<K> Seen<K> {
 struct Keeper {
     secrets: Api<Secret>,
     configurations: Api<ValidatingWebhookConfiguration>,
+    name: String,
     namespace: String,
     leadership: Leadership,
     leads: bool,
@@ -166,7 +201,7 @@ impl Keeper {
         let mut secrets = pin!(steady(watch_object(self.secrets.clone(), NAME)));
         let mut configurations = pin!(steady(watch_object(
             self.configurations.clone(),
-            CONFIGURATION
+            &self.name
         )));
         let (backoff, mut failures) = (Backoff::default(), 0);
         let mut wait = Duration::ZERO;
@@ -284,7 +319,7 @@ impl Keeper {
         };
         let written = self
             .configurations
-            .patch(CONFIGURATION, &params, &Patch::Strategic(patch))
+            .patch(&self.name, &params, &Patch::Strategic(patch))
             .await
             .map_err(|source| {
                 Error::Write("caBundle of the webhook's configuration", Box::new(source))
@@ -370,6 +405,3 @@ fn bundles(configuration: &ValidatingWebhookConfiguration) -> Vec<String> {
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -202,10 +202,11 @@ async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_that_would_run_together_have_namespaces_of_their_own() -> Result<()> {
-    let Some(one) = Site::named("a-b").await? else {
+    let a = testkit::names::unique("a");
+    let Some(one) = Site::named(&format!("{a}-b")).await? else {
         return Ok(());
     };
-    let Some(two) = Site::named("a").await? else {
+    let Some(two) = Site::named(&a).await? else {
         return Ok(());
     };
     let (_first, _second) = (Operator::start(&one)?, Operator::start(&two)?);

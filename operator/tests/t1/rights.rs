@@ -140,14 +140,13 @@ async fn live(site: &Site) -> Result<()> {
         ..launch
     }
     .start(site)?;
-    let (port, shutdown) = (webhook::free_port()?, Shutdown::new());
-    let installed = webhook::install(site, port, "Ignore").await?;
+    let (listener, shutdown) = (webhook::listener().await?, Shutdown::new());
+    webhook::install(site, webhook::CONFIGURATION, &listener, "Ignore").await?;
     let server = Webhook::new(webhook::judge(&operator));
-    let address = ([127, 0, 0, 1], port).into();
-    let server = tokio::spawn(server.run(
+    let server = tokio::spawn(server.run_on(
         client,
         site.system.clone(),
-        address,
+        listener,
         leadership,
         shutdown.clone(),
     ));
@@ -215,7 +214,7 @@ async fn live(site: &Site) -> Result<()> {
     shutdown.trigger();
     server.await??;
     election.release().await;
-    webhook::uninstall(site, installed).await
+    webhook::uninstall(site, webhook::CONFIGURATION).await
 }
 
 /// Node pools' lives: one loses a machine to scaling and stays, to go with the tenant cluster; in the

@@ -6,13 +6,12 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
-use std::time::{Duration, Instant};
-
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use testkit::ManagementApi;
+use testkit::fixtures::{PATIENCE, ask_until};
 use tokio::sync::OnceCell;
 
 mod autoscaler;
@@ -37,7 +36,7 @@ struct Installed {
 
 impl Installed {
     async fn new() -> Option<Self> {
-        let api = ManagementApi::start().await.unwrap()?;
+        let api = ManagementApi::alone().await.unwrap()?;
         let helm = helm()?.with_kubeconfig(api.kubeconfig());
         let installed = Self { api, helm };
         // Nobody answers the webhook here, so it must not be asked for in vain.
@@ -396,19 +395,18 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         let expected = if allowed { "may" } else { "may not" };
         let question =
             format!("the operator {expected} {verb} {resource} {subresource} in \"{namespace}\"");
-        // The authorizer sees a new binding a moment after it is stored.
-        let begin = Instant::now();
-        loop {
-            let answer = ask(&admin, &review).await;
-            if answer == allowed {
-                break;
-            }
-            assert!(
-                allowed && begin.elapsed() < Duration::from_secs(10),
-                "{question}"
-            );
-            tokio::task::yield_now().await;
+        if !allowed {
+            assert!(!ask(&admin, &review).await, "{question}");
+            continue;
         }
+        // The authorizer sees a new binding a moment after it is stored.
+        let asked = ask_until(&question, PATIENCE, || async {
+            Ok(match ask(&admin, &review).await {
+                true => Ok(()),
+                false => Err("it may not".to_owned()),
+            })
+        });
+        asked.await.unwrap();
     }
 }
 
@@ -517,12 +515,11 @@ async fn ask(client: &Client, review: &Value) -> bool {
 }
 
 async fn until(condition: impl AsyncFn() -> bool) {
-    let begin = Instant::now();
-    while !condition().await {
-        assert!(
-            begin.elapsed() < Duration::from_secs(30),
-            "not so after 30 s"
-        );
-        tokio::task::yield_now().await;
-    }
+    let asked = ask_until("the policies are in force", PATIENCE, || async {
+        Ok(match condition().await {
+            true => Ok(()),
+            false => Err("not yet".to_owned()),
+        })
+    });
+    asked.await.unwrap();
 }

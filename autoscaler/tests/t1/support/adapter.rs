@@ -15,7 +15,6 @@ use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 
 use super::certs::SERVER;
-use super::site::TENANT_USER;
 use super::{PATIENCE, Site};
 
 /// One that runs.
@@ -53,7 +52,7 @@ impl Adapter {
         };
         let client =
             |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
-        let tenant = client(site.tenant.config_as(TENANT_USER, &[])?)?;
+        let tenant = client(site.tenant.config_as(&site.tenant_user(), &[])?)?;
         let management = client(site.management.config_as(&site.user(), &[])?)?;
         let port = kit::admin::Admin::new();
         let parts = Parts::with(tenant, management, settings, "autoscaler-1", &port, reach);

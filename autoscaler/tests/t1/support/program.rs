@@ -12,7 +12,7 @@ use autoscaler_client::{Generation, Protocol};
 use testkit::process::{Process, Workdir};
 
 use super::certs::SERVER;
-use super::site::{CLUSTER, TENANT_USER};
+use super::site::CLUSTER;
 use super::{PATIENCE, Site};
 
 /// The program, which can be started again at the same port.
@@ -32,7 +32,7 @@ impl Program {
         let file =
             |name: &str, text: &str| anyhow::Ok(dir.write(name, text)?.display().to_string());
         let (chain, key) = &site.authority.server;
-        let tenant = site.tenant.kubeconfig_as(TENANT_USER, &[])?;
+        let tenant = site.tenant.kubeconfig_as(&site.tenant_user(), &[])?;
         let management = site.management.kubeconfig_as(&site.user(), &[])?;
         let flags = [
             ("tenant-kubeconfig", file("tenant.kubeconfig", &tenant)?),

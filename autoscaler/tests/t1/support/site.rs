@@ -8,23 +8,20 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::{Machine, NodePool, names};
 use autoscaler::settings::Settings;
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::Node;
 use kit::rbac::Rule;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testkit::fixtures::wait_for;
-use testkit::programs::Programs;
-use testkit::{ManagementApi, Options};
-use tokio::sync::OnceCell;
+use testkit::ManagementApi;
+use testkit::fixtures::{wait_allowed, wait_allowed_to, wait_for};
 
 use super::PATIENCE;
 use super::certs::Authority;
 
 /// Name of the TenantCluster.
 pub(crate) const CLUSTER: &str = "demo";
-/// The adapter's user in the tenant cluster.
-pub(crate) const TENANT_USER: &str = "covey-autoscaler";
 
 /// One tenant cluster.
 pub(crate) struct Site {
@@ -40,76 +37,104 @@ pub(crate) struct Site {
     pub(crate) authority: Authority,
 }
 
-async fn api(crds: bool) -> Result<Arc<ManagementApi>> {
-    let api = ManagementApi::start_with(Options::default()).await?;
-    let api = api.context("the programs were there a moment ago")?;
-    if crds {
-        api.install_crds().await?;
-    }
-    Ok(Arc::new(api))
-}
-
 impl Site {
-    /// A new one in APIs that tests share; `None`, loudly, when the programs are missing.
+    /// A new one in an API that tests share, which is the tenant's, too; `None`, loudly, when the programs
+    /// are missing.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
-        static TENANT: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
-        let tenant = TENANT.get_or_try_init(|| api(false));
-        let tenant = async { Ok(Arc::clone(tenant.await?)) };
-        Box::pin(Self::with(prefix, shared(), tenant)).await
+        let Some(both) = ManagementApi::bare().await? else {
+            return Ok(None);
+        };
+        Self::on(prefix, Arc::clone(both), Arc::clone(both))
+            .await
+            .map(Some)
     }
 
     /// A new one whose tenant API nobody else uses.
     pub(crate) async fn with_nodes(prefix: &str) -> Result<Option<Self>> {
-        Box::pin(Self::with(prefix, shared(), api(false))).await
-    }
-
-    /// A new one with both APIs of its own.
-    pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
-        Box::pin(Self::with(prefix, api(true), api(false))).await
-    }
-
-    async fn with(
-        prefix: &str,
-        management: impl Future<Output = Result<Arc<ManagementApi>>>,
-        tenant: impl Future<Output = Result<Arc<ManagementApi>>>,
-    ) -> Result<Option<Self>> {
-        // Each test that is skipped says so itself.
-        if Programs::find_or_skip()?.is_none() {
+        let Some(management) = ManagementApi::bare().await? else {
             return Ok(None);
-        }
+        };
+        let Some(tenant) = ManagementApi::alone().await? else {
+            return Ok(None);
+        };
+        Self::on(prefix, Arc::clone(management), Arc::new(tenant))
+            .await
+            .map(Some)
+    }
+
+    /// A new one with two servers that a test may stop.
+    pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
+        let Some(management) = ManagementApi::start().await? else {
+            return Ok(None);
+        };
+        management.install_crds().await?;
+        let tenant = ManagementApi::start().await?;
+        let tenant = tenant.context("the programs were there a moment ago")?;
+        Self::on(prefix, Arc::new(management), Arc::new(tenant))
+            .await
+            .map(Some)
+    }
+
+    async fn on(
+        prefix: &str,
+        management: Arc<ManagementApi>,
+        tenant: Arc<ManagementApi>,
+    ) -> Result<Self> {
         kit::client::install_crypto();
-        let (management, tenant) = tokio::try_join!(management, tenant)?;
         let site = Self {
             admin: management.admin()?,
             inside: tenant.admin()?,
             ns: management.namespace(prefix).await?,
-            uid: format!("0a1b2c3d-0000-4000-8000-{:012}", management.unique()),
+            uid: testkit::names::uid(),
             authority: Authority::new()?,
             management,
             tenant,
         };
         site.bind().await?;
-        Ok(Some(site))
+        Ok(site)
     }
 
     async fn bind(&self) -> Result<()> {
         let (user, ns) = (self.user(), self.ns.as_str());
         let outside = autoscaler::rights::management();
-        grant(&self.admin, Some(ns), &user, &user, &outside).await?;
+        grant(&self.admin, Some(ns), &user, &outside).await?;
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": names::PRIORITY_EXPANDER, "namespace": "kube-system" },
         });
-        apply(&self.inside, &map).await?;
-        let (system, name) = (autoscaler::rights::kube_system(), TENANT_USER);
-        grant(&self.inside, Some("kube-system"), name, name, &system).await?;
+        let (content, make) = (map.to_string(), apply(&self.inside, &map));
+        self.tenant.once("priorities", &content, make).await?;
+        let (system, name) = (autoscaler::rights::kube_system(), self.tenant_user());
+        grant(&self.inside, Some("kube-system"), &name, &system).await?;
         let everywhere = autoscaler::rights::tenant();
-        grant(&self.inside, None, name, name, &everywhere).await
+        grant(&self.inside, None, &name, &everywhere).await?;
+        self.wait_granted().await
+    }
+
+    /// Waits until each of the grants is known to the authorizer, and that the next one is does not say.
+    async fn wait_granted(&self) -> Result<()> {
+        let (user, name) = (self.user(), self.tenant_user());
+        let (pools, ns) = ("covey.dev/nodepools", Some(self.ns.as_str()));
+        wait_allowed(&self.admin, &user, "patch", pools, ns).await?;
+        let priorities = ResourceAttributes {
+            verb: Some("patch".to_owned()),
+            resource: Some("configmaps".to_owned()),
+            name: Some(names::PRIORITY_EXPANDER.to_owned()),
+            namespace: Some("kube-system".to_owned()),
+            ..ResourceAttributes::default()
+        };
+        wait_allowed_to(&self.inside, &name, &priorities).await?;
+        wait_allowed(&self.inside, &name, "list", "nodes", None).await
     }
 
     /// The adapter's user in the management cluster.
     pub(crate) fn user(&self) -> String {
         format!("autoscaler-{}", self.uid)
+    }
+
+    /// The adapter's user in the tenant cluster.
+    pub(crate) fn tenant_user(&self) -> String {
+        format!("covey-autoscaler-{}", self.uid)
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -200,31 +225,19 @@ impl Site {
     }
 }
 
-async fn shared() -> Result<Arc<ManagementApi>> {
-    static SHARED: OnceCell<Arc<ManagementApi>> = OnceCell::const_new();
-    let shared = SHARED.get_or_try_init(|| api(true)).await?;
-    Ok(Arc::clone(shared))
-}
-
 /// Applies any object in the name of the tests.
 async fn apply(client: &Client, object: &Value) -> Result<()> {
     kit::apply::apply(client, object, "t1", true).await?;
     Ok(())
 }
 
-async fn grant(
-    client: &Client,
-    namespace: Option<&str>,
-    name: &str,
-    user: &str,
-    rules: &[Rule],
-) -> Result<()> {
+async fn grant(client: &Client, namespace: Option<&str>, user: &str, rules: &[Rule]) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     let kind = match namespace {
         Some(_) => "Role",
         None => "ClusterRole",
     };
-    let mut meta = json!({ "name": name });
+    let mut meta = json!({ "name": user });
     if let Some(namespace) = namespace {
         meta["namespace"] = json!(namespace);
     }
@@ -234,7 +247,7 @@ async fn grant(
     });
     let binding = json!({
         "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": meta,
-        "roleRef": { "apiGroup": group, "kind": kind, "name": name },
+        "roleRef": { "apiGroup": group, "kind": kind, "name": user },
         "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
     });
     apply(client, &role).await?;

@@ -57,7 +57,7 @@ async fn tenant_sees_what_the_stock_controllers_do_but_for_the_listed_difference
     let Some(program) = stock::program()? else {
         return Ok(());
     };
-    let (Some(theirs), Some(own)) = (Site::new("stock").await?, Site::new("ours").await?) else {
+    let Some([theirs, own]) = Site::pair(["stock", "ours"]).await? else {
         return Ok(());
     };
     let table = differences::table()?;

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use api::foreign::kubevirt::{VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES};
 use ccm::names;
 use ccm::settings::Settings;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -17,9 +16,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use testkit::fixtures::{wait_allowed, wait_for};
-use testkit::programs::Programs;
 use testkit::{ManagementApi, Options};
-use tokio::sync::OnceCell;
 
 use super::PATIENCE;
 
@@ -36,69 +33,80 @@ pub(crate) struct Site {
     pub(crate) uid: String,
 }
 
-/// A management API with KubeVirt's kinds.
-async fn management() -> Result<Option<ManagementApi>> {
-    let Some(api) = ManagementApi::start_with(Options::default()).await? else {
-        return Ok(None);
-    };
-    for foreign in [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES] {
-        let crd: Value = serde_saphyr::from_str(foreign)?;
-        api.install_crd(&serde_json::from_value(crd)?).await?;
-    }
-    Ok(Some(api))
-}
-
 impl Site {
-    /// A new one in the management API that all tests share; `None`, loudly, when the programs are
-    /// missing.
+    /// A new one in the management API that all tests share, with a tenant API that nobody else uses;
+    /// `None`, loudly, when the programs are missing. A test that needs two asks for a pair.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
-        static SHARED: OnceCell<Option<Arc<ManagementApi>>> = OnceCell::const_new();
-        // Here too, so that every test that is skipped says so itself.
-        if Programs::find_or_skip()?.is_none() {
+        let Some(management) = ManagementApi::bare().await? else {
             return Ok(None);
-        }
-        let shared =
-            SHARED.get_or_try_init(|| async { anyhow::Ok(management().await?.map(Arc::new)) });
-        match shared.await? {
-            Some(api) => Self::on(Arc::clone(api), prefix).await.map(Some),
-            None => Ok(None),
-        }
+        };
+        let Some(tenant) = ManagementApi::alone().await? else {
+            return Ok(None);
+        };
+        Self::on(Arc::clone(management), prefix, tenant)
+            .await
+            .map(Some)
     }
 
-    /// A new one with a management API of its own.
+    /// Two, each in a tenant namespace of its own.
+    pub(crate) async fn pair(prefixes: [&str; 2]) -> Result<Option<[Self; 2]>> {
+        let Some(management) = ManagementApi::bare().await? else {
+            return Ok(None);
+        };
+        let Some([one, two]) = ManagementApi::alone_together().await? else {
+            return Ok(None);
+        };
+        let one = Self::on(Arc::clone(management), prefixes[0], one).await?;
+        let two = Self::on(Arc::clone(management), prefixes[1], two).await?;
+        Ok(Some([one, two]))
+    }
+
+    /// Two in the same tenant namespace, which is not how it should be.
+    pub(crate) async fn together(prefix: &str) -> Result<Option<[Self; 2]>> {
+        let Some(management) = ManagementApi::bare().await? else {
+            return Ok(None);
+        };
+        let Some([one, two]) = ManagementApi::alone_together().await? else {
+            return Ok(None);
+        };
+        let one = Self::on(Arc::clone(management), prefix, one).await?;
+        let two = Self::within(Arc::clone(management), one.ns.clone(), two).await?;
+        Ok(Some([one, two]))
+    }
+
+    /// A new one with two servers that a test may stop.
     pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
-        match management().await? {
-            Some(api) => Self::on(Arc::new(api), prefix).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(management) = ManagementApi::start().await? else {
+            return Ok(None);
+        };
+        management.install_kinds().await?;
+        let tenant = ManagementApi::start_with(Options::alone()).await?;
+        let tenant = tenant.context("the programs were there a moment ago")?;
+        Self::on(Arc::new(management), prefix, tenant)
+            .await
+            .map(Some)
     }
 
-    async fn on(management: Arc<ManagementApi>, prefix: &str) -> Result<Self> {
+    async fn on(
+        management: Arc<ManagementApi>,
+        prefix: &str,
+        tenant: ManagementApi,
+    ) -> Result<Self> {
+        let ns = management.namespace(prefix).await?;
+        Self::within(management, ns, tenant).await
+    }
+
+    async fn within(
+        management: Arc<ManagementApi>,
+        ns: String,
+        tenant: ManagementApi,
+    ) -> Result<Self> {
         kit::client::install_crypto();
         log();
-        let ns = management.namespace(prefix).await?;
-        Self::within(management, ns).await
-    }
-
-    /// Another tenant cluster in the same tenant namespace, which is not how it should be.
-    pub(crate) async fn beside(&self) -> Result<Self> {
-        Self::within(Arc::clone(&self.management), self.ns.clone()).await
-    }
-
-    async fn within(management: Arc<ManagementApi>, ns: String) -> Result<Self> {
-        let options = Options {
-            // IPv6 too, so that Services may have both families.
-            apiserver_flags: vec![
-                "--service-cluster-ip-range=10.96.0.0/16,fd00:1::/112".to_owned(),
-            ],
-            controllers: Vec::new(),
-        };
-        let tenant = ManagementApi::start_with(options).await?;
-        let tenant = tenant.context("the programs were there a moment ago")?;
         let site = Self {
             admin: management.admin()?,
             inside: tenant.admin()?,
-            uid: format!("0a1b2c3d-0000-4000-8000-{:012}", management.unique()),
+            uid: testkit::names::uid(),
             management,
             tenant: Arc::new(tenant),
             ns,
@@ -152,7 +160,7 @@ impl Site {
 
     /// The user in the tenant cluster.
     pub(crate) fn tenant_user(&self) -> String {
-        "covey-ccm".to_owned()
+        format!("covey-ccm-{}", self.uid)
     }
 
     pub(crate) fn settings(&self) -> Settings {

@@ -5,19 +5,15 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use api::foreign::kubevirt::{
-    VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance,
-};
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use csi_proxy::model::{Instance, Machine};
 use csi_proxy::settings::{Class, Hotplug, MOST_VOLUMES, Offer, Settings};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use testkit::ManagementApi;
 use testkit::fixtures::{wait_allowed, wait_for};
-use testkit::programs::Programs;
-use testkit::{ManagementApi, Options};
-use tokio::sync::OnceCell;
 
 use super::PATIENCE;
 
@@ -30,39 +26,22 @@ pub(crate) struct Site {
     pub(crate) uid: String,
 }
 
-async fn management() -> Result<Option<ManagementApi>> {
-    let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+/// The management API that all tests share, with the class of the volumes that are offered.
+async fn management() -> Result<Option<&'static Arc<ManagementApi>>> {
+    let Some(api) = ManagementApi::bare().await? else {
         return Ok(None);
     };
-    for foreign in [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES] {
-        let crd: Value = serde_saphyr::from_str(foreign)?;
-        api.install_crd(&serde_json::from_value(crd)?).await?;
-    }
-    let snapshots = json!({
-        "metadata": { "name": "volumesnapshots.snapshot.storage.k8s.io", "annotations": {
-            "api-approved.kubernetes.io": "unapproved, for tests alone",
-        } },
-        "spec": {
-            "group": "snapshot.storage.k8s.io", "scope": "Namespaced",
-            "names": { "kind": "VolumeSnapshot", "plural": "volumesnapshots" },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
-                "schema": { "openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                } },
-            }],
-        },
-    });
-    api.install_crd(&serde_json::from_value(snapshots)?).await?;
     // Without it the API server lets no claim grow.
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "ceph" },
         "provisioner": "t1", "allowVolumeExpansion": true,
     });
-    let classes: Api<k8s_openapi::api::storage::v1::StorageClass> = Api::all(api.admin()?);
-    classes
-        .create(&Default::default(), &serde_json::from_value(class)?)
-        .await?;
+    let admin = api.admin()?;
+    let install = async {
+        kit::apply::apply(&admin, &class, "t1", true).await?;
+        Ok(())
+    };
+    api.once("csi-class", &class.to_string(), install).await?;
     Ok(Some(api))
 }
 
@@ -70,21 +49,14 @@ impl Site {
     /// A new one in the management API that all tests share; `None`, loudly, when the programs are
     /// missing.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
-        static SHARED: OnceCell<Option<Arc<ManagementApi>>> = OnceCell::const_new();
-        // Here too, so that every test that is skipped says so itself.
-        if Programs::find_or_skip()?.is_none() {
-            return Ok(None);
-        }
         kit::client::install_crypto();
-        let shared =
-            SHARED.get_or_try_init(|| async { anyhow::Ok(management().await?.map(Arc::new)) });
-        let Some(management) = shared.await?.clone() else {
+        let Some(management) = management().await?.cloned() else {
             return Ok(None);
         };
         let site = Self {
             admin: management.admin()?,
             ns: management.namespace(prefix).await?,
-            uid: format!("0a1b2c3d-0000-4000-8000-{:012}", management.unique()),
+            uid: testkit::names::uid(),
             management,
         };
         let (user, ns) = (site.user(), &site.ns);

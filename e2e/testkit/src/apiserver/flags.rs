@@ -14,6 +14,13 @@ use crate::process::Workdir;
 /// Name of the audit log in the folder.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
+/// Certificate and key of the authority of the server and its clients.
+pub(super) const CA: (&str, &str) = ("ca.crt", "ca.key");
+/// Certificate and key of the authority of authenticating proxies.
+pub(super) const FRONT_PROXY: (&str, &str) = ("front-proxy-ca.crt", "front-proxy-ca.key");
+/// Kubeconfig of the administrator.
+pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
+
 /// Metadata of every request, when it arrives (in mode `blocking` written before it is carried
 /// out, so that a count is exact as soon as the caller has its answer) and when it is answered.
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [
@@ -24,8 +31,10 @@ pub(super) fn write_files(dir: &Workdir, ca: &Authority, front_proxy: &Authority
     let serving = ca.server("kube-apiserver", &["kubernetes.default.svc", "10.96.0.1"])?;
     let accounts = KeyPair::generate().context("cannot generate a key")?;
     for (name, content) in [
-        ("ca.crt", ca.pem()),
-        ("front-proxy-ca.crt", front_proxy.pem()),
+        (CA.0, ca.pem()),
+        (CA.1, ca.key()),
+        (FRONT_PROXY.0, front_proxy.pem()),
+        (FRONT_PROXY.1, front_proxy.key()),
         ("apiserver.crt", serving.cert),
         ("apiserver.key", serving.key),
         ("sa.key", accounts.serialize_pem()),
@@ -106,7 +115,7 @@ pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, options: &Options) ->
 pub(super) fn controller_manager(dir: &Path, port: u16, controllers: &[&str]) -> Vec<String> {
     let file = |name: &str| dir.join(name).display().to_string();
     [
-        ("kubeconfig", file("admin.kubeconfig")),
+        ("kubeconfig", file(KUBECONFIG)),
         ("bind-address", "127.0.0.1".to_owned()),
         ("secure-port", port.to_string()),
         ("cert-dir", file("certs")),

@@ -5,9 +5,13 @@
 //! resource versions go on. (Restarting both servers on a copied data folder takes seconds.)
 //! Invariant: Leases are left alone, because live processes renew them; Events are only removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use tokio::sync::Mutex;
 
 use super::ManagementApi;
@@ -20,6 +24,36 @@ const EVENTS: &str = "/registry/events/";
 /// What the management API held at one moment; can be restored any number of times.
 pub struct Snapshot {
     keys: Mutex<BTreeMap<String, KeyValue>>,
+}
+
+impl Snapshot {
+    /// One that [`Self::write`] wrote.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let keys = serde_json::from_slice(&text).context("not a snapshot")?;
+        Ok(Self {
+            keys: Mutex::new(keys),
+        })
+    }
+
+    /// Writes it into a file, whole or not at all.
+    pub(super) async fn write(&self, path: &Path) -> Result<()> {
+        let keys = self.keys.lock().await;
+        let text = serde_json::to_vec(&*keys).context("cannot write a snapshot")?;
+        let half = path.with_extension("half");
+        let mut options = File::options();
+        let file = options.create(true).truncate(true).write(true).mode(0o600);
+        let written = file.open(&half).and_then(|mut file| file.write_all(&text));
+        written.with_context(|| format!("cannot write {}", half.display()))?;
+        std::fs::rename(&half, path).context("cannot rename a snapshot")
+    }
+
+    /// Names of its keys but for those that come and go by themselves.
+    pub(super) async fn settled(&self) -> Result<BTreeSet<String>> {
+        let keys = self.keys.lock().await;
+        settled(keys.keys())
+    }
 }
 
 /// What [`ManagementApi::restore`] did.
@@ -68,6 +102,24 @@ impl ManagementApi {
         }
         Ok(done)
     }
+}
+
+impl ManagementApi {
+    /// Names of all that is stored but for what comes and goes by itself.
+    pub(super) async fn settled_keys(&self) -> Result<BTreeSet<String>> {
+        settled(self.etcd.session().range(ROOT, true).await?.keys())
+    }
+}
+
+fn settled<'a>(keys: impl Iterator<Item = &'a String>) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for key in keys {
+        let name = decode(key)?;
+        if !left_alone(key)? && !name.starts_with(EVENTS) {
+            names.insert(name);
+        }
+    }
+    Ok(names)
 }
 
 fn left_alone(key: &str) -> Result<bool> {

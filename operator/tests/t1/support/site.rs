@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
 use api::condition::is_true;
-use api::foreign::kubevirt::{VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES};
 use api::{ConditionType, names};
 use kit::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -17,12 +16,9 @@ use kube::{Client, Config, ResourceExt};
 use operator::tenant::Dial;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
-use testkit::apiserver::DELETION_CONTROLLERS;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
-use testkit::programs::Programs;
 use testkit::{ManagementApi, Options, PodPlayer, Scope, TenantApis};
-use tokio::sync::OnceCell;
 
 use super::PATIENCE;
 
@@ -41,44 +37,40 @@ pub(crate) struct Site {
     pub(crate) player: PodPlayer,
 }
 
-/// The management API of all tests: CRDs first, so that the garbage collector knows them from its
-/// first look on (it looks for new kinds every 30 s).
+/// The management API of all tests, with the operator's roles.
 async fn shared() -> Result<Option<&'static ManagementApi>> {
-    static SHARED: OnceCell<Option<ManagementApi>> = OnceCell::const_new();
-    // Here too, so that every test that is skipped says so itself.
-    if Programs::find_or_skip()?.is_none() {
+    let Some(api) = ManagementApi::shared().await? else {
         return Ok(None);
-    }
-    let shared = SHARED.get_or_try_init(|| async {
-        let Some(api) = ManagementApi::start_with(Options::default()).await? else {
-            return Ok(None);
-        };
-        api.install_crds().await?;
-        for foreign in [VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES] {
-            api.install_crd(&serde_saphyr::from_str(foreign)?).await?;
+    };
+    let roles = [
+        ("covey-operator", ::operator::rbac::cluster()),
+        (
+            ::operator::rbac::TENANT_NAMESPACE_ROLE,
+            ::operator::rbac::tenant_namespace(),
+        ),
+        (
+            ::operator::rbac::USER_NAMESPACE_ROLE,
+            ::operator::rbac::user_namespace(),
+        ),
+        (
+            "covey-operator-system",
+            ::operator::rbac::system_namespace(),
+        ),
+    ];
+    let roles: Vec<Value> = roles
+        .iter()
+        .map(|(name, rules)| role(name, rules))
+        .collect();
+    let admin = api.admin()?;
+    let install = async {
+        for role in &roles {
+            apply(&admin, role).await?;
         }
-        api.with_controller_manager(DELETION_CONTROLLERS).await?;
-        let admin = api.admin()?;
-        for (name, rules) in [
-            ("covey-operator", ::operator::rbac::cluster()),
-            (
-                ::operator::rbac::TENANT_NAMESPACE_ROLE,
-                ::operator::rbac::tenant_namespace(),
-            ),
-            (
-                ::operator::rbac::USER_NAMESPACE_ROLE,
-                ::operator::rbac::user_namespace(),
-            ),
-            (
-                "covey-operator-system",
-                ::operator::rbac::system_namespace(),
-            ),
-        ] {
-            apply(&admin, &role(name, &rules)).await?;
-        }
-        anyhow::Ok(Some(api))
-    });
-    Ok(shared.await?.as_ref())
+        Ok(())
+    };
+    api.once("operator-roles", &json!(roles).to_string(), install)
+        .await?;
+    Ok(Some(api))
 }
 
 fn role(name: &str, rules: &[Rule]) -> Value {
@@ -103,7 +95,8 @@ impl Site {
         Self::on(api, users).await.map(Some)
     }
 
-    /// One whose user's namespace has just this name, which nobody else may use.
+    /// One whose user's namespace has just this name, which nobody else may use
+    /// ([`testkit::names::unique`]).
     pub(crate) async fn named(users: &str) -> Result<Option<Self>> {
         let Some(api) = shared().await? else {
             return Ok(None);

@@ -4,21 +4,28 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use operator::admission::{Judge, NODE_POOLS, TENANT_CLUSTERS, certificate::NAME};
 use serde_json::json;
-use tokio::sync::{Mutex, MutexGuard};
+use testkit::fixtures::wait_allowed_to;
+use tokio::net::TcpListener;
 
 use super::site::apply;
 use super::{Operator, Site};
 
-/// Name of the ValidatingWebhookConfiguration.
+/// Name of the ValidatingWebhookConfiguration in the chart: for one test alone.
 pub(crate) use operator::admission::serve::CONFIGURATION;
 
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr().context("no free port")?.port())
+/// Name of a ValidatingWebhookConfiguration that no other site has.
+pub(crate) fn name(site: &Site) -> String {
+    format!("covey-{}", site.system)
+}
+
+/// A port for a webhook.
+pub(crate) async fn listener() -> Result<TcpListener> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    listener.context("no free port")
 }
 
 /// What the running operator judges with.
@@ -36,11 +43,17 @@ pub(crate) fn judge(operator: &Operator) -> Judge {
 /// is no pod network here: the kube-apiserver then dials localhost, and still checks the
 /// certificate for the Service's name.
 ///
-/// There is one configuration of that name, so one test at a time has it: as long as it holds what
-/// is returned.
-pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Result<Installed> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
-    let turn = ONE_AT_A_TIME.lock().await;
+/// The operator's role is for [`CONFIGURATION`]; for another name the site gets the same rights.
+pub(crate) async fn install(
+    site: &Site,
+    configuration: &str,
+    listener: &TcpListener,
+    failure_policy: &str,
+) -> Result<()> {
+    let port = listener.local_addr().context("no port")?.port();
+    if configuration != CONFIGURATION {
+        grant(site, configuration).await?;
+    }
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": { "name": NAME, "namespace": site.system },
@@ -72,28 +85,60 @@ pub(crate) async fn install(site: &Site, port: u16, failure_policy: &str) -> Res
             "timeoutSeconds": 5,
         })
     };
-    let configuration = json!({
+    let object = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": { "name": CONFIGURATION },
+        "metadata": { "name": configuration },
         "webhooks": [
             webhook("tenantclusters", TENANT_CLUSTERS),
             webhook("nodepools", NODE_POOLS),
         ],
     });
-    apply(&site.admin, &configuration).await?;
-    Ok(Installed { _turn: turn })
+    apply(&site.admin, &object).await.map(drop)
 }
 
-/// The webhook's configuration is this test's.
-pub(crate) struct Installed {
-    _turn: MutexGuard<'static, ()>,
+/// What the operator's role lets it do with [`CONFIGURATION`], for another one.
+async fn grant(site: &Site, configuration: &str) -> Result<()> {
+    const RESOURCE: &str = "validatingwebhookconfigurations";
+    let group = "rbac.authorization.k8s.io";
+    let mut rules = ::operator::rbac::cluster();
+    rules.retain(|rule| rule.resources.contains(&RESOURCE));
+    let mut rules = kit::rbac::render(&rules);
+    for rule in rules.as_array_mut().into_iter().flatten() {
+        ensure!(
+            rule["resourceNames"] == json!([CONFIGURATION]),
+            "not of one configuration: {rule}"
+        );
+        rule["resourceNames"] = json!([configuration]);
+    }
+    let name = format!("{configuration}-webhook");
+    let user = site.user();
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+        "metadata": { "name": name }, "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
+    });
+    apply(&site.admin, &role).await?;
+    apply(&site.admin, &binding).await?;
+    let patch = ResourceAttributes {
+        group: Some("admissionregistration.k8s.io".to_owned()),
+        resource: Some(RESOURCE.to_owned()),
+        name: Some(configuration.to_owned()),
+        verb: Some("patch".to_owned()),
+        ..ResourceAttributes::default()
+    };
+    wait_allowed_to(&site.admin, &user, &patch).await
 }
 
-/// Removes what would be in the way of others.
-pub(crate) async fn uninstall(site: &Site, _installed: Installed) -> Result<()> {
+/// Removes what each request would be compared with from now on.
+pub(crate) async fn uninstall(site: &Site, configuration: &str) -> Result<()> {
     let configurations = site.objects(kit::apply::kinds::VALIDATING_WEBHOOK_CONFIGURATION, "");
     configurations
-        .delete(CONFIGURATION, &Default::default())
+        .delete(configuration, &Default::default())
         .await?;
     Ok(())
 }

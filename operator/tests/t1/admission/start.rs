@@ -1,31 +1,32 @@
-//! The webhook behind a real kube-apiserver: from nothing to the first refusal, and through a
-//! rotation. Skipped, after saying so, where the programs are missing.
+//! The webhook alone behind a real kube-apiserver: from nothing to the first refusal, and through the
+//! loss of its Secret.
+//!
+//! Invariant: the server is this test's alone, so everything has the names of the chart.
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use api::TenantCluster;
-use k8s_openapi::api::core::v1::{Namespace, Service};
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use kit::lease::Leadership;
+use kit::shutdown::Shutdown;
+use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::await_condition;
-use serde_json::Value;
+use kube::{Client, ResourceExt as _};
+use operator::admission::certificate::NAME;
+use operator::admission::serve::{CONFIGURATION, Webhook};
+use operator::admission::{Judge, TENANT_CLUSTERS};
+use serde_json::{Value, json};
 use testkit::ManagementApi;
+use testkit::fixtures::ask_until;
 
-use super::*;
-use crate::admission::TENANT_CLUSTERS;
+use crate::support::{PATIENCE, webhook};
 
 const NAMESPACE: &str = "covey-system";
 
 fn from<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
-}
-
-/// A port that is free now; the kernel does not give it to the next who asks for any.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 /// What the chart installs. The Service is an ExternalName, because there is no pod network here:
@@ -73,21 +74,22 @@ async fn install(client: &Client, port: u16) {
 async fn try_to_create(
     client: &Client,
     spec: Value,
-) -> Result<TenantCluster, Box<kube::core::Status>> {
+) -> Result<std::result::Result<TenantCluster, Box<kube::core::Status>>> {
     let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), "default");
     let cluster = from::<TenantCluster>(json!({"metadata": {"name": "demo"}, "spec": spec}));
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
-    loop {
+    ask_until("the webhook is called", PATIENCE, || async {
         match clusters.create(&params, &cluster).await {
-            Ok(created) => return Ok(created),
-            Err(kube::Error::Api(status)) if status.code == 500 => {}
-            Err(kube::Error::Api(status)) => return Err(status),
-            Err(error) => panic!("{error}"),
+            Ok(created) => Ok(Ok(Ok(created))),
+            Err(kube::Error::Api(status)) if status.code == 500 => Ok(Err(status.message)),
+            Err(kube::Error::Api(status)) => Ok(Ok(Err(status))),
+            Err(error) => Err(error.into()),
         }
-    }
+    })
+    .await
 }
 
 async fn bundle_of(client: &Client, secret: &Secret) {
@@ -110,14 +112,17 @@ async fn bundle_of(client: &Client, secret: &Secret) {
     .unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_secret() {
-    let Some(api) = ManagementApi::start().await.unwrap() else {
-        return;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_secret() -> Result<()>
+{
+    let Some(api) = ManagementApi::alone().await? else {
+        return Ok(());
     };
-    api.install_crds().await.unwrap();
-    let client = api.admin().unwrap();
-    let port = free_port();
+    kit::client::install_crypto();
+    api.install_crds().await?;
+    let client = api.admin()?;
+    let listener = webhook::listener().await?;
+    let port = listener.local_addr()?.port();
     install(&client, port).await;
 
     let judge = Judge {
@@ -125,14 +130,14 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
         clusters: Arc::new(Vec::new),
         pools: Arc::new(Vec::new),
     };
-    let webhook = Webhook::new(judge);
-    let ready = webhook.readiness();
+    let server = Webhook::new(judge);
+    let ready = server.readiness();
     assert!(ready().is_err());
     let shutdown = Shutdown::new();
-    let running = tokio::spawn(webhook.run(
+    let running = tokio::spawn(server.run_on(
         client.clone(),
         NAMESPACE.to_owned(),
-        ([127, 0, 0, 1], port).into(),
+        listener,
         Leadership::always(),
         shutdown.clone(),
     ));
@@ -146,7 +151,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     bundle_of(&client, &first).await;
 
     let refused = try_to_create(&client, json!({"version": "1.30.1"}))
-        .await
+        .await?
         .unwrap_err();
     assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
     assert_eq!(
@@ -156,7 +161,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     );
     assert_eq!(refused.details.unwrap().causes[0].field, "spec.version");
     try_to_create(&client, json!({"version": "1.35.4"}))
-        .await
+        .await?
         .unwrap();
     assert!(ready().is_ok());
 
@@ -171,9 +176,10 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     assert_ne!(second.data, first.data);
     bundle_of(&client, &second).await;
     try_to_create(&client, json!({"version": "1.30.1"}))
-        .await
+        .await?
         .unwrap_err();
 
     shutdown.trigger();
-    running.await.unwrap().unwrap();
+    running.await??;
+    Ok(())
 }
