@@ -15,7 +15,7 @@ use serde_json::json;
 use testkit::FaultPlan;
 use tonic::Code;
 
-use crate::support::{Driver, Mode, Player, Site};
+use crate::support::{Driver, Fakes, Mode, Site};
 
 const HASTE: Duration = Duration::from_millis(800);
 
@@ -35,7 +35,7 @@ async fn volume_is_on_one_machine_at_a_time_and_found_by_its_serial() -> Result<
     let Some(site) = Site::new("attach").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     site.machine("a").await?;
     site.machine("b").await?;
@@ -77,7 +77,7 @@ async fn fifty_volumes_of_one_machine_take_at_most_ten_writes() -> Result<()> {
     let Some(site) = Site::new("fifty").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Arc::new(Driver::start(&site).await?);
     site.machine("a").await?;
     let names = (0..50).map(|number| format!("n{number}"));
@@ -116,11 +116,11 @@ async fn attached_is_said_when_the_instance_is_ready_and_not_before() -> Result<
     let Some(site) = Site::new("stuck").await? else {
         return Ok(());
     };
-    let player = Player::start(&site);
+    let fakes = Fakes::start(&site);
     let driver = Driver::hasty(&site, HASTE).await?;
     site.machine("a").await?;
     let id = driver.create("pvc-1").await?;
-    player.set(Mode::Stuck);
+    fakes.set(Mode::Stuck);
     let refusal = driver.publish(&id, "a").await.unwrap_err();
     assert_eq!(refusal.code(), Code::DeadlineExceeded, "{refusal:?}");
     assert!(
@@ -128,7 +128,7 @@ async fn attached_is_said_when_the_instance_is_ready_and_not_before() -> Result<
         "{refusal:?}"
     );
     assert_eq!(published(&driver).await?, [[""; 0]]);
-    player.set(Mode::Works);
+    fakes.set(Mode::Works);
     driver.publish(&id, "a").await?;
     assert_eq!(published(&driver).await?, [["a"]]);
     Ok(())
@@ -139,13 +139,13 @@ async fn instance_that_outlives_its_virtual_machine_keeps_its_volumes() -> Resul
     let Some(site) = Site::new("outlives").await? else {
         return Ok(());
     };
-    let player = Player::start(&site);
+    let fakes = Fakes::start(&site);
     let driver = Driver::hasty(&site, HASTE).await?;
     site.machine("a").await?;
     site.machine("b").await?;
     let id = driver.create("pvc-1").await?;
     driver.publish(&id, "a").await?;
-    player.set(Mode::Clings);
+    fakes.set(Mode::Clings);
     site.vms().delete("a", &Default::default()).await?;
     let held = driver.unpublish(&id, "a").await.unwrap_err();
     assert_eq!(held.code(), Code::DeadlineExceeded, "{held:?}");
@@ -164,7 +164,7 @@ async fn disk_that_is_taken_away_comes_back_and_an_orphan_goes() -> Result<()> {
     let Some(site) = Site::new("drift").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     site.machine("a").await?;
     let id = driver.create("pvc-1").await?;
@@ -201,7 +201,7 @@ async fn volume_that_is_read_only_is_so_in_the_template() -> Result<()> {
     let Some(site) = Site::new("readonly").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     site.machine("a").await?;
     let id = driver.create("pvc-1").await?;
@@ -235,7 +235,7 @@ async fn one_that_begins_anew_writes_nothing_when_all_is_as_it_should_be() -> Re
     let Some(site) = Site::new("quiet").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let first = Driver::start(&site).await?;
     site.machine("a").await?;
     let id = first.create("pvc-1").await?;

@@ -13,7 +13,7 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::support::driver::create;
-use crate::support::{Driver, Mode, Player, Site};
+use crate::support::{Driver, Fakes, Mode, Site};
 
 /// Long enough for the API, short enough to wait for in vain.
 const HASTE: Duration = Duration::from_millis(800);
@@ -23,13 +23,13 @@ async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
     let Some(site) = Site::new("quota").await? else {
         return Ok(());
     };
-    let player = Player::start(&site);
+    let fakes = Fakes::start(&site);
     let driver = Driver::hasty(&site, HASTE).await?;
-    player.set(Mode::Full);
+    fakes.set(Mode::Full);
     let full = driver.create("full").await.unwrap_err();
     assert_eq!(full.code(), Code::DeadlineExceeded, "{full:?}");
     assert!(full.message().contains("no room on any disk"), "{full:?}");
-    player.set(Mode::Works);
+    fakes.set(Mode::Works);
     assert_eq!(driver.create("full").await?, "vol-full");
 
     let quota = json!({
@@ -66,7 +66,7 @@ async fn clone_is_asked_of_storage_and_of_what_is_not_there_refused() -> Result<
     let Some(site) = Site::new("clone").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     let mut request = create("copy", 0);
     let source = |id: &str| VolumeContentSource {
@@ -92,7 +92,7 @@ async fn claims_of_others_are_neither_used_nor_deleted() -> Result<()> {
     let Some(site) = Site::new("foreign").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     site.machine("a").await?;
     for name in ["data-etcd-0", "vol-theirs"] {

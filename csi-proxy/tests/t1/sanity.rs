@@ -25,7 +25,7 @@ use serde_json::json;
 use testkit::FaultPlan;
 use testkit::disks::{LoopDevice, alone};
 
-use crate::support::{Driver, PATIENCE, Player, Site};
+use crate::support::{Driver, Fakes, PATIENCE, Site};
 
 /// What may be skipped, because it is not advertised.
 const MISSING: [&str; 5] = [
@@ -55,7 +55,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
         let Some(site) = Site::new("sanity").await? else {
             return Ok(());
         };
-        let _player = Player::start(&site);
+        let _fakes = Fakes::start(&site);
         let mut settings = Settings {
             most_volumes: MOST,
             ..site.settings()

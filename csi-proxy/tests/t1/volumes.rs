@@ -19,7 +19,7 @@ use testkit::fixtures::wait_gone;
 use tonic::Code;
 
 use crate::support::driver::{create, mount};
-use crate::support::{Driver, PATIENCE, Player, Site};
+use crate::support::{Driver, Fakes, PATIENCE, Site};
 
 const GIB: i64 = 1 << 30;
 
@@ -28,7 +28,7 @@ async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
     let Some(site) = Site::new("life").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     let mut controller = driver.controller();
     // One byte more than storage counts in: the real size is answered, not the one asked for.
@@ -112,7 +112,7 @@ async fn list_shows_every_volume_page_by_page() -> Result<()> {
     let Some(site) = Site::new("list").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     for name in ["a", "b", "c"] {
         driver.create(name).await?;
@@ -147,7 +147,7 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     let Some(site) = Site::new("snapshot").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let driver = Driver::start(&site).await?;
     let mut controller = driver.controller();
     let snapshot = |name: &str, volume: &str| CreateSnapshotRequest {
@@ -248,7 +248,7 @@ async fn volume_says_the_zones_of_its_class_and_is_not_made_elsewhere() -> Resul
     let Some(site) = Site::new("zones").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
+    let _fakes = Fakes::start(&site);
     let mut settings = site.settings();
     settings.offer.classes[0].zones = vec!["east".to_owned(), "west".to_owned()];
     let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;

@@ -23,7 +23,7 @@ mod tls;
 
 pub use apiserver::{ManagementApi, Options, Snapshot};
 pub use audit::{AuditEntry, AuditLog, Window};
-pub use fakes::kubelet::PodPlayer;
+pub use fakes::kubelet::FakeKubelet;
 pub use fakes::tenant_api::TenantApis;
 pub use faults::FaultPlan;
 pub use proxy::FaultProxy;

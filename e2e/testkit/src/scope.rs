@@ -35,6 +35,16 @@ impl Scope {
         }
     }
 
+    /// Selects the objects of these tenant clusters: everything that Covey makes in a tenant namespace
+    /// bears these labels, and what a test makes there by hand and wants played has to.
+    #[must_use]
+    pub fn labels(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("{LABEL_TENANT_NAMESPACE}={owner}"),
+            None => LABEL_TENANT_UID.to_owned(),
+        }
+    }
+
     fn selector(&self) -> String {
         match &self.owner {
             Some(owner) => format!("{LABEL_TENANT_UID},{LABEL_TENANT_NAMESPACE}={owner}"),

@@ -226,7 +226,7 @@ async fn endpoint_of_a_load_balancer_is_what_the_load_balancer_says() -> Result<
     let Some(site) = Site::new("balancer").await? else {
         return Ok(());
     };
-    site.player.set(testkit::fakes::kubelet::Mode::Paused);
+    site.kubelet.set(testkit::fakes::kubelet::Mode::Paused);
     let _operator = Operator::start(&site)?;
     let mut cluster = minimal(&site.users, "demo");
     cluster.spec.control_plane.endpoint.type_ = EndpointType::LoadBalancer;
@@ -256,7 +256,7 @@ async fn endpoint_of_a_load_balancer_is_what_the_load_balancer_says() -> Result<
     };
     site.wait("demo", named).await?;
     // From here on everything is played, the load balancer's address too.
-    site.player.set(testkit::fakes::kubelet::Mode::Ready);
+    site.kubelet.set(testkit::fakes::kubelet::Mode::Ready);
     let addressed = |cluster: &api::TenantCluster| {
         let endpoint = cluster.status.as_ref().and_then(|s| s.endpoint.as_ref());
         endpoint.is_some_and(|e| e.host == "192.0.2.1") && crate::support::site::is_settled(cluster)

@@ -11,7 +11,7 @@ use serde_json::json;
 use testkit::fakes::tenant_api::Mode;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::support::kubevirt::KubeVirtPlayer;
+use crate::support::kubevirt::KubeVirt;
 use crate::support::pools::said;
 use crate::support::site::tenant_namespace;
 use crate::support::{Operator, PATIENCE, Site};
@@ -157,7 +157,7 @@ async fn silent_tenant_api_and_missing_pods_do_not_hold_a_deletion_up() -> Resul
         site.tenants.set(&tenant_namespace(&cluster), Mode::Down),
         "no stand-in"
     );
-    site.player.set(testkit::fakes::kubelet::Mode::Failing);
+    site.kubelet.set(testkit::fakes::kubelet::Mode::Failing);
     site.delete("demo").await?;
     nothing_is_left(&site, &cluster).await
 }
@@ -165,11 +165,11 @@ async fn silent_tenant_api_and_missing_pods_do_not_hold_a_deletion_up() -> Resul
 /// With a pool of two that is ready, and whoever plays its virtual machines.
 async fn with_pool(
     prefix: &str,
-) -> Result<Option<(Site, Operator, TenantCluster, KubeVirtPlayer)>> {
+) -> Result<Option<(Site, Operator, TenantCluster, KubeVirt)>> {
     let Some((site, operator, cluster)) = running(prefix).await? else {
         return Ok(None);
     };
-    let kubevirt = KubeVirtPlayer::start(&site);
+    let kubevirt = KubeVirt::start(&site);
     site.create_pool("workers", 2).await?;
     site.wait_pool_ready("workers").await?;
     Ok(Some((site, operator, cluster, kubevirt)))

@@ -18,7 +18,7 @@ use testkit::FaultPlan;
 use testkit::faults::Answer;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::support::kubevirt::{KubeVirtPlayer, Mode, ZONE, node_path};
+use crate::support::kubevirt::{KubeVirt, Mode, ZONE, node_path};
 use crate::support::pools::{number, said};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
@@ -38,7 +38,7 @@ struct World {
     cluster: TenantCluster,
     /// The tenant namespace.
     ns: String,
-    kubevirt: KubeVirtPlayer,
+    kubevirt: KubeVirt,
 }
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
             return Ok(None);
         };
         let operator = Launch::new(&site)?.plan(plan).start(&site)?;
-        let kubevirt = KubeVirtPlayer::start(&site);
+        let kubevirt = KubeVirt::start(&site);
         site.create("demo").await?;
         let cluster = site.wait_ready("demo").await?;
         Ok(Some(Self {
@@ -420,7 +420,7 @@ async fn pool_of_an_unknown_tenant_cluster_says_so_and_starts_when_there_is_one(
         return Ok(());
     };
     let operator = Operator::start(&site)?;
-    let _kubevirt = KubeVirtPlayer::start(&site);
+    let _kubevirt = KubeVirt::start(&site);
     site.create_pool("workers", 1).await?;
     let unknown = |pool: &api::NodePool| {
         let pool = serde_json::to_value(pool).unwrap_or_default();

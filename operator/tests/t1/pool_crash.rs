@@ -15,7 +15,7 @@ use testkit::faults::Crash;
 use testkit::fixtures::{minimal, wait_gone};
 
 use crate::crash::{Hand, dies, for_every_k, same};
-use crate::support::kubevirt::KubeVirtPlayer;
+use crate::support::kubevirt::KubeVirt;
 use crate::support::state::State;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
@@ -27,7 +27,7 @@ struct Stage {
     site: Site,
     cluster: TenantCluster,
     hand: Hand,
-    _kubevirt: KubeVirtPlayer,
+    _kubevirt: KubeVirt,
 }
 
 /// Nothing inside but what Machines need: the rest is as it is, whoever dies.
@@ -52,7 +52,7 @@ impl Stage {
         let Some(site) = Site::new(prefix).await? else {
             return Ok(None);
         };
-        let kubevirt = KubeVirtPlayer::start(&site);
+        let kubevirt = KubeVirt::start(&site);
         let operator = start(&site)?;
         site.create_as(&bare(&site)).await?;
         let cluster = site.wait_ready("demo").await?;

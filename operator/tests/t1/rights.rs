@@ -19,7 +19,7 @@ use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::support::kubevirt::{KubeVirtPlayer, Mode};
+use crate::support::kubevirt::{KubeVirt, Mode};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site, state, webhook};
 
@@ -219,8 +219,8 @@ async fn live(site: &Site) -> Result<()> {
 
 /// Node pools' lives: one loses a machine to scaling and stays, to go with the tenant cluster; in the
 /// other an instance outlives its VirtualMachine, and the pool is deleted.
-async fn workers(site: &Site, ns: &str) -> Result<KubeVirtPlayer> {
-    let kubevirt = KubeVirtPlayer::start(site);
+async fn workers(site: &Site, ns: &str) -> Result<KubeVirt> {
+    let kubevirt = KubeVirt::start(site);
     site.create_pool("workers", 1).await?;
     site.create_pool("more", 2).await?;
     site.wait_pool_ready("workers").await?;

@@ -10,11 +10,11 @@ use ccm::names;
 use ccm::settings::Settings;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kit::apply::kinds;
 use kit::rbac::Rule;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use testkit::fakes::kubevirt::ByHand;
 use testkit::fixtures::{wait_allowed, wait_for};
 use testkit::{ManagementApi, Options};
 
@@ -270,42 +270,22 @@ impl Site {
 
     /// Makes a virtual machine without an instance.
     pub(crate) async fn vm(&self, name: &str, labels: &Value) -> Result<()> {
-        let vm = json!({
-            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
-            "metadata": { "name": name, "namespace": self.ns, "labels": labels },
-            "spec": { "runStrategy": "Always",
-                "template": { "spec": { "domain": { "devices": {} } } } },
-        });
-        apply(&self.admin, &vm).await
+        self.kubevirt().virtual_machine(name, labels).await
     }
 
     pub(crate) async fn vm_status(&self, name: &str, status: &Value) -> Result<()> {
-        let vms = kinds::VIRTUAL_MACHINE.api(&self.admin, Some(&self.ns));
-        let patch = json!({ "status": status });
-        vms.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await?;
-        Ok(())
+        self.kubevirt().status(name, status).await
     }
 
     /// Makes an instance that runs.
     pub(crate) async fn instance(&self, name: &str, addresses: &[&str]) -> Result<()> {
-        let instance = json!({
-            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
-            "metadata": { "name": name, "namespace": self.ns }, "spec": { "hostname": name },
-        });
-        apply(&self.admin, &instance).await?;
-        let interface = json!({
-            "name": "default", "ipAddress": addresses.first(), "ipAddresses": addresses,
-        });
-        let status = json!({ "status": {
-            "phase": "Running", "nodeName": format!("host-of-{name}"), "interfaces": [interface],
-        } });
-        // KubeVirt's definition of instances has no status subresource.
-        let instances = kinds::VIRTUAL_MACHINE_INSTANCE.api(&self.admin, Some(&self.ns));
-        instances
-            .patch(name, &PatchParams::default(), &Patch::Merge(&status))
-            .await?;
-        Ok(())
+        let node = format!("host-of-{name}");
+        self.kubevirt().run(name, &node, addresses).await
+    }
+
+    /// KubeVirt, which does what a test says.
+    fn kubevirt(&self) -> ByHand {
+        ByHand::new(&self.admin, &self.ns)
     }
 
     /// Deletes an object of the tenant namespace.

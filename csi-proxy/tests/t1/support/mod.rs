@@ -1,14 +1,14 @@
 //! What the tests stand on: [`Site`] (a tenant namespace), [`Driver`] (a running controller) and
-//! [`Player`] (storage and KubeVirt).
+//! [`Fakes`] (storage and KubeVirt).
 //!
 //! Invariant: the user of a running one has exactly the rights of [`csi_proxy::rights`].
 
 pub(crate) mod driver;
-pub(crate) mod player;
+pub(crate) mod fakes;
 pub(crate) mod site;
 
 pub(crate) use self::driver::Driver;
-pub(crate) use self::player::{Mode, Player};
+pub(crate) use self::fakes::{Fakes, Mode};
 pub(crate) use self::site::Site;
 
 /// How long a test waits for what takes well under a second on an idle machine.

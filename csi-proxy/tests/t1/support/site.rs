@@ -131,7 +131,7 @@ impl Site {
         Api::namespaced_with(self.admin.clone(), &self.ns, &kind)
     }
 
-    /// Makes a machine; the player starts it. Returns once it runs.
+    /// Makes a machine; the fakes start it. Returns once it runs.
     pub(crate) async fn machine(&self, name: &str) -> Result<()> {
         self.apply(&json!({
             "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",

@@ -2,161 +2,136 @@
 //! writes the status that the objects of tenant namespaces would get in a real cluster.
 //!
 //! Invariant: it writes only status, only in namespaces of its [`Scope`], and nothing where the
-//! status is already right; so it comes to rest.
+//! status is already right; so it comes to rest. It sees objects that bear the labels of the scope
+//! ([`Scope::labels`]), as everything that Covey makes does, and is sent no others.
 
+mod mode;
 mod status;
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
-use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, ResourceExt as _};
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::cache::{Cache, Key, Told, events, kind};
 use crate::scope::{Change, Namespaces, Scope};
 
-/// What the player does.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mode {
-    /// Makes everything ready.
-    Ready,
-    /// Writes nothing: what is there stays, what is new never becomes ready.
-    Paused,
-    /// Makes workloads not ready, as if their containers crashed.
-    Failing,
-}
+pub use mode::{Extras, Mode};
 
-/// Which kinds are played; default: workloads only.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extras {
-    /// PersistentVolumeClaims become `Bound`.
-    pub volumes: bool,
-    /// Services of type LoadBalancer get the address 192.0.2.1.
-    pub load_balancers: bool,
-}
-
-impl Extras {
-    /// All of them.
-    #[must_use]
-    pub fn all() -> Self {
-        Self {
-            volumes: true,
-            load_balancers: true,
-        }
-    }
-}
-
-/// A running player; it ends when it is dropped.
-pub struct PodPlayer {
+/// A running one; it ends when it is dropped.
+pub struct FakeKubelet {
     mode: watch::Sender<Mode>,
+    told: Told,
     task: JoinHandle<()>,
 }
 
-impl PodPlayer {
+impl FakeKubelet {
     /// Starts to play; `client` needs the rights of an administrator.
     #[must_use]
     pub fn start(client: &Client, scope: &Scope, extras: Extras) -> Self {
         let (mode, modes) = watch::channel(Mode::Ready);
-        let stage = Stage::new(client, extras);
-        let namespaces = scope.watch(client);
+        let told = Told::default();
+        let stage = Stage::new(client, extras, &told);
+        let (objects, namespaces) = (stage.watches(scope), scope.watch(client));
         let task = tokio::spawn(async move {
-            if let Err(error) = stage.play(namespaces, modes).await {
-                eprintln!("the pod player ended: {error:#}");
+            if let Err(error) = stage.play(objects, namespaces, modes).await {
+                eprintln!("the fake kubelet ended: {error:#}");
             }
         });
-        Self { mode, task }
+        Self { mode, told, task }
     }
 
     /// Changes what it does; objects that are there already are looked at again.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
+
+    /// How many events it was sent about each object, by `Kind/namespace/name`.
+    #[must_use]
+    pub fn told(&self) -> BTreeMap<String, usize> {
+        self.told.now()
+    }
 }
 
-impl Drop for PodPlayer {
+impl Drop for FakeKubelet {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-type Key = (usize, String, String);
+type Objects = BoxStream<'static, kube::runtime::watcher::Result<(usize, Event<DynamicObject>)>>;
 
 struct Stage {
     client: Client,
     kinds: Vec<ApiResource>,
-    objects: BTreeMap<Key, DynamicObject>,
-    listed: BTreeMap<usize, BTreeMap<Key, DynamicObject>>,
+    cache: Cache<DynamicObject>,
     namespaces: Namespaces,
 }
 
 impl Stage {
-    fn new(client: &Client, extras: Extras) -> Self {
-        let kind = ApiResource::from_gvk_with_plural;
-        let gvk = kube::core::GroupVersionKind::gvk;
+    fn new(client: &Client, extras: Extras, told: &Told) -> Self {
         let mut kinds = vec![
-            kind(&gvk("apps", "v1", "StatefulSet"), "statefulsets"),
-            kind(&gvk("apps", "v1", "Deployment"), "deployments"),
+            kind("apps", "v1", "StatefulSet", "statefulsets"),
+            kind("apps", "v1", "Deployment", "deployments"),
         ];
         if extras.volumes {
-            let claim = gvk("", "v1", "PersistentVolumeClaim");
-            kinds.push(kind(&claim, "persistentvolumeclaims"));
+            let plural = "persistentvolumeclaims";
+            kinds.push(kind("", "v1", "PersistentVolumeClaim", plural));
         }
         if extras.load_balancers {
-            kinds.push(kind(&gvk("", "v1", "Service"), "services"));
+            kinds.push(kind("", "v1", "Service", "services"));
         }
+        let names = kinds.iter().map(|kind| kind.kind.clone());
         Self {
             client: client.clone(),
+            cache: Cache::new(names, told),
             kinds,
-            objects: BTreeMap::new(),
-            listed: BTreeMap::new(),
             namespaces: Namespaces::default(),
         }
     }
 
-    fn watches(&self) -> BoxStream<'static, Result<(usize, Event<DynamicObject>)>> {
-        let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
-            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), kind);
-            let events = watcher(api, watcher::Config::default()).default_backoff();
-            events
-                .map_ok(move |event| (index, event))
-                .map_err(anyhow::Error::from)
-                .boxed()
+    fn watches(&self, scope: &Scope) -> Objects {
+        let streams = self.kinds.iter().enumerate().map(|kind| {
+            let config = Config::default().labels(&scope.labels());
+            events(&self.client, kind, None, config)
         });
         select_all(streams).boxed()
     }
 
     async fn play(
         mut self,
-        mut namespaces: BoxStream<'static, Result<Event<k8s_openapi::api::core::v1::Namespace>>>,
+        mut objects: Objects,
+        mut namespaces: BoxStream<'static, Result<Event<Namespace>>>,
         mut modes: watch::Receiver<Mode>,
     ) -> Result<()> {
-        let mut events = self.watches();
         loop {
             let due: Vec<Key> = tokio::select! {
                 changed = modes.changed() => {
                     if changed.is_err() {
                         return Ok(());
                     }
-                    self.objects.keys().cloned().collect()
+                    self.cache.keys()
                 }
                 // The watcher comes back by itself after an error.
                 event = namespaces.next() => match event {
                     Some(Ok(event)) => match self.namespaces.take(event) {
                         Change::None | Change::Went => Vec::new(),
                         Change::Came(name) => self.in_namespace(&name),
-                        Change::Listed => self.objects.keys().cloned().collect(),
+                        Change::Listed => self.cache.keys(),
                     },
                     Some(Err(_)) => Vec::new(),
                     None => return Ok(()),
                 },
-                event = events.next() => match event {
-                    Some(Ok((index, event))) => self.take(index, event),
+                event = objects.next() => match event {
+                    Some(Ok((index, event))) => self.cache.take(index, event),
                     Some(Err(_)) => Vec::new(),
                     None => return Ok(()),
                 },
@@ -164,60 +139,21 @@ impl Stage {
             let mode = *modes.borrow_and_update();
             for key in due {
                 if let Err(error) = self.act(&key, mode).await {
-                    eprintln!("the pod player could not write {key:?}: {error:#}");
+                    eprintln!("the fake kubelet could not write {key:?}: {error:#}");
                 }
             }
         }
     }
 
     fn in_namespace(&self, name: &str) -> Vec<Key> {
-        self.objects
-            .keys()
-            .filter(|(_, namespace, _)| namespace == name)
-            .cloned()
-            .collect()
-    }
-
-    /// Keeps the object and says what to look at.
-    fn take(&mut self, index: usize, event: Event<DynamicObject>) -> Vec<Key> {
-        let key = |object: &DynamicObject| {
-            (
-                index,
-                object.namespace().unwrap_or_default(),
-                object.name_any(),
-            )
-        };
-        match event {
-            Event::Init => drop(self.listed.insert(index, BTreeMap::new())),
-            Event::InitApply(object) => {
-                self.listed
-                    .entry(index)
-                    .or_default()
-                    .insert(key(&object), object);
-            }
-            Event::InitDone => {
-                self.objects.retain(|(kind, _, _), _| *kind != index);
-                let listed = self.listed.remove(&index).unwrap_or_default();
-                let keys = listed.keys().cloned().collect();
-                self.objects.extend(listed);
-                return keys;
-            }
-            Event::Apply(object) => {
-                let key = key(&object);
-                self.objects.insert(key.clone(), object);
-                return vec![key];
-            }
-            Event::Delete(object) => drop(self.objects.remove(&key(&object))),
-        }
-        Vec::new()
+        let mut keys = self.cache.keys();
+        keys.retain(|(_, namespace, _)| namespace == name);
+        keys
     }
 
     async fn act(&mut self, key: &Key, mode: Mode) -> Result<()> {
         let (index, namespace, name) = key;
-        let Some(object) = self.objects.get(key) else {
-            return Ok(());
-        };
-        let Some(kind) = self.kinds.get(*index) else {
+        let (Some(object), Some(kind)) = (self.cache.get(key), self.kinds.get(*index)) else {
             return Ok(());
         };
         if !self.namespaces.contains(namespace) || object.metadata.deletion_timestamp.is_some() {
@@ -231,7 +167,10 @@ impl Stage {
             .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
         {
-            Ok(_) => Ok(()),
+            Ok(object) => {
+                self.cache.put(*index, object);
+                Ok(())
+            }
             // Gone meanwhile; its watch will tell.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error).context("cannot write a status"),

@@ -5,12 +5,15 @@
 //! health paths and `/version`, keeps what is applied in memory (lists, selectors and watches work
 //! on it, as do evictions of pods and approvals of requests), and writes down who called.
 //! Invariant: only the health paths and `/version` answer a caller without a certificate, as the
-//! real one does; a changed Secret counts from the next connection on.
+//! real one does; a changed Secret counts from the next connection on. A Secret has to bear the labels of
+//! the scope ([`Scope::labels`]), as Covey's do: the stand-ins are sent no others.
 
 mod answer;
+mod call;
 mod evict;
 mod select;
 mod server;
+mod state;
 mod store;
 
 use std::collections::BTreeMap;
@@ -29,47 +32,23 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::cache::{Cache, Told};
 use crate::faults::FaultPlan;
 use crate::scope::{Change, Namespaces, Scope};
 use server::Server;
+
+pub use call::{Call, Mode};
 
 /// The Secret with everything that a tenant's kube-apiserver mounts.
 const SECRET: &str = "apiserver";
 /// Nothing listens there (tcpmux): what a tenant without a server is dialled at.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
-/// How the servers behave.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mode {
-    /// Answers.
-    Up,
-    /// Accepts no connection and breaks those that are open.
-    Down,
-    /// Answers after so long.
-    Slow(Duration),
-    /// Answers everything with 500.
-    Failing,
-}
-
-/// One request that a tenant's server got.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Call {
-    /// Common name of the client certificate; empty without one.
-    pub user: String,
-    /// Its organisations.
-    pub groups: Vec<String>,
-    /// As in the audit log.
-    pub verb: String,
-    /// Without the query.
-    pub path: String,
-    /// Status of the answer.
-    pub code: u16,
-}
-
 /// The servers of a scope; they end when it is dropped.
 pub struct TenantApis {
     servers: watch::Receiver<Servers>,
     faults: watch::Sender<Option<FaultPlan>>,
+    told: Told,
     task: JoinHandle<()>,
 }
 
@@ -81,14 +60,17 @@ impl TenantApis {
     pub fn start(client: &Client, scope: &Scope, version: &str) -> Self {
         let (sender, servers) = watch::channel(Servers::new());
         let (faults, obeyed) = watch::channel(None);
+        let told = Told::default();
         let keeper = Keeper {
             servers: sender,
             faults: obeyed,
-            secrets: BTreeMap::new(),
+            secrets: Cache::new(["Secret".to_owned()], &told),
             namespaces: Namespaces::default(),
             version: version.to_owned(),
         };
-        let secrets = watcher::Config::default().fields(&format!("metadata.name={SECRET}"));
+        let secrets = watcher::Config::default()
+            .labels(&scope.labels())
+            .fields(&format!("metadata.name={SECRET}"));
         let secrets = watcher(Api::all(client.clone()), secrets).default_backoff();
         let secrets = secrets.map_err(anyhow::Error::from).boxed();
         let namespaces = scope.watch(client);
@@ -100,8 +82,15 @@ impl TenantApis {
         Self {
             servers,
             faults,
+            told,
             task,
         }
+    }
+
+    /// How many events it was sent about each Secret, by `Secret/namespace/name`.
+    #[must_use]
+    pub fn told(&self) -> BTreeMap<String, usize> {
+        self.told.now()
     }
 
     /// Where the server of a tenant namespace listens, once it does.
@@ -243,7 +232,7 @@ impl Drop for TenantApis {
 struct Keeper {
     servers: watch::Sender<Servers>,
     faults: watch::Receiver<Option<FaultPlan>>,
-    secrets: BTreeMap<String, Secret>,
+    secrets: Cache<Secret>,
     namespaces: Namespaces,
     version: String,
 }
@@ -254,7 +243,6 @@ impl Keeper {
         mut secrets: BoxStream<'static, Result<Event<Secret>>>,
         mut namespaces: BoxStream<'static, Result<Event<Namespace>>>,
     ) -> Result<()> {
-        let mut listed = BTreeMap::new();
         loop {
             tokio::select! {
                 // The watchers come back by themselves after an error.
@@ -267,17 +255,7 @@ impl Keeper {
                     Err(_) => continue,
                 },
                 event = secrets.try_next() => match event {
-                    Ok(Some(Event::Init)) => listed.clear(),
-                    Ok(Some(Event::InitApply(secret))) => {
-                        listed.insert(secret.namespace().unwrap_or_default(), secret);
-                    }
-                    Ok(Some(Event::InitDone)) => self.secrets = std::mem::take(&mut listed),
-                    Ok(Some(Event::Apply(secret))) => {
-                        self.secrets.insert(secret.namespace().unwrap_or_default(), secret);
-                    }
-                    Ok(Some(Event::Delete(secret))) => {
-                        self.secrets.remove(&secret.namespace().unwrap_or_default());
-                    }
+                    Ok(Some(event)) => drop(self.secrets.take(0, event)),
                     Ok(None) => return Ok(()),
                     Err(_) => continue,
                 },
@@ -292,7 +270,7 @@ impl Keeper {
         let before: Vec<String> = servers.keys().cloned().collect();
         // Only a namespace that is gone ends a server: it keeps its data when a Secret is lost.
         servers.retain(|namespace, _| self.namespaces.contains(namespace));
-        for (namespace, secret) in &self.secrets {
+        for ((_, namespace, _), secret) in self.secrets.iter() {
             if !self.namespaces.contains(namespace) {
                 continue;
             }

@@ -283,6 +283,9 @@ fn mask_numbers(value: &mut Value) {
                     map.insert(key.to_owned(), json!("<address>"));
                 }
             }
+            if let Some(all) = map.get_mut("ipAddresses").and_then(Value::as_array_mut) {
+                all.fill(json!("<address>"));
+            }
             map.values_mut().for_each(mask_numbers);
         }
         Value::Array(list) => list.iter_mut().for_each(mask_numbers),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
-use testkit::{ManagementApi, Options, PodPlayer, Scope, TenantApis};
+use testkit::{FakeKubelet, ManagementApi, Options, Scope, TenantApis};
 
 use super::PATIENCE;
 
@@ -34,7 +34,7 @@ pub(crate) struct Site {
     /// The operator's own namespace.
     pub(crate) system: String,
     pub(crate) tenants: Arc<TenantApis>,
-    pub(crate) player: PodPlayer,
+    pub(crate) kubelet: FakeKubelet,
 }
 
 /// The management API of all tests, with the operator's roles.
@@ -117,7 +117,7 @@ impl Site {
         let site = Self {
             api,
             tenants: Arc::new(TenantApis::start(&admin, &scope, fixtures::VERSION)),
-            player: PodPlayer::start(&admin, &scope, Extras::all()),
+            kubelet: FakeKubelet::start(&admin, &scope, Extras::all()),
             admin,
             users,
             system,
@@ -146,6 +146,11 @@ impl Site {
         let (admin, user) = (&self.admin, self.user());
         fixtures::wait_allowed(admin, &user, "list", "services", None).await?;
         fixtures::wait_allowed(admin, &user, "create", "secrets", Some(&self.system)).await
+    }
+
+    /// Whose tenant clusters the fakes play.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::of(&self.users)
     }
 
     /// The operator's user.

@@ -5,7 +5,7 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::Mode;
+use super::mode::Mode;
 
 /// Address of every load balancer: for documentation (RFC 5737), so nothing answers there.
 const BALANCER: &str = "192.0.2.1";

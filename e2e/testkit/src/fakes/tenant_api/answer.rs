@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::evict;
 use super::select::Selection;
-use super::server::State;
+use super::state::State;
 use super::store::{Outcome, Store};
 use crate::faults::status_response;
 use crate::request::RequestInfo;

@@ -4,7 +4,7 @@
 
 use std::io::Error;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use http::{Request, Response};
@@ -21,9 +21,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use super::answer;
+use super::call::{Call, Mode};
 use super::select::Selection;
-use super::store::{Outcome, Store};
-use super::{Call, Mode, answer};
+use super::state::State;
+use super::store::Outcome;
 use crate::faults::{Decision, FaultPlan};
 
 /// A running server.
@@ -31,33 +33,6 @@ pub(super) struct Server {
     address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
-}
-
-pub(super) struct State {
-    pub(super) version: String,
-    pub(super) mode: watch::Sender<Mode>,
-    /// resourceVersion of the Secret that `tls` is from.
-    secret: watch::Sender<String>,
-    tls: Mutex<Arc<ServerConfig>>,
-    store: Mutex<Store>,
-    /// Grows with every request that may have changed something.
-    changes: watch::Sender<u64>,
-    calls: Mutex<Vec<Call>>,
-    faults: watch::Receiver<Option<FaultPlan>>,
-}
-
-impl State {
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tls(&self) -> MutexGuard<'_, Arc<ServerConfig>> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The server's side of TLS from a Secret `apiserver`.
@@ -83,16 +58,7 @@ impl Server {
             .await
             .context("no free port")?;
         let address = listener.local_addr().context("no free port")?;
-        let state = Arc::new(State {
-            version: version.to_owned(),
-            mode: watch::Sender::new(Mode::Up),
-            secret: watch::Sender::new(secret),
-            tls: Mutex::new(tls),
-            store: Mutex::default(),
-            changes: watch::Sender::new(0),
-            calls: Mutex::default(),
-            faults: faults.clone(),
-        });
+        let state = Arc::new(State::new((tls, secret), version, faults));
         let task = tokio::spawn(accept(listener, Arc::clone(&state)));
         Ok(Self {
             address,

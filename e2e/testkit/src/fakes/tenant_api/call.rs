@@ -1,0 +1,33 @@
+//! How the servers of tenants behave, and what they were asked.
+//!
+//! Invariant: a call is written down after its answer, so its code is what the caller was told.
+
+use std::time::Duration;
+
+/// How the servers behave.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Answers.
+    Up,
+    /// Accepts no connection and breaks those that are open.
+    Down,
+    /// Answers after so long.
+    Slow(Duration),
+    /// Answers everything with 500.
+    Failing,
+}
+
+/// One request that a tenant's server got.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Call {
+    /// Common name of the client certificate; empty without one.
+    pub user: String,
+    /// Its organisations.
+    pub groups: Vec<String>,
+    /// As in the audit log.
+    pub verb: String,
+    /// Without the query.
+    pub path: String,
+    /// Status of the answer.
+    pub code: u16,
+}
