@@ -1,21 +1,16 @@
 //! Whatever goes wrong between the operator and the API server, a tenant cluster is created,
-//! changed and deleted all the same, and one that is broken does not hold another up.
+//! changed and deleted all the same.
 //!
 //! Invariant: each fault is shown to have happened, by the proxy's own count.
-
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::ConditionType;
 use api::condition::is_true;
-use kube::ResourceExt;
 use serde_json::json;
-use testkit::fixtures::{minimal, wait_gone};
+use testkit::fixtures::wait_gone;
 use testkit::proxy::{Action, Rule};
-use tokio::sync::OnceCell;
 
+use crate::baseline::{baseline, change};
 use crate::support::proxy::Faults;
 use crate::support::site::tenant_namespace;
 use crate::support::state::{State, differences};
@@ -23,34 +18,6 @@ use crate::support::{Launch, Operator, PATIENCE, Site};
 
 const WRITES: &str = "create|patch|delete";
 const REQUESTS: &str = "get|list|create|patch|delete";
-
-/// What a creation without faults ends in, and then a change.
-async fn baseline() -> Result<Option<&'static (State, State)>> {
-    static BASELINE: OnceCell<Option<(State, State)>> = OnceCell::const_new();
-    let found = BASELINE.get_or_try_init(|| async {
-        let Some(site) = Site::new("faultless").await? else {
-            return Ok(None);
-        };
-        let operator = Operator::start(&site)?;
-        site.create("demo").await?;
-        site.wait_ready("demo").await?;
-        operator.settle(&site, "demo").await?;
-        let created = site.state("demo").await?;
-        change(&site).await?;
-        operator.settle(&site, "demo").await?;
-        anyhow::Ok(Some((created, site.state("demo").await?)))
-    });
-    Ok(found.await?.as_ref())
-}
-
-async fn change(site: &Site) -> Result<()> {
-    site.change(
-        "demo",
-        &json!({ "spec": { "controlPlane": { "replicas": 3 } } }),
-    )
-    .await?;
-    site.wait_ready("demo").await.map(drop)
-}
 
 /// Creates, changes and deletes a tenant cluster while the rule holds.
 async fn survives(prefix: &str, rule: Rule) -> Result<()> {
@@ -176,12 +143,15 @@ async fn events_missed_while_watches_stood_still_are_made_up_for() -> Result<()>
     faults.set("stall", Rule::new(Action::StallWatch)).await?;
     let window = site.api.audit().window()?;
     site.create("second").await?;
+    site.wait("second", |_| true).await?;
+    // A whole look at another one, each request of which goes the way on which the event stands still.
+    operator.reconcile(&site, "first").await?;
+    window.assert_no_writes(&site.user())?;
     site.change(
         "first",
         &json!({ "spec": { "controlPlane": { "replicas": 2 } } }),
     )
     .await?;
-    window.assert_no_writes(&site.user())?;
     faults
         .set("expire", Rule::new(Action::ExpireWatch).every(1).times(20))
         .await?;
@@ -239,82 +209,6 @@ async fn dropped_events_are_made_up_for_once_the_watch_is_opened_again() -> Resu
     );
     faults.remove("drop").await?;
     faults.remove("expire").await
-}
-
-/// Accepts and never answers, as a host that is cut off half.
-fn silent() -> Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
-}
-
-/// Time until `name` is ready.
-async fn time_to_ready(site: &Site, name: &str) -> Result<Duration> {
-    let begin = Instant::now();
-    site.create(name).await?;
-    site.wait_ready(name).await?;
-    Ok(begin.elapsed())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn broken_tenant_cluster_does_not_hold_another_up() -> Result<()> {
-    let Some(site) = Site::new("fair").await? else {
-        return Ok(());
-    };
-    let (_listener, nowhere) = silent()?;
-    let dial = site.dial();
-    let dial: operator::tenant::Dial =
-        Arc::new(
-            move |namespace: &str, address| match namespace.starts_with("covey-silent-") {
-                true => nowhere,
-                false => dial(namespace, address),
-            },
-        );
-    let _operator = Launch {
-        dial: Some(dial),
-        ..Launch::new(&site)?
-    }
-    .start(&site)?;
-    let alone = time_to_ready(&site, "alone").await?;
-
-    // One that never answers, and ones that cannot be built.
-    site.create("silent").await?;
-    for number in 0..5 {
-        // More of them than may start at once.
-        let mut invalid = minimal(&site.users, &format!("invalid-{number}"));
-        invalid.spec.version = "1.20.0".to_owned();
-        site.create_as(&invalid).await?;
-    }
-    let starting = |cluster: &api::TenantCluster| {
-        let status = cluster.status.as_ref();
-        status.is_some_and(|s| is_true(&s.conditions, ConditionType::CertificatesReady))
-    };
-    site.wait("silent", starting).await?;
-    let beside = time_to_ready(&site, "beside").await?;
-    // Below this it is the machine that is measured.
-    let floor = Duration::from_secs(3);
-    ensure!(
-        beside < alone.max(floor) * 2,
-        "alone {alone:?}, beside broken ones {beside:?}"
-    );
-
-    for name in ["silent", "invalid-0"] {
-        let cluster = site.clusters().get(name).await?;
-        let conditions = cluster.status.map(|s| s.conditions).unwrap_or_default();
-        ensure!(
-            !is_true(&conditions, ConditionType::Ready),
-            "{name} is said to be ready"
-        );
-    }
-    // Broken ones can be deleted, too.
-    for cluster in site.clusters().list(&Default::default()).await? {
-        site.delete(&cluster.name_any()).await?;
-    }
-    for cluster in site.clusters().list(&Default::default()).await? {
-        wait_gone(&site.clusters(), &cluster.name_any(), PATIENCE).await?;
-    }
-    ensure!(site.tenant_namespaces().await?.is_empty(), "left behind");
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

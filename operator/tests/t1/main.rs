@@ -9,6 +9,7 @@
 
 mod admission;
 mod autoscaler;
+mod baseline;
 mod cloud_controller;
 mod crash;
 mod creation;
@@ -19,6 +20,7 @@ mod identity;
 mod inside;
 mod leadership;
 mod machines;
+mod neighbours;
 mod pool_crash;
 mod quiescence;
 mod rights;
