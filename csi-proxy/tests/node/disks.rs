@@ -12,6 +12,9 @@ use tonic::Code;
 
 use crate::support::{Node, SERIAL, SIZE, mount, mounted};
 
+/// Between two calls of one who tries again.
+const PAUSE: Duration = Duration::from_millis(20);
+
 #[test]
 fn disk_that_comes_late_is_waited_for_and_one_that_does_not_is_named() -> Result<()> {
     let name = "disks::disk_that_comes_late_is_waited_for_and_one_that_does_not_is_named";
@@ -33,7 +36,9 @@ fn disk_that_comes_late_is_waited_for_and_one_that_does_not_is_named() -> Result
         let first = tokio::spawn({
             let request = request.clone();
             async move {
+                let mut calls = tokio::time::interval(PAUSE);
                 loop {
+                    calls.tick().await;
                     match client.node_stage_volume(request.clone()).await {
                         // The other call was there first.
                         Err(refusal) if refusal.code() == Code::Aborted => {}
@@ -43,7 +48,9 @@ fn disk_that_comes_late_is_waited_for_and_one_that_does_not_is_named() -> Result
             }
         });
         // The first call has the volume in hand once the second one is told so.
+        let mut calls = tokio::time::interval(PAUSE);
         let second = loop {
+            calls.tick().await;
             match node
                 .client()
                 .node_unstage_volume(proto::csi::NodeUnstageVolumeRequest {
@@ -52,7 +59,7 @@ fn disk_that_comes_late_is_waited_for_and_one_that_does_not_is_named() -> Result
                 })
                 .await
             {
-                Ok(_) => tokio::task::yield_now().await,
+                Ok(_) => {}
                 Err(refusal) => break refusal,
             }
         };

@@ -48,7 +48,7 @@ impl Drop for Node {
 impl Node {
     /// One without a disk.
     pub(crate) async fn start() -> Result<Self> {
-        Self::with_patience(Duration::from_secs(20)).await
+        Self::with_patience(Duration::from_secs(60)).await
     }
 
     /// One with an empty disk for [`VOLUME`].

@@ -163,9 +163,7 @@ async fn silent_tenant_api_and_missing_pods_do_not_hold_a_deletion_up() -> Resul
 }
 
 /// With a pool of two that is ready, and whoever plays its virtual machines.
-async fn with_pool(
-    prefix: &str,
-) -> Result<Option<(Site, Operator, TenantCluster, KubeVirt)>> {
+async fn with_pool(prefix: &str) -> Result<Option<(Site, Operator, TenantCluster, KubeVirt)>> {
     let Some((site, operator, cluster)) = running(prefix).await? else {
         return Ok(None);
     };

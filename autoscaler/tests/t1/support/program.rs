@@ -3,7 +3,7 @@
 //! Invariant: it has one port for all its lives, so that a client finds the next one as the stock
 //! client does; dropping it kills it.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,8 +26,10 @@ pub(crate) struct Program {
 impl Program {
     /// Nothing runs yet.
     pub(crate) fn new(site: &Site) -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let address = format!("127.0.0.1:{port}");
+        // Free until the first life listens, and between two: nobody else has the address.
+        let [_, a, b, c] = std::process::id().to_be_bytes();
+        let own = Ipv4Addr::new(127, a, b, c);
+        let address = TcpListener::bind((own, 0))?.local_addr()?.to_string();
         let dir = Workdir::new()?;
         let file =
             |name: &str, text: &str| anyhow::Ok(dir.write(name, text)?.display().to_string());

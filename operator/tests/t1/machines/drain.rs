@@ -3,15 +3,18 @@
 //! Invariant: the virtual machine is there as long as a pod has to leave; what may hold that up has
 //! an end.
 
+use std::future::ready;
+
 use anyhow::{Context as _, Result, ensure};
 use api::Machine;
 use kit::apply::kinds;
 use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use operator::machine::inside::{self, Evicted};
 use operator::machine::observed::Pod;
 use serde_json::{Value, json};
 use testkit::fakes::tenant_api::Call;
+use testkit::fixtures::ask_until;
 
 use super::World;
 use crate::support::PATIENCE;
@@ -92,6 +95,15 @@ impl World {
         self.replaced(name).await
     }
 
+    /// Waits until an eviction was asked for and answered; all of them.
+    async fn wait_evictions(&self) -> Result<Vec<Call>> {
+        let asked = || match self.evictions() {
+            none if none.is_empty() => ready(Ok(Err("none".to_owned()))),
+            some => ready(Ok(Ok(some))),
+        };
+        ask_until("an eviction", PATIENCE, asked).await
+    }
+
     fn evictions(&self) -> Vec<Call> {
         let mut calls = self.site.tenants.calls(&self.ns);
         calls.retain(|call| call.path.ends_with("/eviction"));
@@ -115,8 +127,8 @@ async fn budget_that_refuses_an_eviction_holds_the_drain_up_until_it_allows_it()
     world
         .wait_said(&name, "Ready", ("False", "Draining"))
         .await?;
-    let asked = world.evictions();
-    assert!(!asked.is_empty() && asked.iter().all(|call| call.code == 429));
+    let asked = world.wait_evictions().await?;
+    assert!(asked.iter().all(|call| call.code == 429), "{asked:?}");
     assert_eq!(world.pod("web"), before);
     world.leaves_in_order(&name, "web").await
 }
@@ -191,14 +203,22 @@ async fn drain_that_takes_too_long_is_given_up_and_told() -> Result<()> {
         return Ok(());
     };
     let name = world.names().await?.remove(0);
-    let short = json!({ "spec": { "drainTimeout": "3s" } });
-    world.site.change_pool("workers", &short).await?;
-    let follows = |machine: &Machine| machine.spec.drain_timeout.0 == "3s";
+    let within = |timeout: &str| json!({ "spec": { "drainTimeout": timeout } });
+    world.site.change_pool("workers", &within("10m")).await?;
+    let follows = |machine: &Machine| machine.spec.drain_timeout.0 == "10m";
     world.wait_machine(&name, follows).await?;
     world.put_budget(0);
     world.put_pod(&name, "web", &json!({}));
     let (before, begin) = (world.pod("web"), jiff::Timestamp::now());
     world.delete_machine(&name).await?;
+    // However long that takes, the pod is asked to leave before the time is over.
+    world.wait_evictions().await?;
+    world.site.change_pool("workers", &within("3s")).await?;
+    let params = PatchParams::default();
+    let machines = world.site.machines();
+    machines
+        .patch(&name, &params, &Patch::Merge(within("3s")))
+        .await?;
     let event = world.site.wait_event(&name, "DrainGivenUp").await?;
     let told = event.event_time.context("no time")?.0;
     // The time of deletion is in whole seconds.

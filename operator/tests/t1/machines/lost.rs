@@ -2,7 +2,7 @@
 //!
 //! Invariant: what replaces a Machine has another name, and nothing of the lost one is left.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kit::apply::kinds;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -111,8 +111,16 @@ async fn node_that_goes_silent_alone_is_replaced_and_all_together_are_not() -> R
             .wait_said(name, "NodeReady", ("False", "NodeNotReady"))
             .await?;
     }
-    // At least as long as two conditions are apart.
-    let short = json!({ "spec": { "health": { "notReadyTimeout": "2s" } } });
+    // No shorter than the two conditions are apart: so they went silent together.
+    let mut since = Vec::new();
+    for name in &names {
+        let status = site.machines().get(name).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter();
+        let silent = conditions.find(|condition| condition.type_ == "NodeReady");
+        since.push(silent.context("it was just seen")?.last_transition_time.0);
+    }
+    let apart = since[1].duration_since(since[0]).abs().as_secs() + 2;
+    let short = json!({ "spec": { "health": { "notReadyTimeout": format!("{apart}s") } } });
     site.change_pool("workers", &short).await?;
     let held = |pool: &api::NodePool| {
         let pool = serde_json::to_value(pool).unwrap_or_default();
