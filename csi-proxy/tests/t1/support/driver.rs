@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use csi_proxy::controller::Context;
 use csi_proxy::run;
 use csi_proxy::settings::Settings;
@@ -23,8 +23,8 @@ use proto::csi::{
 use tempfile::TempDir;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
 use super::Site;
 
@@ -72,13 +72,35 @@ impl Driver {
         })
     }
 
-    /// A healthy one whose calls wait only this long.
+    /// A healthy one whose calls wait only this long: for those that wait in vain.
     pub(crate) async fn hasty(site: &Site, patience: Duration) -> Result<Self> {
         let settings = Settings {
             patience,
             ..site.settings()
         };
         Self::with(site, settings, &FaultPlan::none()).await
+    }
+
+    /// Calls, as sidecars do again and again, until the driver waited in vain and knew why: it may not
+    /// have heard of that at the first time.
+    pub(crate) async fn told_in_vain<T>(
+        &self,
+        why: &str,
+        call: impl AsyncFn() -> Result<T, Status>,
+    ) -> Result<()> {
+        let mut last = None;
+        let told = async {
+            loop {
+                match call().await {
+                    Ok(_) => bail!("it is done, and was not to be"),
+                    Err(status) if status.code() != Code::DeadlineExceeded => bail!("{status:?}"),
+                    Err(status) if status.message().contains(why) => return Ok(()),
+                    Err(status) => last = Some(status),
+                }
+            }
+        };
+        let told = tokio::time::timeout(super::PATIENCE, told).await;
+        told.with_context(|| format!("not told {why:?}, but {last:?}"))?
     }
 
     /// Has its caller killed: its connection ends with every call on it, and another one comes.
