@@ -56,7 +56,7 @@ async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<
     eprintln!("another one led {:.2?} after SIGTERM", asked.elapsed());
     let later = site.service("later", &json!({})).await?;
     site.mirror(&later, |_| true).await?;
-    let status = first.exited().context("it did not end")?;
+    let status = first.ended(PATIENCE).await?;
     assert!(status.success(), "{status}: {}", first.log_tail(20));
     Ok(())
 }

@@ -10,10 +10,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
+use testkit::fixtures::ask_until;
 use testkit::proxy::{Action, Rule};
 use testkit::{FaultProxy, ManagementApi};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
     api: &'static ManagementApi,
@@ -58,7 +59,11 @@ impl World {
     }
 
     async fn watch(&self) -> Result<Watch> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
+        self.watch_as(&self.client).await
+    }
+
+    async fn watch_as(&self, client: &Client) -> Result<Watch> {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &self.namespace);
         let now = maps
             .list(&Default::default())
             .await?
@@ -194,18 +199,51 @@ async fn stalled_watch_delivers_nothing_until_the_rule_goes() -> Result<()> {
         return Ok(());
     };
     let mut watch = world.watch().await?;
-    world
+    let canary = world
         .proxy
-        .set("stall", &Rule::new(Action::StallWatch).verb("watch"))
-        .await?;
+        .client_as(world.api, "canary", &["system:masters"])?;
+    let mut canary = world.watch_as(&canary).await?;
+    // Both are under way.
+    world.apply(&world.admin, "first", "1").await?;
+    for watch in [&mut watch, &mut canary] {
+        assert_eq!(next(watch).await?, "ADDED first");
+    }
+    let stall = Rule::new(Action::StallWatch).verb("watch").user("proxied");
+    world.proxy.set("stall", &stall).await?;
     world.apply(&world.admin, "a", "1").await?;
-    // The event is on its way: a watch that does not lead through the proxy has it.
-    let maps: Api<ConfigMap> = Api::namespaced(world.admin.clone(), &world.namespace);
-    testkit::fixtures::wait_for(&maps, "a", |map| map.is_some(), PATIENCE).await?;
-    let early = tokio::time::timeout(Duration::from_millis(300), watch.next()).await;
+    assert_eq!(next(&mut canary).await?, "ADDED a");
+    let arrived = async || match world.proxy.counters().await?.events {
+        4 => Ok(Ok(())),
+        events => Ok(Err(format!("{events} events"))),
+    };
+    ask_until(
+        "both watches have the event as far as the proxy",
+        PATIENCE,
+        arrived,
+    )
+    .await?;
+    // Whatever is delivered now is taken at once.
+    let (delivered, mut deliveries) = tokio::sync::mpsc::unbounded_channel();
+    let taker = tokio::spawn(async move {
+        while let Ok(event) = next(&mut watch).await {
+            if delivered.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    // The canary: events of later go the same way, and arrive.
+    for name in ["b", "c", "d"] {
+        world.apply(&world.admin, name, "1").await?;
+        assert_eq!(next(&mut canary).await?, format!("ADDED {name}"));
+    }
+    let early = deliveries.try_recv();
     assert!(early.is_err(), "a stalled watch delivered {early:?}");
     world.proxy.remove("stall").await?;
-    assert_eq!(next(&mut watch).await?, "ADDED a");
+    for name in ["a", "b", "c", "d"] {
+        let event = deliveries.recv().await;
+        assert_eq!(event, Some(format!("ADDED {name}")));
+    }
+    taker.abort();
     Ok(())
 }
 
