@@ -4,19 +4,26 @@
 //! the lines, and nothing that differs from one API server to another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
 use k8s_openapi::api::core::v1::{Event, EventSource, Node, Service};
-use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 
 /// Effects at one time.
 pub(super) type Effects = BTreeSet<String>;
 
 /// Beginning of the names of what only finds out whether all is done.
 pub(super) const CANARY: &str = "canary";
+
+/// A Service that nobody made.
+const OF_THE_API_SERVER: &str = "kubernetes";
 
 /// What there is now. `versions` gets UIDs and resource versions by `<Kind> <name>`.
 pub(super) async fn read(
@@ -39,26 +46,112 @@ pub(super) async fn read(
     }
     let services = Api::<Service>::namespaced(client.clone(), "default");
     for service in services.list(&params).await? {
-        if service.name_any() != "kubernetes" {
+        if service.name_any() != OF_THE_API_SERVER {
             see("Service", &service.metadata);
-            of_service(&service, &mut lines);
         }
+        of_service(&service, &mut lines);
     }
     for event in Api::<Event>::all(client.clone()).list(&params).await? {
-        if is_of_the_api_server(&event) {
-            continue;
-        }
-        let about = &event.involved_object;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        lines.insert(format!(
-            "Event {} {} {} {}",
-            text(&about.kind),
-            text(&about.name),
-            text(&event.type_),
-            text(&event.reason)
-        ));
+        of_event(&event, &mut lines);
     }
     Ok(lines)
+}
+
+/// The same of a tenant's API, kept up to date by one watch of each kind.
+pub(super) struct View {
+    nodes: Store<Node>,
+    services: Store<Service>,
+    events: Store<Event>,
+    changes: BoxStream<'static, ()>,
+}
+
+fn follow<K>(api: Api<K>) -> (Store<K>, BoxStream<'static, ()>)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store();
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    (
+        store,
+        reflector::reflector(writer, events).map(drop).boxed(),
+    )
+}
+
+impl View {
+    pub(super) fn new(client: &Client) -> Self {
+        let (nodes, of_nodes) = follow(Api::all(client.clone()));
+        let (services, of_services) = follow(Api::namespaced(client.clone(), "default"));
+        let (events, of_events) = follow(Api::all(client.clone()));
+        Self {
+            nodes,
+            services,
+            events,
+            changes: stream::select_all([of_nodes, of_services, of_events]).boxed(),
+        }
+    }
+
+    /// What it has heard of so far.
+    fn effects(&self) -> Effects {
+        let mut lines = Effects::new();
+        for node in self.nodes.state() {
+            of_node(&node, &mut lines);
+        }
+        for service in self.services.state() {
+            of_service(&service, &mut lines);
+        }
+        for event in self.events.state() {
+            of_event(&event, &mut lines);
+        }
+        lines
+    }
+
+    /// Waits until it has heard of effects as they are wanted. They may have changed since: that is for
+    /// the caller to know, or to ask for.
+    pub(super) async fn wait(
+        &mut self,
+        patience: Duration,
+        mut wanted: impl FnMut(&Effects) -> bool,
+    ) -> Result<()> {
+        let mut last = self.effects();
+        let wait = async {
+            while !wanted(&last) {
+                let change = self.changes.next().await;
+                change.context("the watches ended")?;
+                last = self.effects();
+            }
+            anyhow::Ok(())
+        };
+        match tokio::time::timeout(patience, wait).await {
+            Ok(result) => result,
+            Err(_) => Err(anyhow::anyhow!(
+                "not as wanted after {patience:?}; there is\n  {}",
+                last.into_iter().collect::<Vec<_>>().join("\n  ")
+            )),
+        }
+        .context("wait for effects in the tenant cluster")
+    }
+
+    /// Waits until it has heard of another change.
+    pub(super) async fn change(&mut self, patience: Duration) -> Result<()> {
+        let change = tokio::time::timeout(patience, self.changes.next()).await;
+        let change = change.context("nothing changes any more in the tenant cluster")?;
+        change.context("the watches ended")
+    }
+}
+
+fn of_event(event: &Event, lines: &mut Effects) {
+    if is_of_the_api_server(event) {
+        return;
+    }
+    let about = &event.involved_object;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    lines.insert(format!(
+        "Event {} {} {} {}",
+        text(&about.kind),
+        text(&about.name),
+        text(&event.type_),
+        text(&event.reason)
+    ));
 }
 
 /// Whether the API server's own repair of addresses and ports wrote an Event: it looks at all
@@ -101,6 +194,9 @@ fn of_node(node: &Node, lines: &mut Effects) {
 
 fn of_service(service: &Service, lines: &mut Effects) {
     let name = service.name_any();
+    if name == OF_THE_API_SERVER {
+        return;
+    }
     lines.insert(format!("Service {name}"));
     let mut add = |text: String| lines.insert(format!("Service {name} {text}"));
     for finalizer in service.finalizers() {
@@ -136,43 +232,6 @@ fn of_service(service: &Service, lines: &mut Effects) {
 pub(super) fn of_interest(effects: Effects) -> Effects {
     let own = |line: &String| !line.split(' ').any(|word| word.starts_with(CANARY));
     effects.into_iter().filter(own).collect()
-}
-
-/// Waits, by watches, until the effects are as wanted.
-pub(super) async fn wait_until(
-    client: &Client,
-    patience: Duration,
-    mut wanted: impl FnMut(&Effects) -> bool,
-) -> Result<()> {
-    let config = watcher::Config::default;
-    let nodes = watcher(Api::<Node>::all(client.clone()), config());
-    let services = watcher(Api::<Service>::all(client.clone()), config());
-    let events = watcher(Api::<Event>::all(client.clone()), config());
-    let mut changes = stream::select_all([
-        nodes.map(|event| event.map(drop)).boxed(),
-        services.map(|event| event.map(drop)).boxed(),
-        events.map(|event| event.map(drop)).boxed(),
-    ]);
-    let mut last = Effects::new();
-    let wait = async {
-        while let Some(change) = changes.next().await {
-            change?;
-            last = read(client, &mut BTreeMap::new()).await?;
-            if wanted(&last) {
-                return anyhow::Ok(());
-            }
-        }
-        anyhow::bail!("the watches ended")
-    };
-    let waited = tokio::time::timeout(patience, wait).await;
-    match waited {
-        Ok(result) => result,
-        Err(_) => Err(anyhow::anyhow!(
-            "not as wanted after {patience:?}; there is\n  {}",
-            last.into_iter().collect::<Vec<_>>().join("\n  ")
-        )),
-    }
-    .context("wait for effects in the tenant cluster")
 }
 
 #[test]

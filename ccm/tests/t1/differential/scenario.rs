@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 
 use crate::support::site::registered;
 
-/// One file each; the headings of the files say what they are about.
-const FILES: &[&str] = &["nodes", "machines", "services", "changes"];
-
 /// One scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,18 +104,22 @@ fn change<T: Clone>(into: &mut BTreeMap<String, T>, by: &BTreeMap<String, Option
     }
 }
 
-/// All of them, or those whose names contain what `COVEY_SCENARIO` says.
-pub(super) fn all() -> Result<Vec<Scenario>> {
+/// Those of a file.
+pub(super) fn of(file: &str) -> Result<Vec<Scenario>> {
+    let text = super::file(&format!("scenarios/{file}.yaml"))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("understand scenarios/{file}.yaml"))
+}
+
+/// Whether `COVEY_SCENARIO` says that it is to be played: its name contains that.
+pub(super) fn is_wanted(scenario: &Scenario) -> bool {
     let wanted = std::env::var("COVEY_SCENARIO").unwrap_or_default();
-    let mut all = Vec::new();
-    for file in FILES {
-        let text = super::file(&format!("scenarios/{file}.yaml"))?;
-        let scenarios: Vec<Scenario> = serde_saphyr::from_str(&text)
-            .with_context(|| format!("understand scenarios/{file}.yaml"))?;
-        all.extend(scenarios);
-    }
-    all.retain(|scenario| scenario.name.contains(&wanted));
-    Ok(all)
+    scenario.name.contains(&wanted)
+}
+
+/// Those of all files.
+pub(super) fn all() -> Result<Vec<Scenario>> {
+    let each: Result<Vec<_>> = super::FILES.iter().map(|file| of(file)).collect();
+    Ok(each?.into_iter().flatten().collect())
 }
 
 /// A node as the kubelet of a machine makes it, changed by `patch`.
@@ -155,6 +156,20 @@ fn merge(into: &mut Value, patch: &Value) {
             value => merge(&mut into[key.as_str()], value),
         }
     }
+}
+
+#[test]
+fn each_file_of_scenarios_has_a_test() -> Result<()> {
+    let mut files = Vec::new();
+    for file in std::fs::read_dir(super::folder().join("scenarios"))? {
+        let name = file?.file_name().to_string_lossy().into_owned();
+        files.push(name.trim_end_matches(".yaml").to_owned());
+    }
+    files.sort();
+    let mut tested = super::FILES.to_vec();
+    tested.sort_unstable();
+    assert_eq!(files, tested);
+    Ok(())
 }
 
 #[test]
