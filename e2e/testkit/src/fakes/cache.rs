@@ -1,7 +1,7 @@
 //! What the watches of a fake told, and how often.
 //!
-//! Invariant: an object is never replaced by an older state of itself, so what a fake just wrote is not
-//! written again for an event that was under way.
+//! Invariant: an object is never replaced by an older state of itself, so what a fake just wrote is
+//! not written again for an event that was under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +69,8 @@ impl<K: ResourceExt + Clone> Cache<K> {
         (0..self.kinds.len()).all(|kind| self.complete.contains(&kind))
     }
 
-    /// Keeps what an event tells, and says which objects are to be looked at; those that are gone too.
+    /// Keeps what an event tells, and says which objects are to be looked at; those that are gone
+    /// too.
     pub(super) fn take(&mut self, kind: usize, event: Event<K>) -> Vec<Key> {
         match event {
             Event::Init => drop(self.listed.insert(kind, BTreeMap::new())),

@@ -1,10 +1,10 @@
-//! Plays KubeVirt: for each VirtualMachine an instance that runs, with an address and the volumes that
-//! are plugged into it; a VirtualMachine that is deleted goes after its instance.
+//! Plays KubeVirt: for each VirtualMachine an instance that runs, with an address and the volumes
+//! that are plugged into it; a VirtualMachine that is deleted goes after its instance.
 //!
-//! What it does is chosen by a [`Behaviour`]; how a machine becomes a node of its tenant cluster is the
-//! hook of who starts it. [`ByHand`] writes the same objects when a test says so.
-//! Invariant: only what its [`Selection`] says is touched (and the node [`HOST`], always the same), and
-//! nothing is written where everything is already as it should be, so it comes to rest.
+//! What it does is chosen by a [`Behaviour`]; how a machine becomes a node of its tenant cluster is
+//! the hook of who starts it. [`ByHand`] writes the same objects when a test says so.
+//! Invariant: only what its [`Selection`] says is touched (and the node [`HOST`], always the same),
+//! and nothing is written where everything is already as it should be, so it comes to rest.
 
 mod behaviour;
 mod by_hand;

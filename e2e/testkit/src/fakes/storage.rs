@@ -1,5 +1,5 @@
-//! Plays the storage of the management cluster in one namespace: claims are bound and grow, snapshots
-//! are cut, and a claim that is deleted goes, whoever uses it.
+//! Plays the storage of the management cluster in one namespace: claims are bound and grow,
+//! snapshots are cut, and a claim that is deleted goes, whoever uses it.
 //!
 //! Invariant: it acts on what watches tell and comes to rest; sizes are whole gibibytes, as storage
 //! counts, so they are rarely what was asked for.

@@ -5,8 +5,8 @@
 //! health paths and `/version`, keeps what is applied in memory (lists, selectors and watches work
 //! on it, as do evictions of pods and approvals of requests), and writes down who called.
 //! Invariant: only the health paths and `/version` answer a caller without a certificate, as the
-//! real one does; a changed Secret counts from the next connection on. A Secret has to bear the labels of
-//! the scope ([`Scope::labels`]), as Covey's do: the stand-ins are sent no others.
+//! real one does; a changed Secret counts from the next connection on. A Secret has to bear the
+//! labels of the scope ([`Scope::labels`]), as Covey's do: the stand-ins are sent no others.
 
 mod answer;
 mod call;
@@ -154,8 +154,8 @@ impl TenantApis {
         server.map(|server| server.set(mode)).is_some()
     }
 
-    /// All servers obey this plan too, so that what its client writes here counts, and what a dead one
-    /// still sends does not arrive; `None`: none. Give the plan of the client that asks.
+    /// All servers obey this plan too, so that what its client writes here counts, and what a dead
+    /// one still sends does not arrive; `None`: none. Give the plan of the client that asks.
     pub fn obey(&self, plan: Option<&FaultPlan>) {
         self.faults.send_replace(plan.cloned());
     }
@@ -195,15 +195,15 @@ impl TenantApis {
         seen.with_context(|| format!("{path} is not as wanted after {timeout:?}"))?
     }
 
-    /// Changes the stored object at a path as somebody in the tenant would, by a merge patch; `false`:
-    /// there is none.
+    /// Changes the stored object at a path as somebody in the tenant would, by a merge patch;
+    /// `false`: there is none.
     pub fn change(&self, namespace: &str, path: &str, patch: &Value) -> bool {
         let server = self.servers.borrow().get(namespace).cloned();
         server.is_some_and(|server| server.change(path, Some(patch)))
     }
 
-    /// Applies an object at a path as somebody in the tenant would, who may make it by that; `false`:
-    /// there is no server yet.
+    /// Applies an object at a path as somebody in the tenant would, who may make it by that;
+    /// `false`: there is no server yet.
     pub fn put(&self, namespace: &str, path: &str, object: &Value) -> bool {
         let server = self.servers.borrow().get(namespace).cloned();
         server.map(|server| server.put(path, object)).is_some()

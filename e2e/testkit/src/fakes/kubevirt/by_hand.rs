@@ -1,6 +1,7 @@
 //! KubeVirt by hand: what it would write, when a test says so.
 //!
-//! Invariant: the same objects as those of a [`super::FakeKubeVirt`]; do not run both in a namespace.
+//! Invariant: the same objects as those of a [`super::FakeKubeVirt`]; do not run both in a
+//! namespace.
 
 use anyhow::Result;
 use kube::api::{DynamicObject, Patch, PatchParams};

@@ -1,7 +1,7 @@
 //! The management cluster's node that everything runs on.
 //!
-//! Invariant: several processes may make it at once: it is applied, always the same, and never taken
-//! away.
+//! Invariant: several processes may make it at once: it is applied, always the same, and never
+//! taken away.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What KubeVirt does next about one virtual machine.
 //!
-//! Invariant: pure; one write at a time, in the order of the real one, and none once everything is as
-//! it is to be. An instance is only moved forward: whatever else became of it (it failed, it is to be
-//! evacuated) was the test's doing, and stays.
+//! Invariant: pure; one write at a time, in the order of the real one, and none once everything is
+//! as it is to be. An instance is only moved forward: whatever else became of it (it failed, it is
+//! to be evacuated) was the test's doing, and stays.
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;

@@ -1,6 +1,7 @@
 //! Which virtual machines a fake plays.
 //!
-//! Invariant: fakes on one server that play for different tests are never sent each other's objects.
+//! Invariant: fakes on one server that play for different tests are never sent each other's
+//! objects.
 
 use api::names::LABEL_MACHINE;
 use kube::runtime::watcher::Config;

@@ -33,8 +33,8 @@ pub(super) fn next(
     }
     let old = list(&instance.data["status"]["volumeStatus"]);
     let phase_of = |volume: &Value| find(&old, volume).map(phase).unwrap_or_default();
-    // One pod holds the claims of all; for one more claim there is another pod, which those that are
-    // on their way wait for.
+    // One pod holds the claims of all; for one more claim there is another pod, which those that
+    // are on their way wait for.
     let held = |volume: &Value| HELD.contains(&phase_of(volume));
     let go_on = behaviour.volumes == Volumes::Ready && wanted.iter().all(held);
     let staying = wanted
