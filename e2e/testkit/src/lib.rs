@@ -13,6 +13,7 @@ pub mod fakes;
 pub mod faults;
 pub mod figures;
 pub mod fixtures;
+pub mod memory;
 pub mod names;
 pub mod process;
 pub mod programs;

@@ -1,0 +1,173 @@
+//! The operator dies before and after its k-th write, for every k of a creation, those inside the
+//! tenant cluster included; another one, which knows nothing, brings the same end about.
+//!
+//! Invariant: no k is left out on either side: lives go on until one outlives its death. T1 has the same
+//! test on a real server (`t1/crash.rs`), with one death per write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use api::TenantCluster;
+use kit::apply::kinds;
+use serde_json::{Value, json};
+use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use testkit::FaultPlan;
+use testkit::faults::{Crash, Deaths};
+use testkit::memory::recording::Recording;
+
+use crate::Site;
+use crate::operator::Operator;
+use crate::site::tenant_namespace;
+use crate::state::{State, differences};
+
+const NAME: &str = "demo";
+/// Lives at the same time: each waits most of its time for pauses of the operator.
+const LANES: usize = 16;
+
+/// The operator's work until it dies or has ended, then another one's. Gives whether it died, and what
+/// there is in the end.
+pub(crate) async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, State)> {
+    let operator = Operator::start(site, plan)?;
+    let cluster = site.create(NAME).await?;
+    let died = operator.dies(operator.comes_up(site, NAME)).await?;
+    drop(operator);
+    let was = identity(site, &cluster).await?;
+    let operator = Operator::start(site, &FaultPlan::none())?;
+    operator
+        .comes_up(site, NAME)
+        .await
+        .context("the second operator")?;
+    for (name, data) in identity(site, &cluster).await? {
+        let before = was.get(&name);
+        ensure!(
+            before.is_none_or(|before| *before == data),
+            "Secret {name} was made anew"
+        );
+    }
+    let namespaces = site.tenant_namespaces().await?;
+    ensure!(
+        namespaces == [tenant_namespace(&cluster)],
+        "not one namespace: {namespaces:?}"
+    );
+    let mut state = site.state(NAME).await?;
+    state.insert("inside".to_owned(), site.inside(&cluster));
+    Ok((died, state))
+}
+
+/// What must never change once it is there: the data of the Secrets that are created once.
+async fn identity(site: &Site, cluster: &TenantCluster) -> Result<BTreeMap<String, Value>> {
+    let mut found = BTreeMap::new();
+    let secrets = site.objects(kinds::SECRET, &tenant_namespace(cluster));
+    for name in AUTHORITIES.into_iter().chain([SERVICE_ACCOUNT, ENCRYPTION]) {
+        if let Some(secret) = secrets.get_opt(name).await? {
+            found.insert(name.to_owned(), secret.data["data"].clone());
+        }
+    }
+    Ok(found)
+}
+
+/// One life in memory, which asks nothing that was never recorded.
+async fn in_memory(recording: &Recording, plan: &FaultPlan) -> Result<(bool, State)> {
+    let site = Site::in_memory(recording).await?;
+    let result = life(&site, plan).await;
+    let refused = site.refused();
+    ensure!(
+        refused.is_empty(),
+        "these requests were never recorded: {refused:#?}"
+    );
+    result
+}
+
+/// Which death is next, and from which k on nothing dies any more, before and after.
+#[derive(Default)]
+struct Ledger {
+    next: AtomicU64,
+    ends: [AtomicU64; 2],
+}
+
+impl Ledger {
+    fn next(&self) -> Option<Crash> {
+        loop {
+            let crash = Deaths::BothSides.of(self.next.fetch_add(1, Ordering::SeqCst));
+            if self.ends.iter().all(|end| end.load(Ordering::SeqCst) != 0) {
+                return None;
+            }
+            if self.end(crash).0.load(Ordering::SeqCst) == 0 {
+                return Some(crash);
+            }
+        }
+    }
+
+    fn end(&self, crash: Crash) -> (&AtomicU64, u64) {
+        match crash {
+            Crash::Before(k) => (&self.ends[0], k),
+            Crash::After(k) => (&self.ends[1], k),
+            Crash::Never => unreachable!("invariant: each life of the ledger has a death"),
+        }
+    }
+
+    fn survived(&self, crash: Crash) {
+        let (end, k) = self.end(crash);
+        let _ = end.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
+    let recording = Arc::new(crate::real::recording()?);
+    let whole = FaultPlan::none();
+    let (died, expected) = in_memory(&recording, &whole).await?;
+    ensure!(!died, "it died without faults");
+    let expected = Arc::new(expected);
+    let ledger = Arc::new(Ledger::default());
+    let lanes = (0..LANES).map(|_| {
+        let (ledger, recording, expected) = (
+            Arc::clone(&ledger),
+            Arc::clone(&recording),
+            Arc::clone(&expected),
+        );
+        tokio::spawn(async move {
+            while let Some(crash) = ledger.next() {
+                let plan = FaultPlan::none();
+                plan.arm(crash);
+                let what = || format!("died at the write {crash:?}");
+                let (died, state) = in_memory(&recording, &plan).await.with_context(what)?;
+                let different = differences(&expected, &state);
+                ensure!(
+                    different.is_empty(),
+                    "{}: not the same end:\n{}",
+                    what(),
+                    different.join("\n")
+                );
+                if !died {
+                    ledger.survived(crash);
+                }
+            }
+            anyhow::Ok(())
+        })
+    });
+    for lane in lanes.collect::<Vec<_>>() {
+        lane.await??;
+    }
+    let [before, after] = ledger.ends.each_ref().map(|end| end.load(Ordering::SeqCst));
+    eprintln!(
+        "died before each of {} and after each of {} writes",
+        before - 1,
+        after - 1
+    );
+    // 29 objects, the finalizer, and the address ranges in the status, as in T1; and as many inside as
+    // there are objects.
+    let inside = expected["inside"].as_array().map_or(0, Vec::len) as u64;
+    ensure!(
+        inside > 0,
+        "nothing was written inside: {}",
+        json!(*expected)
+    );
+    ensure!(
+        before.min(after) > 31 + inside,
+        "a creation has fewer writes than it must have"
+    );
+    Ok(())
+}

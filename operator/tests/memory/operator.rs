@@ -1,0 +1,109 @@
+//! A running operator: the very parts of the binary, minus signals and the admin port.
+//!
+//! Invariant: dropping it is a crash; every task is aborted and nothing is tidied up.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use kit::errors::{Class, Classify as _, chain};
+use kit::lease::Leadership;
+use kit::shutdown::Shutdown;
+use kube::ResourceExt;
+use operator::context::Context;
+use operator::run::Parts;
+use operator::tenant_cluster;
+use testkit::FaultPlan;
+use tokio::task::JoinHandle;
+
+use crate::Site;
+
+/// One that runs.
+pub(crate) struct Operator {
+    context: Arc<Context>,
+    plan: FaultPlan,
+    tasks: [JoinHandle<()>; 2],
+    _shutdown: Shutdown,
+}
+
+impl Operator {
+    /// One that leads and dies as planned, by a write in either API.
+    pub(crate) fn start(site: &Site, plan: &FaultPlan) -> Result<Self> {
+        site.tenants.obey(Some(plan));
+        let client = site.client(plan)?;
+        let port = kit::admin::Admin::new();
+        let leadership = Leadership::always();
+        let mut parts = Parts::new(
+            client,
+            site.settings(),
+            leadership,
+            site.dial(),
+            "operator-1",
+            &port,
+        );
+        let context = Arc::clone(&parts.context);
+        let shutdown = Shutdown::new();
+        let store = tokio::spawn(parts.store());
+        let lead = parts.lead(16, shutdown.clone());
+        let lead = tokio::spawn(async move {
+            if let Err(error) = lead.await {
+                eprintln!("the operator ended: {error:#}");
+            }
+        });
+        Ok(Self {
+            context,
+            plan: plan.clone(),
+            tasks: [store, lead],
+            _shutdown: shutdown,
+        })
+    }
+
+    /// Waits for its death (true) or for the end of `work`.
+    pub(crate) async fn dies(&self, work: impl Future<Output = Result<()>>) -> Result<bool> {
+        tokio::select! {
+            biased;
+            () = self.plan.crashed() => Ok(true),
+            result = work => match self.plan.is_crashed() {
+                true => Ok(true),
+                false => result.map(|()| false),
+            },
+        }
+    }
+
+    /// Until a TenantCluster is up and a reconcile of it writes nothing any more, in either API.
+    pub(crate) async fn comes_up(&self, site: &Site, name: &str) -> Result<()> {
+        const MOST: usize = 10;
+        site.wait_ready(name).await?;
+        for _ in 0..MOST {
+            let before = self.plan.writes();
+            self.reconcile(site, name).await?;
+            if self.plan.writes() == before {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("{name} does not come to rest in {MOST} reconciles")
+    }
+
+    /// One reconcile, and again as the operator's own loop does it where that one was faster.
+    async fn reconcile(&self, site: &Site, name: &str) -> Result<()> {
+        const MOST: usize = 5;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let cluster = Arc::new(site.clusters().get(name).await?);
+            match tenant_cluster::reconcile(Arc::clone(&cluster), Arc::clone(&self.context)).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.class() == Class::Conflict && tries < MOST => {}
+                Err(error) => {
+                    anyhow::bail!("reconcile of {}: {}", cluster.name_any(), chain(&error))
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.plan.crash();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}

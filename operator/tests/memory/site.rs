@@ -1,0 +1,284 @@
+//! One installation of Covey, in memory or, to be recorded, on a real server.
+//!
+//! Invariant: tests ask both through the same clients in the same way, so what was recorded on the one
+//! is what the other is asked. Time is real: tenants' stand-ins listen on sockets, and a paused clock
+//! would run away while they answer.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::TenantCluster;
+use api::condition::is_true;
+use api::{ConditionType, names};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use kit::args::ClientArgs;
+use kit::client::RequestCounter;
+use kit::rbac::Rule;
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::client::Body;
+use kube::{Client, Config, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::Settings;
+use testkit::fakes::kubelet::Extras;
+use testkit::fixtures::{self, PATIENCE, minimal, wait_for};
+use testkit::memory::recording::{Recorder, Recording};
+use testkit::memory::{Memory, Young};
+use testkit::request::RequestInfo;
+use testkit::{FakeKubelet, FaultPlan, ManagementApi, Options, Scope, TenantApis};
+use tower::util::{BoxService, MapResponse};
+use tower::{BoxError, Layer as _};
+
+/// The user's namespace.
+pub(crate) const USERS: &str = "users";
+/// The operator's own.
+pub(crate) const SYSTEM: &str = "system";
+const SERVICE_ACCOUNT: &str = "covey-operator";
+/// Requests that a new binding does not allow yet.
+const EARLY: u64 = 3;
+
+/// One installation; everything of it ends with it.
+pub(crate) struct Site {
+    server: Server,
+    /// Has every right.
+    pub(crate) admin: Client,
+    pub(crate) users: String,
+    pub(crate) system: String,
+    pub(crate) tenants: TenantApis,
+    _kubelet: FakeKubelet,
+}
+
+enum Server {
+    Memory(Memory),
+    Real(Box<ManagementApi>, Recorder),
+}
+
+type Wire = BoxService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+
+impl Server {
+    /// A connection, as the operator's user or with every right.
+    fn wire(&self, user: bool) -> Result<Wire> {
+        match self {
+            Self::Memory(memory) => {
+                let service = MapResponse::new(
+                    memory.service(user),
+                    |response: Response<UnsyncBoxBody<Bytes, Infallible>>| {
+                        response.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+                    },
+                );
+                Ok(BoxService::new(service))
+            }
+            Self::Real(api, recorder) => {
+                let config = match user {
+                    true => operators_config(api)?,
+                    false => api.config_as("testkit-admin", &["system:masters"])?,
+                };
+                let transport = kit::client::multiplexed::transport(&config)?;
+                Ok(BoxService::new(recorder.around(transport)))
+            }
+        }
+    }
+}
+
+fn operators_config(api: &ManagementApi) -> Result<Config> {
+    let user = format!("system:serviceaccount:{SYSTEM}:{SERVICE_ACCOUNT}");
+    api.config_as(&user, &["system:serviceaccounts"])
+}
+
+/// A client with the operator's own layers.
+fn client(wire: Wire, plan: &FaultPlan) -> Client {
+    // What is tested is not the rate limit.
+    let args = ClientArgs {
+        qps: 5000.0,
+        burst: 10_000,
+        ..ClientArgs::default()
+    };
+    kit::client::assemble(
+        plan.layer().layer(wire),
+        "default",
+        &args,
+        &RequestCounter::new(),
+    )
+}
+
+impl Site {
+    /// In memory. Requests of kinds that the recording does not have are refused.
+    pub(crate) async fn in_memory(recording: &Recording) -> Result<Self> {
+        let young = Young {
+            requests: EARLY,
+            governed: Arc::new(|info| !is_everywhere(info)),
+        };
+        let memory = Memory::new().strict(recording.kinds()).young(young);
+        Self::on(Server::Memory(memory)).await
+    }
+
+    /// On a real server of its own, whose answers are recorded. `None`, loudly, when the programs are
+    /// missing.
+    pub(crate) async fn real() -> Result<Option<Self>> {
+        let Some(api) = ManagementApi::start_with(Options::default()).await? else {
+            return Ok(None);
+        };
+        api.install_crds().await?;
+        let admin = api.admin()?;
+        use operator::rbac;
+        for (name, rules) in [
+            ("covey-operator", rbac::cluster()),
+            (rbac::TENANT_NAMESPACE_ROLE, rbac::tenant_namespace()),
+            (rbac::USER_NAMESPACE_ROLE, rbac::user_namespace()),
+        ] {
+            let role = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": { "name": name }, "rules": kit::rbac::render(&rules),
+            });
+            kit::apply::apply(&admin, &role, "t1", true).await?;
+        }
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": { "name": "covey-operator" },
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                "name": "covey-operator",
+            },
+            "subjects": [{ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": SYSTEM }],
+        });
+        kit::apply::apply(&admin, &binding, "t1", true).await?;
+        let user = format!("system:serviceaccount:{SYSTEM}:{SERVICE_ACCOUNT}");
+        fixtures::wait_allowed(&admin, &user, "list", "services", None).await?;
+        let server = Server::Real(Box::new(api), Recorder::default());
+        Self::on(server).await.map(Some)
+    }
+
+    async fn on(server: Server) -> Result<Self> {
+        kit::client::install_crypto();
+        let admin = client(server.wire(false)?, &FaultPlan::none());
+        for name in [USERS, SYSTEM] {
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+            });
+            let namespaces = kit::apply::kinds::NAMESPACE.api(&admin, None);
+            let object: DynamicObject = serde_json::from_value(namespace)?;
+            namespaces.create(&PostParams::default(), &object).await?;
+        }
+        let scope = Scope::of(USERS);
+        Ok(Self {
+            tenants: TenantApis::start(&admin, &scope, fixtures::VERSION),
+            _kubelet: FakeKubelet::start(&admin, &scope, Extras::all()),
+            server,
+            admin,
+            users: USERS.to_owned(),
+            system: SYSTEM.to_owned(),
+        })
+    }
+
+    /// The operator's client: the binary's own layers above, faults below.
+    pub(crate) fn client(&self, plan: &FaultPlan) -> Result<Client> {
+        Ok(client(self.server.wire(true)?, plan))
+    }
+
+    /// How the operator is configured.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            operator_namespace: self.system.clone(),
+            ..Settings::default()
+        }
+    }
+
+    /// The operator's way to tenants.
+    pub(crate) fn dial(&self) -> operator::tenant::Dial {
+        let dial = self.tenants.dialer();
+        Arc::new(move |namespace: &str, address: SocketAddr| dial(namespace, address))
+    }
+
+    /// What was recorded so far; nothing in memory.
+    pub(crate) fn recording(&self) -> Recording {
+        match &self.server {
+            Server::Memory(_) => Recorder::default().recording(),
+            Server::Real(_, recorder) => recorder.recording(),
+        }
+    }
+
+    /// What was asked that was never recorded.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        match &self.server {
+            Server::Memory(memory) => memory.refused(),
+            Server::Real(..) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn clusters(&self) -> Api<TenantCluster> {
+        Api::namespaced(self.admin.clone(), &self.users)
+    }
+
+    /// Any kind, in any namespace (none: cluster-scoped).
+    pub(crate) fn objects(&self, kind: kit::apply::Kind, namespace: &str) -> Api<DynamicObject> {
+        kind.api(&self.admin, Some(namespace))
+    }
+
+    /// Creates a TenantCluster with nothing but what is required.
+    pub(crate) async fn create(&self, name: &str) -> Result<TenantCluster> {
+        let cluster = minimal(&self.users, name);
+        let created = self
+            .clusters()
+            .create(&PostParams::default(), &cluster)
+            .await;
+        created.context("create the TenantCluster")
+    }
+
+    /// Waits until everything is up and nothing is under way.
+    pub(crate) async fn wait_ready(&self, name: &str) -> Result<()> {
+        let ready = |cluster: Option<&TenantCluster>| cluster.is_some_and(is_settled);
+        wait_for(&self.clusters(), name, ready, PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// The paths of everything inside a tenant cluster.
+    pub(crate) fn inside(&self, cluster: &TenantCluster) -> Value {
+        json!(self.tenants.paths(&tenant_namespace(cluster)))
+    }
+}
+
+/// Whether the operator has the right by its ClusterRoleBinding, in every namespace.
+fn is_everywhere(info: &RequestInfo) -> bool {
+    let resource = match &info.subresource {
+        Some(subresource) => format!("{}/{subresource}", info.resource),
+        None => info.resource.clone(),
+    };
+    let allows = |rule: &Rule| {
+        let name = info.name.as_deref().unwrap_or_default();
+        rule.groups.contains(&info.group.as_str())
+            && rule.resources.contains(&resource.as_str())
+            && rule.verbs.contains(&info.verb.as_str())
+            && (rule.names.is_empty() || rule.names.contains(&name))
+    };
+    operator::rbac::cluster().iter().any(allows)
+}
+
+/// Ready, of this generation, with nothing under way.
+fn is_settled(cluster: &TenantCluster) -> bool {
+    let Some(status) = &cluster.status else {
+        return false;
+    };
+    let is = |type_| is_true(&status.conditions, type_);
+    let all = [
+        ConditionType::Ready,
+        ConditionType::EtcdReady,
+        ConditionType::ControlPlaneReady,
+        ConditionType::EndpointReady,
+        ConditionType::CertificatesReady,
+        ConditionType::BootstrapReady,
+    ];
+    status.observed_generation == cluster.metadata.generation
+        && all.into_iter().all(is)
+        && !is(ConditionType::Progressing)
+        && status.version.is_some()
+}
+
+/// The tenant namespace of a TenantCluster.
+pub(crate) fn tenant_namespace(cluster: &TenantCluster) -> String {
+    names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default())
+}
