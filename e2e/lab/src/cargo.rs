@@ -21,7 +21,7 @@ use crate::{layout::Layout, packages, progress::Progress, run};
 /// Which of the two programs that cargo makes of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Build {
-    /// That of the tests, without its debugging information: what T1 compiled is there already. It
+    /// That of the tests, without symbols, which are half of it: what T1 compiled is there already. It
     /// loads shared libraries of this machine.
     #[default]
     Dev,
@@ -32,7 +32,7 @@ pub enum Build {
 /// With an example, cargo gives crates the features that dev-dependencies ask for, as it does for
 /// tests; without, it would compile kube, tokio and all above them once more. This one is small.
 const AS_TESTS_ARE_BUILT: [&str; 2] = ["--example", "programs"];
-/// What takes debugging information away.
+/// What takes symbols away.
 const STRIP: [&str; 1] = ["binutils"];
 
 impl Build {
@@ -91,7 +91,7 @@ fn strip(from: &Path, to: &Path) -> Result<PathBuf> {
     let folder = to.parent().context("a path without folder")?;
     fs::create_dir_all(folder)?;
     let new = to.with_extension("new");
-    let mut strip = run::command("strip", ["--strip-debug", "-o"]);
+    let mut strip = run::command("strip", ["--strip-all", "-o"]);
     run::output(strip.arg(&new).arg(from))?;
     fs::rename(&new, to)?;
     Ok(to.to_owned())

@@ -6,10 +6,10 @@
 
 mod control;
 mod mounts;
+mod spec;
 pub mod supervisor;
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
@@ -24,39 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{procfs::ProcessId, run};
 pub use control::{Order, Program, ProgramState};
+pub use spec::HostSpec;
 
 /// How long namespaces and mounts may take.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// What a host's first process has to set up before it starts programs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostSpec {
-    /// Host name inside.
-    pub hostname: String,
-    /// Folder below `.lab/hosts/`, for the host's private files and the supervisor's own.
-    pub folder: PathBuf,
-    /// Folders of the machine that the host may change for itself only (overlayfs).
-    pub copy_on_write: Vec<PathBuf>,
-    /// Folders that start empty and live in memory.
-    pub in_memory: Vec<PathBuf>,
-    /// Folders of the machine shown at other places, in this order: (what, where).
-    pub binds: Vec<(PathBuf, PathBuf)>,
-    /// Folders that stay visible and writable at their own path whatever covers them.
-    pub keep: Vec<PathBuf>,
-    /// Machine-wide kernel settings (below /proc/sys) shown with these values. The kubelet
-    /// insists on some of them; shown so, it does not write them.
-    pub pretended_sysctls: BTreeMap<String, String>,
-    /// Settings of the host's own network namespace, below /proc/sys/net.
-    pub network_sysctls: BTreeMap<String, String>,
-    /// `cgroup.procs` files to join.
-    pub cgroup_join: Vec<PathBuf>,
-}
-
-impl HostSpec {
-    fn file(folder: &Path) -> PathBuf {
-        folder.join("spec.json")
-    }
-}
 
 /// A host that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

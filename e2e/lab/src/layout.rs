@@ -130,7 +130,7 @@ impl Layout {
         self.root().join("blocks")
     }
 
-    /// Programs of ours without their debugging information.
+    /// Programs of ours without their symbols.
     #[must_use]
     pub fn stripped(&self) -> PathBuf {
         self.root().join("stripped")

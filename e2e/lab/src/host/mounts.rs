@@ -15,7 +15,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
 };
 
-use super::HostSpec;
+use super::spec::HostSpec;
 
 /// Mounts everything that `spec` asks for.
 pub(super) fn set_up(spec: &HostSpec) -> Result<()> {

@@ -19,9 +19,9 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 
 use super::{
-    HostSpec,
     control::{self, Order, Program, ProgramState},
     mounts,
+    spec::HostSpec,
 };
 use crate::procfs::{self, ProcessId};
 
