@@ -73,11 +73,6 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
         Rule::Sleep,
         "the delays of shake mode, which follow from a seed",
     ),
-    (
-        "e2e/testkit/src/memory/watch.rs",
-        Rule::Sleep,
-        "the end of a watch that its caller asked for",
-    ),
     ("kit/src/client/deadline.rs", Rule::Sleep, PAUSED),
     ("kit/src/lease/tests.rs", Rule::Sleep, PAUSED),
     (

@@ -159,7 +159,11 @@ impl Selection {
             .targets
             .keys()
             .map(|(krate, target)| format!("binary_id(={krate}::{target})"));
-        let unsteady = self.unsteady.iter().map(single);
+        let unsteady = self
+            .unsteady
+            .iter()
+            .filter(|test| self.all_crates.contains(test.krate()))
+            .map(single);
         let all: Vec<_> = crates.chain(targets).chain(unsteady).collect();
         (!all.is_empty()).then(|| format!("({}) & {NOT_SUITES}", all.join(" + ")))
     }
@@ -186,7 +190,10 @@ impl Selection {
             .iter()
             .filter(|test| test.krate() == suites::CRATE);
         for test in unsteady {
-            if let Some((_, target)) = test.binary.split_once("::") {
+            let known = |suite: &Suite| suite.tests.contains(&test.name);
+            if let Some((_, target)) = test.binary.split_once("::")
+                && self.all_suites.iter().any(known)
+            {
                 let tests = targets.entry(target.to_owned()).or_default();
                 if !tests.contains(&test.name) {
                     tests.push(test.name.clone());
@@ -288,8 +295,8 @@ pub(crate) fn missed(failures: &[TestName], selection: &Selection) -> Vec<String
 const NOT_SUITES: &str = "(all() - (package(=suites) & kind(test)))";
 
 fn single(test: &TestName) -> String {
-    let TestName { binary, name } = test;
-    format!("(binary_id(={binary}) & test(={name}))")
+    // By its crate: nextest refuses the name of a binary that is gone since the last run.
+    format!("(package(={}) & test(={}))", test.krate(), test.name)
 }
 
 /// Rust and data of a crate's tests alone: nobody is made of it.

@@ -229,14 +229,19 @@ fn what_failed_in_the_last_run_is_run_whatever_changed() {
     facts.last.unsteady = vec![
         name("operator::t1", "crash::a"),
         name("suites::kubevirt", "works"),
+        // Gone since then.
+        name("gone::t1", "a"),
+        name("suites::gone", "gone"),
     ];
     let selection = select(&facts);
     let filter = selection.filter().unwrap_or_default();
     assert!(
-        filter.contains("(binary_id(=operator::t1) & test(=crash::a))"),
+        filter.contains("(package(=operator) & test(=crash::a))"),
         "{filter}"
     );
+    assert!(!filter.contains("gone"), "{filter}");
     assert_eq!(selection.suites()["kubevirt"], ["works"]);
+    assert_eq!(selection.suites().len(), 1);
     assert!(selection.needs("lab-agent"));
     assert!(!selection.leaves_out(&facts.last.unsteady[0]));
 }
