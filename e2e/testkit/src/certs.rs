@@ -10,6 +10,9 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
+/// Common name of the one authenticating proxy that management APIs believe.
+pub(crate) const PROXY: &str = "testkit-fault-proxy";
+
 /// A certificate and its key, as PEM.
 #[derive(Clone)]
 pub struct Identity {

@@ -24,15 +24,13 @@ use kube::{Client, Config};
 use serde::{Deserialize, Serialize};
 
 use crate::apiserver::{ManagementApi, config};
-use crate::certs::Identity;
+use crate::certs::{Identity, PROXY};
 use crate::process::{Process, Workdir};
 
 pub use binary::FINGERPRINT;
 pub use rules::{Action, Counters, Rule, RuleCounters};
 pub use server::run;
 
-/// Common name of the proxy's certificate towards the kube-apiserver.
-pub const IDENTITY: &str = "testkit-fault-proxy";
 /// How long the proxy may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The file, next to the settings, into which the proxy writes where it listens.
@@ -78,7 +76,7 @@ impl FaultProxy {
             upstream: api.url(),
             ca: api.ca(),
             serving: pair(api.authority().server("fault-proxy", &[])?),
-            identity: pair(api.front_proxy().client(IDENTITY, &[])?),
+            identity: pair(api.front_proxy().client(PROXY, &[])?),
         };
         let settings = serde_json::to_string(&settings).context("cannot write settings")?;
         let settings = dir.write("settings.json", &settings)?;

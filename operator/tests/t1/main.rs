@@ -1,7 +1,7 @@
 //! T1: the operator in this process, on a real kube-apiserver and etcd, without any kubelet.
 //!
-//! One binary, so that one management API serves all tests. Each test has an installation of its
-//! own ([`support::Site`]): a user's namespace, an operator whose identity has exactly the rights of
+//! All share a management API, also where each has a process of its own. Each test has an installation
+//! of its own ([`support::Site`]): a user's namespace, an operator whose identity has exactly the rights of
 //! [`operator::rbac`], and stand-ins that play pods and tenants' servers.
 //! Invariant: no test sleeps or polls; what has to be waited for is watched, with a time-out.
 

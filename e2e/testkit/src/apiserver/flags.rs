@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use rcgen::KeyPair;
 
 use super::Options;
-use crate::certs::Authority;
+use crate::certs::{Authority, PROXY};
 use crate::process::Workdir;
 
 /// Name of the audit log in the folder.
@@ -82,10 +82,7 @@ pub(super) fn apiserver(dir: &Path, etcd: &str, port: u16, options: &Options) ->
         ("tls-private-key-file", file("apiserver.key")),
         ("client-ca-file", file("ca.crt")),
         ("requestheader-client-ca-file", file("front-proxy-ca.crt")),
-        (
-            "requestheader-allowed-names",
-            crate::proxy::IDENTITY.to_owned(),
-        ),
+        ("requestheader-allowed-names", PROXY.to_owned()),
         ("requestheader-username-headers", "X-Remote-User".to_owned()),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
         (
