@@ -53,7 +53,7 @@ pub(super) fn test_lines(text: &Text) -> Vec<(usize, &str)> {
 pub(super) fn code(line: &str) -> &str {
     let comment = line.match_indices("//").find(|(at, _)| {
         let before = &line[..*at];
-        before.is_empty() || before.ends_with(' ') && before.matches('"').count() % 2 == 0
+        before.is_empty() || before.ends_with(' ') && before.matches('"').count().is_multiple_of(2)
     });
     comment.map_or(line, |(at, _)| &line[..at])
 }
@@ -143,7 +143,7 @@ fn characters(text: &str) -> impl Iterator<Item = (char, bool)> {
             is_escaped = false;
         } else if is_text && c == '\\' {
             is_escaped = true;
-        } else if c == '"' && !(before == '\'' && !is_text) {
+        } else if c == '"' && (is_text || before != '\'') {
             is_text = !is_text;
         }
         before = c;
