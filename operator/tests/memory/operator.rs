@@ -13,6 +13,7 @@ use operator::context::Context;
 use operator::run::Parts;
 use operator::tenant_cluster;
 use testkit::FaultPlan;
+use testkit::faults::Deaths;
 use tokio::task::JoinHandle;
 
 use crate::Site;
@@ -26,9 +27,11 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// One that leads and dies as planned, by a write in either API.
+    /// One that leads and dies as planned; with `COVEY_ALL=1` by writes inside the tenant cluster too.
     pub(crate) fn start(site: &Site, plan: &FaultPlan) -> Result<Self> {
-        site.tenants.obey(Some(plan));
+        if Deaths::asked_for() == Deaths::BothSides {
+            site.tenants.obey(Some(plan));
+        }
         let client = site.client(plan)?;
         let port = kit::admin::Admin::new();
         let leadership = Leadership::always();
@@ -69,7 +72,7 @@ impl Operator {
         }
     }
 
-    /// Until a TenantCluster is up and a reconcile of it writes nothing any more, in either API.
+    /// Until a TenantCluster is up and a reconcile of it writes nothing any more.
     pub(crate) async fn comes_up(&self, site: &Site, name: &str) -> Result<()> {
         const MOST: usize = 10;
         site.wait_ready(name).await?;

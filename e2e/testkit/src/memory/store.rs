@@ -65,6 +65,8 @@ pub(super) struct Store {
     revision: u64,
     /// Changes up to this one are forgotten.
     compacted: u64,
+    /// Whether anything was ever deleted.
+    deletes: bool,
     uids: u64,
     addresses: u32,
     ports: u16,
@@ -82,6 +84,7 @@ impl Store {
             history: Vec::new(),
             revision: 1,
             compacted: 0,
+            deletes: false,
             uids: 0,
             addresses: 0,
             ports: 0,

@@ -53,6 +53,7 @@ impl Store {
         if write.dry {
             return Ok((false, live));
         }
+        self.deletes = true;
         if propagation == Propagation::Orphan {
             self.orphan(&live["metadata"]["uid"]);
         }
@@ -96,7 +97,8 @@ impl Store {
 
     /// What the controllers do, until nothing is left for them.
     pub(super) fn settle(&mut self) {
-        while self.step() {}
+        // As long as nothing was ever deleted, they have nothing to do.
+        while self.deletes && self.step() {}
     }
 
     fn step(&mut self) -> bool {
