@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
-use testkit::{FakeKubelet, ManagementApi, Options, Scope, TenantApis};
+use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
 
 use super::PATIENCE;
 
