@@ -44,6 +44,8 @@ use turn::Turn;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The version of Kubernetes that tests ask for unless it matters.
 pub const VERSION: &str = "1.35.4";
+/// How there is a lab with all of Covey in it.
+const UP: &str = "`cargo xtask lab up && cargo xtask lab install` brings it up";
 /// Label of namespaces that tests make.
 const LABEL: &str = "covey.dev/test";
 
@@ -77,10 +79,10 @@ async fn run_inside(name: &str, turn: Turn, test: impl AsyncFnOnce(&Scenario) ->
     let management = match Management::connect().await {
         Ok(Some(management)) => management,
         Ok(None) if !required() => {
-            eprintln!("SKIPPED {name}: the lab is not up; `cargo xtask demo` brings it up");
+            eprintln!("SKIPPED {name}: the lab is not up; {UP}");
             return;
         }
-        Ok(None) => panic!("{name}: the lab is not up: run `cargo xtask demo` first"),
+        Ok(None) => panic!("{name}: the lab is not up; {UP}"),
         Err(error) => panic!("{name}: {error:#}"),
     };
     let _held = match turn.wait(management.layout.root().join("tests")).await {

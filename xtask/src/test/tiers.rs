@@ -79,6 +79,13 @@ fn require(value: &'static str) -> (&'static str, &'static OsStr) {
     ("COVEY_TEST_REQUIRE", OsStr::new(value))
 }
 
+/// For tests whose programs and lab are there; in a run of everything also what a default run leaves
+/// out is.
+fn whole(all: bool) -> [(&'static str, &'static OsStr); 2] {
+    let all = if all { "1" } else { "0" };
+    [require("1"), ("COVEY_ALL", OsStr::new(all))]
+}
+
 fn checks(session: &Session<'_>) -> Result<()> {
     session.cargo(&["fmt", "--all", "--", "--check"])?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
@@ -117,9 +124,12 @@ fn t1(session: &mut Session<'_>, args: &Args, filter: &str) -> Result<()> {
     };
     session.stage(T1, |session| {
         let servers = servers(session)?;
-        let all = if args.all { "1" } else { "0" };
-        let mut environment = vec![require("1"), ("COVEY_ALL", OsStr::new(all))];
-        environment.push((servers::FOLDER, servers.folder().as_os_str()));
+        let [required, all] = whole(args.all);
+        let environment = [
+            required,
+            all,
+            (servers::FOLDER, servers.folder().as_os_str()),
+        ];
         session.tests("t1", filter, &environment)
     })?;
     match beside {
@@ -221,16 +231,17 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
         if needs_machines {
             lab::kubevirt::wait(session.layout, session.progress)?;
         }
-        return session.stage(T2, |session| session.tests("t2", filter, &[require("1")]));
+        return session.stage(T2, |session| session.tests("t2", filter, &whole(args.all)));
     }
     let (suites, workers) = lab_filters(args.all);
-    let control_planes = session.stage(T2, |session| session.tests("t2", &suites, &[require("1")]));
+    let control_planes =
+        session.stage(T2, |session| session.tests("t2", &suites, &whole(args.all)));
     if control_planes.is_err() && !args.all {
         return control_planes;
     }
     let workers = session.stage(WORKERS, |session| {
         lab::kubevirt::wait(session.layout, session.progress)?;
-        session.tests("t2", &workers, &[require("1")])
+        session.tests("t2", &workers, &whole(args.all))
     });
     // Who asks for everything waits for hours: one failure must not hide what else there is.
     control_planes.and(workers)

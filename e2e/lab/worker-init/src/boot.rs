@@ -21,6 +21,8 @@ use rustix::{
     system::finit_module,
 };
 
+use crate::journal::say;
+
 const MODULES: &str = "/modules";
 const DISK: &str = "/dev/vda";
 const ROOT: &str = "/root";
@@ -34,7 +36,7 @@ pub(crate) fn hand_over() -> Result<Infallible> {
     for module in modules(Path::new(MODULES))? {
         // One that is not needed here, or is built into this kernel, keeps nothing else from loading.
         if let Err(error) = load(&module) {
-            crate::say(&format!("{}: {error:#}", module.display()));
+            say(&format!("{}: {error:#}", module.display()));
         }
     }
     wait_for(Path::new(DISK));

@@ -10,6 +10,7 @@
 mod boot;
 mod dhcp;
 mod instance;
+mod journal;
 mod power;
 mod seed;
 mod shell;
@@ -21,6 +22,7 @@ use std::{path::Path, process::ExitCode};
 use anyhow::{Context as _, Result};
 
 use instance::Instance;
+use journal::say;
 use user_data::UserData;
 
 fn main() -> ExitCode {
@@ -69,10 +71,4 @@ fn set_up() -> Result<Vec<anyhow::Error>> {
     }
     failures.extend(Instance::at(Path::new("/")).set_up(&meta, &data));
     Ok(failures)
-}
-
-/// To the journal and, where the kernel's log goes there, to the console.
-#[expect(clippy::print_stderr, reason = "systemd takes it")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }

@@ -15,6 +15,8 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::{system::finit_module, system::uname};
 
+use crate::journal::say;
+
 /// Drivers of the button and of the file in which presses are read, below the kernel's modules.
 const MODULES: [&str; 2] = ["drivers/acpi/button.ko", "drivers/input/evdev.ko"];
 const BUTTON: &str = "Power Button";
@@ -33,7 +35,7 @@ pub(crate) fn wait() -> Result<()> {
             .join(module);
         // Loaded already, or part of the kernel.
         if let Err(error) = load(&file) {
-            crate::say(&format!("{}: {error:#}", file.display()));
+            say(&format!("{}: {error:#}", file.display()));
         }
     }
     let (press, pressed) = mpsc::channel();
