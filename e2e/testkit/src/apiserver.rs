@@ -194,7 +194,9 @@ impl ManagementApi {
             }
         }
         let all = <[Self; N]>::try_from(all).ok();
-        Ok(Some(all.context("invariant: there are as many as asked for")?))
+        Ok(Some(
+            all.context("invariant: there are as many as asked for")?,
+        ))
     }
 
     /// Starts one from given programs.

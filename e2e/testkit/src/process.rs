@@ -39,7 +39,7 @@ impl Process {
             .args(args);
         // A seventh of a kube-apiserver's time in a test goes to collecting garbage of requests, and
         // memory it has for much more; it collects when it would need more than that.
-        command.env("GOGC", "off").env("GOMEMLIMIT", "2GiB");
+        command.env("GOGC", "off").env("GOMEMLIMIT", "1GiB");
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = start(command).with_context(|| format!("cannot start {name}"))?;
         guarded(&child);
