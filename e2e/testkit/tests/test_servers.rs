@@ -78,6 +78,13 @@ async fn borrows_and_waits_to_be_killed() -> Result<()> {
     namespaces.create(&Default::default(), &left).await?;
     // A kind that the next one must not find, too.
     api.install_crds().await?;
+    let mut done = false;
+    let work = async {
+        done = true;
+        Ok(())
+    };
+    api.once("work", "the same for each", work).await?;
+    ensure!(done, "what was undone is not done again");
     ensure!(
         api.stop_apiserver().await.is_err(),
         "a lent server was stopped"

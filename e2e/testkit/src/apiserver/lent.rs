@@ -33,6 +33,8 @@ const CARD: &str = "server.json";
 const FIRST: &str = "first.json";
 /// Whoever has locked it has the server.
 const LENT: &str = "lent";
+/// Beginning of the names of notes of what was done once.
+const ONCE: &str = "once-";
 /// Whoever has locked it collects several servers.
 const SEVERAL: &str = "several";
 
@@ -170,6 +172,8 @@ fn try_lock(path: &Path) -> Result<Option<File>> {
 async fn rewind(api: &ManagementApi) -> Result<()> {
     let path = api.folder.join(FIRST);
     let first = Snapshot::read(&path)?;
+    // What was done once for the last borrower is about to be undone.
+    forget(&api.folder)?;
     let wanted = first.settled().await?;
     ask_until(
         "the server holds what it held at first",
@@ -187,6 +191,20 @@ async fn rewind(api: &ManagementApi) -> Result<()> {
     .await?;
     // With the revisions of what was written just now.
     first.write(&path).await
+}
+
+/// Takes away all notes of [`ManagementApi::once`].
+fn forget(folder: &Path) -> Result<()> {
+    let entries = std::fs::read_dir(folder);
+    for entry in entries.with_context(|| format!("cannot look into {}", folder.display()))? {
+        let entry = entry.context("cannot read a folder")?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(ONCE)) {
+            let gone = std::fs::remove_file(entry.path());
+            gone.with_context(|| format!("cannot remove {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
 }
 
 impl ManagementApi {
@@ -209,7 +227,7 @@ impl ManagementApi {
 
     /// Does something that has to be done once per server, however many processes use it, and is given
     /// by `content`: whoever comes first does it, and the others wait until it is done. Where the content
-    /// is another one it is done again.
+    /// is another one it is done again, and so it is for each borrower of a server that is rewound.
     pub async fn once(
         &self,
         name: &str,
@@ -220,7 +238,7 @@ impl ManagementApi {
         if name.contains('/') {
             bail!("{name} is no name of a file");
         }
-        let mut file = lock(&self.folder.join(format!("once-{name}"))).await?;
+        let mut file = lock(&self.folder.join(format!("{ONCE}{name}"))).await?;
         let mut done = String::new();
         file.read_to_string(&mut done).context("cannot read")?;
         if done != content {
