@@ -3,11 +3,9 @@
 //! Invariant: names made here are unique among processes and runs, and waiting never asks again and
 //! again where there is something to watch.
 
-mod ask;
 mod dump;
 mod kinds;
 mod rights;
-mod wait;
 
 use std::collections::BTreeMap;
 
@@ -20,15 +18,12 @@ use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use crate::apiserver::ManagementApi;
 use crate::names;
 
-pub use ask::ask_until;
+pub use crate::waiting::{PATIENCE, ask_until, wait_for, wait_gone};
 pub use dump::dump;
 pub use rights::{wait_allowed, wait_allowed_to};
-pub use wait::{wait_for, wait_gone};
 
 /// Version of Kubernetes that the fixtures ask for.
 pub const VERSION: &str = "1.35.4";
-/// How long tests wait for what takes milliseconds on an idle machine.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A TenantCluster with nothing but what is required.
 #[must_use]

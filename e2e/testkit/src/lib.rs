@@ -21,6 +21,7 @@ pub mod proxy;
 pub mod request;
 pub mod scope;
 mod tls;
+pub mod waiting;
 
 pub use apiserver::{ManagementApi, Options, Snapshot};
 pub use audit::{AuditEntry, AuditLog, Window};

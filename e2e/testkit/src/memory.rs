@@ -19,6 +19,7 @@
 
 mod answer;
 mod defaults;
+mod exchange;
 mod fields;
 mod managers;
 mod masks;
@@ -47,8 +48,8 @@ use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
 use self::answer::Asked;
+use self::exchange::kind_of;
 use self::query::Query;
-use self::recording::kind_of;
 use self::store::{Refusal, Store};
 use self::watch::Watch;
 use crate::request::RequestInfo;

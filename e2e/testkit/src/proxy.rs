@@ -11,6 +11,7 @@ mod control;
 mod events;
 mod rules;
 mod server;
+mod shared;
 
 use std::time::{Duration, Instant};
 

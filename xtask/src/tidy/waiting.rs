@@ -61,7 +61,7 @@ const REST: &str = "it measures what happens while nothing is done";
 const EXCEPTIONS: &[(&str, Rule, &str)] = &[
     ("e2e/suites/src/scenario/kubectl.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/fakes/kubevirt/host.rs", Rule::Sleep, ASKED),
-    ("e2e/testkit/src/fixtures/ask.rs", Rule::Sleep, ASKED),
+    ("e2e/testkit/src/waiting/ask.rs", Rule::Sleep, ASKED),
     (
         "e2e/testkit/src/fakes/tenant_api/server.rs",
         Rule::Sleep,

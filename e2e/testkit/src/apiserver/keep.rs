@@ -15,9 +15,9 @@ use kube::api::Api;
 
 use super::lent::ALONE;
 use super::{Common, ManagementApi, Options};
-use crate::fixtures::{PATIENCE, ask_until, wait_for};
 use crate::process::Workdir;
 use crate::programs::Programs;
+use crate::waiting::{PATIENCE, ask_until, wait_for};
 
 /// Servers that are lent; they end when this is dropped.
 pub struct Kept {

@@ -18,7 +18,7 @@ use super::{AUTHORITY, FRONT_PROXY, ManagementApi, Snapshot, flags};
 use crate::audit::AuditLog;
 use crate::certs::Authority;
 use crate::etcd::Etcd;
-use crate::fixtures::{PATIENCE, ask_until};
+use crate::waiting::{PATIENCE, ask_until};
 
 /// The folder of `test-servers`. Without it, tests start servers of their own.
 pub const VARIABLE: &str = "COVEY_TEST_SERVERS";

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::recording::Exchange;
+use super::exchange::Exchange;
 use super::store::BUILT_IN;
 
 /// Masks by what they stand for, and the other way round.

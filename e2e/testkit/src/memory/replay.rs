@@ -11,8 +11,9 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::exchange::Exchange;
 use super::masks::Masks;
-use super::recording::{Exchange, Recording};
+use super::recording::Recording;
 use super::{Body, Memory};
 
 /// What is different, a line each; empty where nothing is.

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tower::BoxError;
 
 use super::rules::{Action, Asked};
-use super::server::{Body, Shared};
+use super::shared::{Body, Shared};
 use crate::faults::status_body;
 
 /// The part of an event that says what it is.

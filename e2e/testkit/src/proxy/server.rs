@@ -5,15 +5,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -21,49 +18,13 @@ use kube::client::ConfigExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use tower::BoxError;
 
-use super::rules::{Action, Asked, Counters, Rules};
+use super::rules::{Action, Asked};
+use super::shared::{Body, Shared, Upstream, whole};
 use super::{ADDRESSES, Addresses, Settings, control, events};
 use crate::certs::Identity;
 use crate::faults::status_response;
 use crate::request::RequestInfo;
-
-pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
-type Upstream = Box<
-    dyn Fn(Request<Incoming>) -> BoxFuture<'static, Result<Response<Incoming>, BoxError>>
-        + Send
-        + Sync,
->;
-
-/// What all connections share.
-pub(super) struct Shared {
-    rules: Mutex<Rules>,
-    /// Changes with the rules, for watches that are stalled.
-    pub(super) changed: watch::Sender<u64>,
-    /// Changes when all watches are to be broken off.
-    pub(super) closed: watch::Sender<u64>,
-    pub(super) requests: AtomicU64,
-    pub(super) streams: AtomicU64,
-    pub(super) events: AtomicU64,
-    upstream: Upstream,
-    base: Uri,
-}
-
-impl Shared {
-    pub(super) fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn counters(&self) -> Counters {
-        Counters {
-            requests: self.requests.load(Ordering::SeqCst),
-            streams: self.streams.load(Ordering::SeqCst),
-            events: self.events.load(Ordering::SeqCst),
-            rules: self.rules().counters(),
-        }
-    }
-}
 
 /// Runs the proxy with the settings of a file until it is killed.
 pub async fn run(settings: &Path) -> Result<()> {
@@ -225,10 +186,4 @@ fn identify(headers: &mut HeaderMap, who: Option<(String, Vec<String>)>) -> Resu
         }
     }
     Ok(())
-}
-
-pub(super) fn whole(body: Vec<u8>) -> Body {
-    Full::from(body)
-        .map_err(|never| match never {})
-        .boxed_unsync()
 }
