@@ -2,7 +2,8 @@
 //!
 //! A [`Recorder`] lies right above the connection and lets one request through at a time, so that the
 //! order of a recording is the order in which the server saw it; watches go on beside. Refusals for want
-//! of a right (403) are left out: how long a new binding takes is a matter of time.
+//! of a right (403) or because the server has too much to do, or has not listed a new kind for its watches
+//! yet (429), are left out: how long that takes is a matter of time.
 //! Invariant: a recording holds no key and no certificate, and its hash is that of all its lines, so one
 //! that was changed by hand is not read.
 
@@ -176,8 +177,11 @@ where
     StreamBody::new(frames).boxed_unsync()
 }
 
+/// Status codes that say how far the server is, and nothing about what was asked.
+const OF_THE_MOMENT: [u16; 2] = [403, 429];
+
 fn masked(mut exchanges: Vec<Exchange>) -> Vec<Exchange> {
-    exchanges.retain(|exchange| exchange.code != 403);
+    exchanges.retain(|exchange| !OF_THE_MOMENT.contains(&exchange.code));
     let mut masks = Masks::default();
     for (number, exchange) in exchanges.iter_mut().enumerate() {
         let uri = exchange.uri.clone();
@@ -351,6 +355,19 @@ fn whole(value: Value, objects: &[Value]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_about_the_moment_are_left_out() {
+        let answered = [200, 429, 403, 404, 409].map(|code| Exchange {
+            method: "GET".to_owned(),
+            uri: "/apis/covey.dev/v1alpha1/machines?watch=true".to_owned(),
+            code,
+            ..Exchange::default()
+        });
+        let kept = masked(answered.to_vec());
+        let codes: Vec<u16> = kept.iter().map(|exchange| exchange.code).collect();
+        assert_eq!(codes, [200, 404, 409]);
+    }
 
     #[test]
     fn a_recording_is_read_as_it_was_written_and_not_when_it_was_changed() {
