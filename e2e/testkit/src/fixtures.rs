@@ -6,6 +6,7 @@
 mod dump;
 mod kinds;
 mod rights;
+mod settled;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use crate::names;
 pub use crate::waiting::{PATIENCE, ask_until, wait_for, wait_gone};
 pub use dump::dump;
 pub use rights::{wait_allowed, wait_allowed_to};
+pub use settled::{is_settled, tenant_namespace};
 
 /// Version of Kubernetes that the fixtures ask for.
 pub const VERSION: &str = "1.35.4";

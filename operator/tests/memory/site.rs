@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
-use api::condition::is_true;
-use api::{ConditionType, names};
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -21,11 +20,12 @@ use kit::client::RequestCounter;
 use kit::rbac::Rule;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::client::Body;
-use kube::{Client, Config, ResourceExt};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, PATIENCE, minimal, wait_for};
+pub(crate) use testkit::fixtures::{is_settled, tenant_namespace};
 use testkit::memory::recording::{Recorder, Recording};
 use testkit::memory::{Memory, Young};
 use testkit::request::RequestInfo;
@@ -256,29 +256,4 @@ fn is_everywhere(info: &RequestInfo) -> bool {
             && (rule.names.is_empty() || rule.names.contains(&name))
     };
     operator::rbac::cluster().iter().any(allows)
-}
-
-/// Ready, of this generation, with nothing under way.
-fn is_settled(cluster: &TenantCluster) -> bool {
-    let Some(status) = &cluster.status else {
-        return false;
-    };
-    let is = |type_| is_true(&status.conditions, type_);
-    let all = [
-        ConditionType::Ready,
-        ConditionType::EtcdReady,
-        ConditionType::ControlPlaneReady,
-        ConditionType::EndpointReady,
-        ConditionType::CertificatesReady,
-        ConditionType::BootstrapReady,
-    ];
-    status.observed_generation == cluster.metadata.generation
-        && all.into_iter().all(is)
-        && !is(ConditionType::Progressing)
-        && status.version.is_some()
-}
-
-/// The tenant namespace of a TenantCluster.
-pub(crate) fn tenant_namespace(cluster: &TenantCluster) -> String {
-    names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default())
 }

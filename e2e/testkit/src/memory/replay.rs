@@ -15,6 +15,7 @@ use super::exchange::Exchange;
 use super::masks::Masks;
 use super::recording::Recording;
 use super::{Body, Memory};
+use crate::difference;
 
 /// What is different, a line each; empty where nothing is.
 ///
@@ -99,28 +100,12 @@ fn drain(mut body: Body) -> Vec<Value> {
 }
 
 fn compare(path: &str, recorded: &Value, model: &Value, lines: &mut Vec<String>) {
-    match (recorded, model) {
-        (Value::Object(a), Value::Object(b)) => {
-            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                let null = &Value::Null;
-                let (a, b) = (a.get(key).unwrap_or(null), b.get(key).unwrap_or(null));
-                compare(&format!("{path} .{key}"), a, b, lines);
-            }
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            for (index, (a, b)) in a.iter().zip(b).enumerate() {
-                compare(&format!("{path} [{index}]"), a, b, lines);
-            }
-        }
-        (a, b) if a != b => {
-            lines.push(format!(
-                "{path}: the model has {}, recorded is {}",
-                short(b),
-                short(a)
-            ));
-        }
-        _ => {}
-    }
+    difference::each(path, recorded, model, &mut |path, recorded, model| {
+        let (recorded, model) = (short(recorded), short(model));
+        lines.push(format!(
+            "{path}: the model has {model}, recorded is {recorded}"
+        ));
+    });
 }
 
 fn short(value: &Value) -> String {

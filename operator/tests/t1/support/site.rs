@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
-use api::condition::is_true;
-use api::{ConditionType, names};
 use kit::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config, ResourceExt};
@@ -21,6 +19,7 @@ use testkit::fixtures::{self, minimal, wait_for};
 use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
 
 use super::PATIENCE;
+pub(crate) use testkit::fixtures::{is_settled, tenant_namespace};
 
 const SERVICE_ACCOUNT: &str = "covey-operator";
 
@@ -252,31 +251,6 @@ impl Site {
     pub(crate) async fn wait_ready(&self, name: &str) -> Result<TenantCluster> {
         self.wait(name, is_settled).await
     }
-}
-
-/// Ready, of this generation, with nothing under way.
-pub(crate) fn is_settled(cluster: &TenantCluster) -> bool {
-    let Some(status) = &cluster.status else {
-        return false;
-    };
-    let is = |type_| is_true(&status.conditions, type_);
-    let all = [
-        ConditionType::Ready,
-        ConditionType::EtcdReady,
-        ConditionType::ControlPlaneReady,
-        ConditionType::EndpointReady,
-        ConditionType::CertificatesReady,
-        ConditionType::BootstrapReady,
-    ];
-    status.observed_generation == cluster.metadata.generation
-        && all.into_iter().all(is)
-        && !is(ConditionType::Progressing)
-        && status.version.is_some()
-}
-
-/// The tenant namespace of a TenantCluster.
-pub(crate) fn tenant_namespace(cluster: &TenantCluster) -> String {
-    names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default())
 }
 
 /// With `COVEY_LOG_FILTER` set, what the operator logs.

@@ -11,6 +11,7 @@ use kit::apply::{Kind, kinds};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
+use testkit::difference;
 
 use super::Site;
 use super::site::tenant_namespace;
@@ -209,28 +210,11 @@ pub(crate) fn differences(wanted: &State, found: &State) -> Vec<String> {
         match (wanted.get(key), found.get(key)) {
             (Some(_), None) => lines.push(format!("{key} is missing")),
             (None, Some(_)) => lines.push(format!("{key} is too much")),
-            (Some(a), Some(b)) => compare(key, a, b, &mut lines),
+            (Some(a), Some(b)) => difference::each(key, a, b, &mut |path, a, b| {
+                lines.push(format!("{path}: wanted {a}, found {b}"));
+            }),
             (None, None) => {}
         }
     }
     lines
-}
-
-fn compare(path: &str, wanted: &Value, found: &Value, lines: &mut Vec<String>) {
-    match (wanted, found) {
-        (Value::Object(a), Value::Object(b)) => {
-            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                let null = &Value::Null;
-                let (a, b) = (a.get(key).unwrap_or(null), b.get(key).unwrap_or(null));
-                compare(&format!("{path} .{key}"), a, b, lines);
-            }
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            for (index, (a, b)) in a.iter().zip(b).enumerate() {
-                compare(&format!("{path} [{index}]"), a, b, lines);
-            }
-        }
-        (a, b) if a != b => lines.push(format!("{path}: wanted {a}, found {b}")),
-        _ => {}
-    }
 }

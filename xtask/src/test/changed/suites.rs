@@ -11,8 +11,13 @@ pub(crate) const CRATE: &str = "suites";
 /// How a declaration begins.
 const NEEDS: &str = "//! Needs:";
 
-/// Suites that are run without `--all`: a target, or a module of one. The others take long.
-const DEFAULT: &[&str] = &["control_plane", "workers::worker", "workers::autoscaler"];
+/// The target that is run whole without `--all`.
+pub(crate) const DEFAULT: &str = "control_plane";
+/// The target of virtual machines.
+pub(crate) const WORKERS: &str = "workers";
+/// Its modules that are run without `--all`: join, exec, logs, names, a load balancer, a volume, and that
+/// nothing stays; and a pool that grows from zero and back. The others take long.
+pub(crate) const DEFAULT_WORKERS: [&str; 2] = ["worker", "autoscaler"];
 
 /// One file of tests that run in the lab.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,10 +56,8 @@ impl Suite {
 
     /// Whether it is run without `--all`.
     pub(crate) fn is_default(&self) -> bool {
-        let name = self.name();
-        DEFAULT
-            .iter()
-            .any(|default| *default == self.target || *default == name)
+        let worker = DEFAULT_WORKERS.contains(&self.module.as_str());
+        self.target == DEFAULT || (self.target == WORKERS && worker)
     }
 
     /// `workers::volumes::death`.
