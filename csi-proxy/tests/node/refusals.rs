@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use anyhow::Result;
 use testkit::disks::{alone, tell};
@@ -191,6 +192,12 @@ fn disk_that_can_only_be_read_is_mounted_so_and_never_written() -> Result<()> {
         node.unpublish("a").await?;
         node.unstage().await?;
         assert!(before == written(&node)?);
+        // The loop device is everybody's, and nobody who gets it next expects that.
+        let shown = Path::new("/sys/block")
+            .join(node.disks[0].name())
+            .join("ro");
+        drop(node);
+        assert_eq!(fs::read_to_string(shown)?.trim(), "0");
         Ok(())
     })
 }

@@ -180,6 +180,8 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        // What says so survives the detaching, and the next one to use the device would read only.
+        let _ = tell("blockdev", &["--setrw", &self.device]);
         let _ = tell("losetup", &["--detach", &self.device]);
     }
 }

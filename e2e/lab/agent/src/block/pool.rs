@@ -408,7 +408,10 @@ fn attach(file: &Path, options: &[&str]) -> anyhow::Result<PathBuf> {
         return Ok(device);
     }
     let device = losetup(&[&["--find", "--show"][..], options].concat(), &[file])?;
-    Ok(PathBuf::from(device.trim()))
+    let device = PathBuf::from(device.trim());
+    // A device that its last user made read-only is still so, and QEMU then refuses it.
+    run("blockdev", &["--setrw"], &[&device])?;
+    Ok(device)
 }
 
 /// The loop devices of a file; none of one that is not there.
