@@ -31,6 +31,9 @@ pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 pub const LABEL_NODE_POOL: &str = "covey.dev/node-pool";
 /// Label: name of the Machine, on its virtual machine, the pod of that and its Secrets.
 pub const LABEL_MACHINE: &str = "covey.dev/machine";
+/// Selects what does not belong to a Machine: what machines boot with is none of the control plane's
+/// business.
+pub const NOT_OF_MACHINES: &str = "!covey.dev/machine";
 /// Label: UID of the Machine, so that one of the same name is never taken for it.
 pub const LABEL_MACHINE_UID: &str = "covey.dev/machine-uid";
 /// Annotation on a Machine: its number in the node pool, from which its name is derived.

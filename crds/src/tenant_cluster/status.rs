@@ -3,8 +3,11 @@
 //! Invariant: every field is written by the operator alone and only when it changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::condition::{ConditionStatus, ConditionType};
 
 /// CEL over the whole object: `spec.network.podCIDR` appears after creation only when it repeats
 /// what is in force. (`has` at every step: what is not set is absent, not null.)
@@ -68,6 +71,23 @@ pub struct TenantClusterStatus {
     /// Hash of the objects that were last put into the tenant cluster. Example: `9f86d081884c7d65`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_hash: Option<String>,
+}
+
+impl TenantClusterStatus {
+    /// Reason of a Ready that is False although the API answers.
+    pub const ADDONS_NOT_READY: &str = "AddonsNotReady";
+
+    /// Since when the tenant's API answers, as far as the status says; none while it does not. Broken
+    /// addons are no silence: who waits for nodes must not wait for what runs on them. Where they broke
+    /// since, it is the time of that.
+    #[must_use]
+    pub fn answers_since(&self) -> Option<Timestamp> {
+        let mut conditions = self.conditions.iter();
+        let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
+        let is_true = ready.status == ConditionStatus::True.as_str();
+        let answers = is_true || ready.reason == Self::ADDONS_NOT_READY;
+        answers.then_some(ready.last_transition_time.0)
+    }
 }
 
 /// Where the API answers.
