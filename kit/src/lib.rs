@@ -15,6 +15,7 @@
 //! | [`shutdown`] | SIGTERM and SIGINT as a value that can be awaited |
 //! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
 //! | [`watch`] | a watch that is kept, and what cannot be decoded left out |
+//! | [`store`] | a reflector store that is kept, and who is told of its changes |
 //! | [`rbac`] | RBAC rules declared beside the code that needs them |
 //!
 //! Invariants: no module knows a Covey kind beyond its name in [`apply::kinds`]; nothing here
@@ -31,6 +32,7 @@ pub mod lease;
 pub mod metrics;
 pub mod rbac;
 pub mod shutdown;
+pub mod store;
 pub mod telemetry;
 pub mod tls_reload;
 pub mod watch;
