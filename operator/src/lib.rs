@@ -1,42 +1,40 @@
-//! The Covey operator: reconciles TenantClusters.
+//! The Covey operator: reconciles TenantClusters, NodePools and Machines.
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`tenant_cluster`] | the reconciler: observe → validate → plan → apply → report |
-//! | [`node_pool`], [`machine`] | the reconcilers of NodePools and Machines, of the same shape |
-//! | [`workers`] | their wiring: stores, controllers, what wakes them |
-//! | [`room`] | whether the management cluster has room for one machine more |
-//! | [`tenant`] | how the operator talks to a tenant's API |
-//! | [`tenant_watch`] | clients of tenants that answer, and what happens inside them |
-//! | [`starts`] | how many control planes start at once, and who is next |
-//! | [`triggers`] | what makes a TenantCluster be looked at again |
+//! | [`args`], [`print`] | the command line, and the manifests that it prints |
+//! | [`run`] | the process: admin port, webhook, Lease |
+//! | [`manager`] | stores, watches and controllers of a running operator; what tests start |
+//! | [`controllers`] | the reconcilers, a folder a kind: observe → plan → apply → report |
+//! | [`context`] | handles to what every reconcile shares |
+//! | [`stores`], [`triggers`], [`watches`] | our kinds as last seen; what makes them be reconciled again |
+//! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
+//! | [`tenant_session`] | the only way to a tenant's API |
+//! | [`rollouts`] | how many control planes start at once, and who is next |
+//! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`admission`] | the validating webhook and its certificate |
+//! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
-//! | [`tell`] | what plans tell people |
-//! | [`context`], [`desk`] | what every reconcile shares, and what a controller keeps about its objects |
-//! | [`gather`] | thins out what wakes them |
-//! | [`run`] | the wiring |
 //!
 //! Invariant: only the leader writes, and each write is fenced by the Lease.
 
 pub mod admission;
 pub mod args;
-pub mod calm;
+pub mod capacity;
 pub mod context;
-pub mod desk;
-pub mod gather;
-pub mod machine;
-pub mod node_pool;
+pub mod controllers;
+pub mod manager;
+pub mod print;
 pub mod rbac;
-pub mod room;
+pub mod rollouts;
 pub mod run;
-pub mod starts;
-pub mod tell;
-pub mod tenant;
-pub mod tenant_cluster;
-pub mod tenant_watch;
+pub mod state;
+pub mod status;
+pub mod stores;
+pub mod tenant_session;
+pub mod throttle;
 pub mod triggers;
-pub mod workers;
+pub mod watches;
 
 /// Field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "covey-operator";

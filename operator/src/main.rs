@@ -18,9 +18,9 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Print { what } => {
             match what {
-                Printed::Crds => print!("{}", operator::run::crds_yaml()?),
+                Printed::Crds => print!("{}", operator::print::crds_yaml()?),
                 Printed::Rbac => print!("{}", operator::rbac::yaml()?),
-                Printed::Config => print!("{}", operator::run::config_yaml()?),
+                Printed::Config => print!("{}", operator::print::config_yaml()?),
             }
             Ok(())
         }

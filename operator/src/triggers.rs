@@ -1,183 +1,228 @@
-//! What makes a TenantCluster be looked at again: any change of anything that was applied for it.
+//! Triggers: what makes TenantClusters, NodePools and Machines be reconciled again.
 //!
-//! Invariant: every applied kind is watched, as metadata only; the reconcile reads bodies itself,
-//! so a late or doubled event costs a look and changes nothing. Secrets are watched in one tenant
-//! namespace at a time, because there is no cluster-wide right on them.
+//! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
+//! read, so the status of a busy control plane costs them nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use api::TenantCluster;
-use api::names::{LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID};
-use futures::stream::{BoxStream, SelectAll};
-use futures::{Stream, StreamExt};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{
-    Namespace, PersistentVolumeClaim, Secret, Service, ServiceAccount,
-};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use api::{Machine, NodePool, TenantCluster, TenantClusterStatus};
+use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::tenant_cluster::observe::NOT_OF_MACHINES;
+use crate::stores::Stores;
 
-/// All watches over the whole management cluster.
-pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCluster>>> {
-    let mut all = SelectAll::new();
-    all.push(kind::<Namespace>(client));
-    all.push(kind::<RoleBinding>(client));
-    all.push(kind::<Service>(client));
-    all.push(kind::<ServiceAccount>(client));
-    all.push(kind::<PersistentVolumeClaim>(client));
-    all.push(kind::<NetworkPolicy>(client));
-    all.push(kind::<PodDisruptionBudget>(client));
-    all.push(kind::<StatefulSet>(client));
-    all.push(kind::<Deployment>(client));
-    all
+/// The senders. Sending fails only once the controllers have ended, and then nobody needs waking.
+pub struct Triggers {
+    /// TenantClusters.
+    pub clusters: UnboundedSender<ObjectRef<TenantCluster>>,
+    /// NodePools.
+    pub pools: UnboundedSender<ObjectRef<NodePool>>,
+    /// NodePools of which Machines or the status changed; throttled.
+    pub changed_pools: UnboundedSender<ObjectRef<NodePool>>,
+    /// Machines.
+    pub machines: UnboundedSender<ObjectRef<Machine>>,
+    /// What was last seen of each TenantCluster.
+    seen: Mutex<HashMap<ObjectRef<TenantCluster>, Facts>>,
+    /// Which TenantClusters, by UID, were last seen to have workers.
+    with_workers: Mutex<HashMap<String, bool>>,
 }
 
-fn kind<K>(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
-    K: serde::de::DeserializeOwned,
-{
-    let config = watcher::Config::default().labels(LABEL_TENANT_UID);
-    owners(watcher(
-        Api::<PartialObjectMeta<K>>::all(client.clone()),
-        config,
-    ))
-    .boxed()
+/// The receivers, for the controllers.
+pub struct Triggered {
+    /// TenantClusters.
+    pub clusters: UnboundedReceiver<ObjectRef<TenantCluster>>,
+    /// NodePools.
+    pub pools: UnboundedReceiver<ObjectRef<NodePool>>,
+    /// NodePools, to be throttled.
+    pub changed_pools: UnboundedReceiver<ObjectRef<NodePool>>,
+    /// Machines.
+    pub machines: UnboundedReceiver<ObjectRef<Machine>>,
 }
 
-/// The TenantClusters of a stream of metadata events; deletions count, what is only relisted
-/// after a reconnect counts too (it may have changed meanwhile).
-fn owners<K>(
-    events: impl Stream<Item = Result<Event<PartialObjectMeta<K>>, watcher::Error>> + Send,
-) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send
-where
-    K: Resource<DynamicType = ()> + Send,
-{
-    events.default_backoff().filter_map(|event| async move {
-        match event {
-            Ok(Event::Apply(o) | Event::InitApply(o) | Event::Delete(o)) => owner(&o.metadata),
-            Ok(Event::Init | Event::InitDone) => None,
-            Err(error) => {
-                tracing::warn!(error = kit::errors::chain(&error), "watch is interrupted");
-                None
-            }
-        }
-    })
-}
-
-/// The TenantCluster that an object belongs to, by its labels.
-#[must_use]
-pub fn owner(meta: &ObjectMeta) -> Option<ObjectRef<TenantCluster>> {
-    let labels = meta.labels.as_ref()?;
-    let (name, namespace) = (
-        labels.get(LABEL_TENANT_NAME)?,
-        labels.get(LABEL_TENANT_NAMESPACE)?,
-    );
-    Some(ObjectRef::new(name).within(namespace))
-}
-
-/// One watch on Secrets per tenant namespace, as metadata only.
-pub struct SecretWatches {
-    client: Client,
-    wake: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
-    tasks: Mutex<HashMap<String, JoinHandle<()>>>,
-}
-
-impl SecretWatches {
-    /// No watches yet.
+impl Triggers {
+    /// Nothing is triggered yet.
     #[must_use]
-    pub fn new(client: Client, wake: mpsc::UnboundedSender<ObjectRef<TenantCluster>>) -> Self {
-        Self {
-            client,
-            wake,
-            tasks: Mutex::default(),
+    pub fn new() -> (Self, Triggered) {
+        let (clusters, triggered_clusters) = mpsc::unbounded_channel();
+        let (pools, triggered_pools) = mpsc::unbounded_channel();
+        let (changed_pools, triggered_changed_pools) = mpsc::unbounded_channel();
+        let (machines, triggered_machines) = mpsc::unbounded_channel();
+        let triggers = Self {
+            clusters,
+            pools,
+            changed_pools,
+            machines,
+            seen: Mutex::default(),
+            with_workers: Mutex::default(),
+        };
+        let triggered = Triggered {
+            clusters: triggered_clusters,
+            pools: triggered_pools,
+            changed_pools: triggered_changed_pools,
+            machines: triggered_machines,
+        };
+        (triggers, triggered)
+    }
+
+    /// Everything that there is: at the start of the controllers.
+    pub fn all(&self, stores: &Stores) {
+        for cluster in stores.clusters.state() {
+            let _ = self.clusters.send(ObjectRef::from_obj(&*cluster));
+        }
+        for pool in stores.pools.state() {
+            let _ = self.pools.send(ObjectRef::from_obj(&*pool));
+        }
+        for machine in stores.machines.state() {
+            let _ = self.machines.send(ObjectRef::from_obj(&*machine));
         }
     }
 
-    /// Starts the watches of a tenant cluster, unless they run: all Secrets of the tenant
-    /// namespace, and the one kubeconfig Secret in the user's.
-    pub fn ensure(&self, uid: &str, tenant_namespace: &str, cluster: &ObjectRef<TenantCluster>) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.get(uid).is_some_and(|task| !task.is_finished()) {
+    /// A TenantCluster changed, or went: triggers it, and its pools and Machines if it is of interest
+    /// to them.
+    pub fn on_cluster(&self, stores: &Stores, cluster: &TenantCluster, there: bool) {
+        let key = ObjectRef::from_obj(cluster);
+        let now = match there {
+            true => Facts::of(cluster),
+            false => Facts::default(),
+        };
+        if there {
+            let _ = self.clusters.send(key.clone());
+        } else {
+            let known = &self.with_workers;
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.remove(&cluster.uid().unwrap_or_default());
+        }
+        let before = {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            match there {
+                true => seen.insert(key, now.clone()),
+                false => seen.remove(&key),
+            }
+            .unwrap_or_default()
+        };
+        if now == before && there {
             return;
         }
-        let parts =
-            Api::<PartialObjectMeta<Secret>>::namespaced(self.client.clone(), tenant_namespace);
-        let user = cluster.namespace.clone().unwrap_or_default();
-        let users = Api::<PartialObjectMeta<Secret>>::namespaced(self.client.clone(), &user);
-        let name = format!(
-            "metadata.name={}",
-            api::names::kubeconfig_secret(&cluster.name)
-        );
-        let selected = watcher::Config::default().labels(NOT_OF_MACHINES);
-        let parts = watcher(parts, selected);
-        let users = watcher(users, watcher::Config::default().fields(&name));
-        let (wake, cluster) = (self.wake.clone(), cluster.clone());
-        let task = tokio::spawn(async move {
-            let mut events =
-                futures::stream::select(changes(parts).boxed(), changes(users).boxed());
-            while events.next().await.is_some() {
-                if wake.send(cluster.clone()).is_err() {
-                    return;
-                }
+        let (namespace, name) = (cluster.namespace(), cluster.name_any());
+        for pool in stores.pools.state() {
+            if pool.namespace() == namespace && pool.spec.cluster_name == name {
+                let _ = self.pools.send(ObjectRef::from_obj(&*pool));
             }
-        });
-        tasks.insert(uid.to_owned(), task);
+        }
+        if there && !now.matter_to_machines(&before) {
+            return;
+        }
+        for machine in stores.machines.state() {
+            if machine.namespace() == namespace && machine.spec.cluster_name == name {
+                let _ = self.machines.send(ObjectRef::from_obj(&*machine));
+            }
+        }
     }
 
-    /// Ends the watches of a tenant cluster.
-    pub fn forget(&self, uid: &str) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = tasks.remove(uid) {
-            task.abort();
+    /// A NodePool changed, or went.
+    pub fn on_pool(&self, stores: &Stores, pool: &NodePool, there: bool) {
+        if there {
+            // Of a pool whose spec was reconciled it is most often the status that changed, by our own
+            // hand: reconciled once more at once, it would be written again for each Machine that
+            // changed meanwhile.
+            let known = pool.status.as_ref().and_then(|s| s.observed_generation);
+            let sender = match known.is_some() && known == pool.metadata.generation {
+                true => &self.changed_pools,
+                false => &self.pools,
+            };
+            let _ = sender.send(ObjectRef::from_obj(pool));
+        }
+        self.on_workers(stores, pool.namespace(), &pool.spec.cluster_name);
+    }
+
+    /// A Machine changed, or went.
+    pub fn on_machine(&self, stores: &Stores, machine: &Machine, there: bool) {
+        let namespace = machine.namespace().unwrap_or_default();
+        if there {
+            let _ = self.machines.send(ObjectRef::from_obj(machine));
+        }
+        let pool = ObjectRef::new(&machine.spec.pool_name).within(&namespace);
+        let _ = self.changed_pools.send(pool);
+        if !there {
+            self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
         }
     }
 
-    /// Number of tenant clusters whose Secrets are watched.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.tasks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
-    }
-
-    /// True when nothing is watched.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl Drop for SecretWatches {
-    fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        tasks.values().for_each(JoinHandle::abort);
-    }
-}
-
-fn changes(
-    events: impl Stream<Item = Result<Event<PartialObjectMeta<Secret>>, watcher::Error>> + Send,
-) -> impl Stream<Item = ()> + Send {
-    events.default_backoff().filter_map(|event| async move {
-        match event {
-            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
-            Ok(Event::Init | Event::InitApply(_)) => None,
-            Err(error) => {
-                tracing::debug!(error = kit::errors::chain(&error), "watch is interrupted");
-                None
-            }
+    /// Whether a tenant cluster has workers decides what is watched inside it.
+    fn on_workers(&self, stores: &Stores, namespace: Option<String>, name: &str) {
+        let key = ObjectRef::new(name).within(namespace.as_deref().unwrap_or_default());
+        let Some(cluster) = stores.clusters.get(&key) else {
+            return;
+        };
+        let has = stores.has_workers(&cluster);
+        let known = &self.with_workers;
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.insert(cluster.uid().unwrap_or_default(), has) != Some(has) {
+            let _ = self.clusters.send(key);
         }
-    })
+    }
+}
+
+/// What pools and Machines read of a TenantCluster.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Facts {
+    uid: Option<String>,
+    going: bool,
+    paused: bool,
+    answers: bool,
+    version: Option<String>,
+    autoscaler: bool,
+}
+
+impl Facts {
+    fn of(cluster: &TenantCluster) -> Self {
+        let status = cluster.status.as_ref();
+        Self {
+            uid: cluster.uid(),
+            going: cluster.metadata.deletion_timestamp.is_some(),
+            paused: cluster.spec.paused,
+            answers: status
+                .and_then(TenantClusterStatus::answers_since)
+                .is_some(),
+            version: status.and_then(|s| s.version.clone()),
+            autoscaler: cluster.spec.addons.autoscaler.enabled,
+        }
+    }
+
+    /// Whether Machines have to be reconciled after `before`: an outage that begins costs none of
+    /// them a reconcile.
+    fn matter_to_machines(&self, before: &Self) -> bool {
+        let rest = |facts: &Self| (facts.uid.clone(), facts.going, facts.paused);
+        self.answers && !before.answers || rest(self) != rest(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outage_that_begins_costs_no_machine_a_reconcile_and_its_end_does() {
+        let up = Facts {
+            uid: Some("a".into()),
+            answers: true,
+            ..Facts::default()
+        };
+        let down = Facts {
+            answers: false,
+            ..up.clone()
+        };
+        let newer = Facts {
+            version: Some("1.36.3".into()),
+            ..up.clone()
+        };
+        let another = Facts {
+            uid: Some("b".into()),
+            ..up.clone()
+        };
+        assert!(!down.matter_to_machines(&up) && up.matter_to_machines(&down));
+        assert!(!newer.matter_to_machines(&up) && another.matter_to_machines(&up));
+    }
 }

@@ -8,29 +8,32 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use tenant_cp::validate::{admit_pool, pool_warnings};
 
-use super::Judge;
-use super::answer::{Kind, Opinion, answer};
+use super::review::{self, Kind, Opinion};
+use super::validator::Validator;
 
 const KIND: Kind = Kind {
     name: "NodePool",
     short: "np",
 };
 
-/// Judges one request.
+/// Reviews one request.
 #[must_use]
-pub fn judge(request: &AdmissionRequest<DynamicObject>, judge: &Judge) -> AdmissionResponse {
-    answer(&KIND, request, |old, new| opinion(old, new, judge))
+pub fn review(
+    request: &AdmissionRequest<DynamicObject>,
+    validator: &Validator,
+) -> AdmissionResponse {
+    review::review(&KIND, request, |old, new| opinion(old, new, validator))
 }
 
-fn opinion(old: Option<&NodePool>, new: &NodePool, judge: &Judge) -> Opinion {
-    let clusters = (judge.clusters)();
+fn opinion(old: Option<&NodePool>, new: &NodePool, validator: &Validator) -> Opinion {
+    let clusters = (validator.clusters)();
     let mut warnings = pool_warnings(new, &clusters);
     if let Some(old) = old {
         let before = pool_warnings(old, &clusters);
         warnings.retain(|warning| !before.contains(warning));
     }
     Opinion {
-        problems: admit_pool(old, new, &clusters, &judge.settings),
+        problems: admit_pool(old, new, &clusters, &validator.settings),
         warnings,
     }
 }

@@ -8,29 +8,32 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use tenant_cp::validate::{admit, left_behind, transition_warnings, warnings};
 
-use super::Judge;
-use super::answer::{Kind, Opinion, answer};
+use super::review::{self, Kind, Opinion};
+use super::validator::Validator;
 
 const KIND: Kind = Kind {
     name: "TenantCluster",
     short: "tc",
 };
 
-/// Judges one request.
+/// Reviews one request.
 #[must_use]
-pub fn judge(request: &AdmissionRequest<DynamicObject>, judge: &Judge) -> AdmissionResponse {
-    answer(&KIND, request, |old, new| opinion(old, new, judge))
+pub fn review(
+    request: &AdmissionRequest<DynamicObject>,
+    validator: &Validator,
+) -> AdmissionResponse {
+    review::review(&KIND, request, |old, new| opinion(old, new, validator))
 }
 
-fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, judge: &Judge) -> Opinion {
-    let mut problems = admit(old, new, &(judge.clusters)(), &judge.settings);
-    let pools = (judge.pools)();
+fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validator) -> Opinion {
+    let mut problems = admit(old, new, &(validator.clusters)(), &validator.settings);
+    let pools = (validator.pools)();
     let known = old.map(|old| left_behind(old, &pools)).unwrap_or_default();
     let behind = left_behind(new, &pools).into_iter();
     problems.extend(behind.filter(|problem| !known.contains(problem)));
-    let mut said = warnings(new, &judge.settings);
+    let mut said = warnings(new, &validator.settings);
     if let Some(old) = old {
-        said.retain(|warning| !warnings(old, &judge.settings).contains(warning));
+        said.retain(|warning| !warnings(old, &validator.settings).contains(warning));
         said.extend(transition_warnings(old, new));
     }
     Opinion {

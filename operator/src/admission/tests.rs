@@ -1,12 +1,16 @@
 //! The router, without a socket: what an API server sends and what it is answered.
 
+use std::sync::Arc;
+
+use api::TenantCluster;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::*;
+use super::router::{BODY_LIMIT, NODE_POOLS, TENANT_CLUSTERS, router};
+use super::validator::Validator;
 
 mod pools;
 
@@ -42,25 +46,25 @@ fn create(spec: &Value) -> Value {
     review("CREATE", &Value::Null, &object(spec))
 }
 
-fn judge(others: Vec<TenantCluster>) -> Judge {
+fn validator(others: Vec<TenantCluster>) -> Validator {
     let others: Vec<Arc<TenantCluster>> = others.into_iter().map(Arc::new).collect();
-    Judge {
+    Validator {
         settings: Arc::default(),
         clusters: Arc::new(move || others.clone()),
         pools: Arc::new(Vec::new),
     }
 }
 
-async fn post_text(judge: Judge, body: String) -> (StatusCode, String) {
-    post_to(TENANT_CLUSTERS, judge, body).await
+async fn post_text(validator: Validator, body: String) -> (StatusCode, String) {
+    post_to(TENANT_CLUSTERS, validator, body).await
 }
 
-async fn post_to(path: &str, judge: Judge, body: String) -> (StatusCode, String) {
+async fn post_to(path: &str, validator: Validator, body: String) -> (StatusCode, String) {
     let request = Request::post(path)
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap();
-    let response = router(judge).oneshot(request).await.unwrap();
+    let response = router(validator).oneshot(request).await.unwrap();
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(bytes.to_vec()).unwrap())
@@ -68,7 +72,7 @@ async fn post_to(path: &str, judge: Judge, body: String) -> (StatusCode, String)
 
 /// The response of a review that was understood.
 async fn answer_among(others: Vec<TenantCluster>, review: &Value) -> Value {
-    let (status, text) = post_text(judge(others), review.to_string()).await;
+    let (status, text) = post_text(validator(others), review.to_string()).await;
     assert_eq!(status, StatusCode::OK, "{text}");
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(answer["kind"], "AdmissionReview");
@@ -212,7 +216,7 @@ async fn what_is_no_review_is_a_bad_request() {
         "{}",
         r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
     ] {
-        let (status, text) = post_text(judge(vec![]), body.to_owned()).await;
+        let (status, text) = post_text(validator(vec![]), body.to_owned()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
         assert!(text.contains("AdmissionReview"), "{text}");
     }
@@ -220,6 +224,6 @@ async fn what_is_no_review_is_a_bad_request() {
 
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_not_read() {
-    let (status, _) = post_text(judge(vec![]), " ".repeat(BODY_LIMIT + 1)).await;
+    let (status, _) = post_text(validator(vec![]), " ".repeat(BODY_LIMIT + 1)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }

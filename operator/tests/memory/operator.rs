@@ -10,8 +10,8 @@ use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
 use kube::ResourceExt;
 use operator::context::Context;
-use operator::run::Parts;
-use operator::tenant_cluster;
+use operator::controllers::tenant_cluster;
+use operator::manager::Manager;
 use testkit::FaultPlan;
 use testkit::faults::Deaths;
 use tokio::task::JoinHandle;
@@ -35,7 +35,7 @@ impl Operator {
         let client = site.client(plan)?;
         let port = kit::admin::Admin::new();
         let leadership = Leadership::always();
-        let mut parts = Parts::new(
+        let mut manager = Manager::new(
             client,
             site.settings(),
             leadership,
@@ -43,10 +43,10 @@ impl Operator {
             "operator-1",
             &port,
         );
-        let context = Arc::clone(&parts.context);
+        let context = Arc::clone(&manager.context);
         let shutdown = Shutdown::new();
-        let store = tokio::spawn(parts.store());
-        let lead = parts.lead(16, shutdown.clone());
+        let store = tokio::spawn(manager.run_stores());
+        let lead = manager.lead(16, shutdown.clone());
         let lead = tokio::spawn(async move {
             if let Err(error) = lead.await {
                 eprintln!("the operator ended: {error:#}");

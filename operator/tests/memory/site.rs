@@ -188,7 +188,7 @@ impl Site {
     }
 
     /// The operator's way to tenants.
-    pub(crate) fn dial(&self) -> operator::tenant::Dial {
+    pub(crate) fn dial(&self) -> operator::tenant_session::session::Dial {
         let dial = self.tenants.dialer();
         Arc::new(move |namespace: &str, address: SocketAddr| dial(namespace, address))
     }

@@ -12,7 +12,7 @@ use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use operator::admission::certificate;
-use operator::admission::serve::Webhook;
+use operator::admission::server::Webhook;
 use serde_json::{Value, json};
 use testkit::fixtures::{ask_until, full, minimal, wait_for, wait_gone};
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ struct Guarded {
     site: Site,
     operator: Operator,
     shutdown: Shutdown,
-    server: JoinHandle<std::result::Result<(), operator::admission::serve::Error>>,
+    server: JoinHandle<std::result::Result<(), operator::admission::server::Error>>,
 }
 
 impl Guarded {
@@ -48,7 +48,7 @@ impl Guarded {
         let (listener, shutdown) = (webhook::listener().await?, Shutdown::new());
         let configuration = webhook::name(&site);
         webhook::install(&site, &configuration, &listener, "Fail").await?;
-        let server = Webhook::new(webhook::judge(&operator)).configured_by(&configuration);
+        let server = Webhook::new(webhook::validator(&operator)).configured_by(&configuration);
         let run = server.run_on(
             client,
             site.system.clone(),

@@ -9,7 +9,9 @@ use api::{ConditionType, TenantCluster, names};
 use kit::apply::{Kind, kinds};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
-use operator::tenant_cluster::plan::inside::release::{MOST, Release, release};
+use operator::controllers::tenant_cluster::plan::tenant_objects::release::{
+    MOST, Release, release,
+};
 use serde_json::{Value, json};
 use tenant_cp::desired::cloud_controller;
 use testkit::fixtures::wait_gone;

@@ -45,7 +45,7 @@ fn replica(site: &Site, name: &str) -> Result<Replica> {
     let launch = Launch::new(site)?.plan(&plan);
     let config = LeaseConfig {
         namespace: site.system.clone(),
-        name: operator::run::LEASE.to_owned(),
+        name: operator::manager::LEASE.to_owned(),
         identity: name.to_owned(),
         timing: timing(),
     };
@@ -91,7 +91,7 @@ async fn holder(site: &Site, wanted: &str) -> Result<()> {
     let held = |lease: Option<&DynamicObject>| {
         lease.is_some_and(|l| l.data["spec"]["holderIdentity"].as_str().unwrap_or("") == wanted)
     };
-    wait_for(&leases, operator::run::LEASE, held, PATIENCE)
+    wait_for(&leases, operator::manager::LEASE, held, PATIENCE)
         .await
         .map(drop)
 }
@@ -165,7 +165,7 @@ async fn lease_that_another_took_fences_the_old_leader() -> Result<()> {
     let leases = site.objects(kinds::LEASE, &site.system);
     leases
         .patch(
-            operator::run::LEASE,
+            operator::manager::LEASE,
             &Default::default(),
             &kube::api::Patch::Merge(&stolen),
         )

@@ -12,7 +12,7 @@ use api::{Machine, TenantCluster, names};
 use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
-use operator::node_pool;
+use operator::controllers::node_pool;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::Answer;
@@ -23,11 +23,11 @@ use crate::support::pools::{number, said};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod capacity;
 mod drain;
 mod evacuation;
 mod leaving;
 mod lost;
-mod room;
 mod serving;
 mod taken;
 
@@ -473,7 +473,7 @@ async fn two_hundred_machines_at_once_are_no_storm_of_writes() -> Result<()> {
     ensure!(of_machines <= WRITES_PER_MACHINE * count, "{counts:#?}");
     // Gathered: by time, not by machine.
     let most = usize::try_from(took.as_millis() / 500)? + 10;
-    assert!(node_pool::GATHER >= std::time::Duration::from_millis(500));
+    assert!(node_pool::PERIOD >= std::time::Duration::from_millis(500));
     ensure!(
         of_pool <= most,
         "{of_pool} writes of the pool's status in {took:.1?}"

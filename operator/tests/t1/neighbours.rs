@@ -81,13 +81,14 @@ impl Silent {
     /// An operator that finds it in the place of the tenant cluster `silent`.
     fn operator(&self, site: &Site) -> Result<Operator> {
         let (dial, nowhere, steps) = (site.dial(), self.address, self.steps.clone());
-        let dial: operator::tenant::Dial = Arc::new(move |namespace: &str, address| {
-            if !namespace.starts_with("covey-silent-") {
-                return dial(namespace, address);
-            }
-            steps.send_modify(|steps| steps.push(Step::Visits));
-            nowhere
-        });
+        let dial: operator::tenant_session::session::Dial =
+            Arc::new(move |namespace: &str, address| {
+                if !namespace.starts_with("covey-silent-") {
+                    return dial(namespace, address);
+                }
+                steps.send_modify(|steps| steps.push(Step::Visits));
+                nowhere
+            });
         let steps = self.steps.clone();
         let looks = Answer::status(500).when(move |request| {
             if request.verb == "get" && request.resource == "tenantclusters" {
@@ -113,7 +114,7 @@ impl Drop for Silent {
 /// Waits until the broken ones have given back the places that they asked for: one, whose start is
 /// under way, may keep its own.
 async fn places_are_given_back(operator: &Operator) -> Result<()> {
-    let given_back = || match operator.context.starts.counts() {
+    let given_back = || match operator.context.start_queue.counts() {
         (0 | 1, 0) => ready(Ok(Ok(()))),
         (starting, waiting) => ready(Ok(Err(format!("{starting} start and {waiting} wait")))),
     };

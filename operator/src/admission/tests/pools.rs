@@ -1,5 +1,6 @@
 //! The same about NodePools, and what NodePools mean for their TenantCluster.
 
+use api::NodePool;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,7 +32,7 @@ fn demo(version: &str) -> TenantCluster {
 }
 
 async fn answer(clusters: Vec<TenantCluster>, review: &Value) -> Value {
-    let (status, text) = post_to(NODE_POOLS, judge(clusters), review.to_string()).await;
+    let (status, text) = post_to(NODE_POOLS, validator(clusters), review.to_string()).await;
     assert_eq!(status, StatusCode::OK, "{text}");
     let answer: Value = serde_json::from_str(&text).unwrap();
     answer["response"].clone()
@@ -96,9 +97,9 @@ async fn deletion_and_labels_of_a_bad_pool_are_never_refused() {
 async fn a_control_plane_may_not_leave_its_pools_behind() {
     let old = pool(&json!({"version": "1.32.4"}));
     let old: Arc<NodePool> = Arc::new(serde_json::from_value(old).unwrap());
-    let with_pool = Judge {
+    let with_pool = Validator {
         pools: Arc::new(move || vec![old.clone()]),
-        ..judge(Vec::new())
+        ..validator(Vec::new())
     };
     let at = |version: &str| object(&json!({"version": version}));
     let ask = async |from: &str, to: &str| {

@@ -15,8 +15,8 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt as _};
 use operator::admission::certificate::NAME;
-use operator::admission::serve::{CONFIGURATION, Webhook};
-use operator::admission::{Judge, TENANT_CLUSTERS};
+use operator::admission::server::{CONFIGURATION, Webhook};
+use operator::admission::{router::TENANT_CLUSTERS, validator::Validator};
 use serde_json::{Value, json};
 use testkit::ManagementApi;
 use testkit::fixtures::ask_until;
@@ -125,12 +125,12 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     let port = listener.local_addr()?.port();
     install(&client, port).await;
 
-    let judge = Judge {
+    let validator = Validator {
         settings: Arc::default(),
         clusters: Arc::new(Vec::new),
         pools: Arc::new(Vec::new),
     };
-    let server = Webhook::new(judge);
+    let server = Webhook::new(validator);
     let ready = server.readiness();
     assert!(ready().is_err());
     let shutdown = Shutdown::new();

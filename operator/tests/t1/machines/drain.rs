@@ -10,8 +10,8 @@ use api::Machine;
 use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use operator::machine::inside::{self, Evicted};
-use operator::machine::observed::Pod;
+use operator::controllers::machine::observed::Pod;
+use operator::controllers::machine::requests::{self, Evicted};
 use serde_json::{Value, json};
 use testkit::fakes::tenant_api::Call;
 use testkit::fixtures::ask_until;
@@ -287,11 +287,11 @@ async fn pod_of_the_same_name_that_was_made_since_is_not_evicted() -> Result<()>
         uid: uid.to_owned(),
         going: false,
     };
-    let asked = inside::evict(&tenant.client, &of("the-one-that-was-listed"), None).await?;
+    let asked = requests::evict(&tenant.client, &of("the-one-that-was-listed"), None).await?;
     assert_eq!(asked, Evicted::Gone);
     assert_eq!(world.pod("db-0").as_ref(), Some(&before));
     let itself = before["metadata"]["uid"].as_str().unwrap_or_default();
-    let asked = inside::evict(&tenant.client, &of(itself), None).await?;
+    let asked = requests::evict(&tenant.client, &of(itself), None).await?;
     assert_eq!(asked, Evicted::Leaves);
     Ok(())
 }

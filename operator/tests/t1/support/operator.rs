@@ -13,9 +13,9 @@ use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
 use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
-use operator::run::Parts;
-use operator::tenant::Dial;
-use operator::{machine, node_pool, tenant_cluster};
+use operator::controllers::{machine, node_pool, tenant_cluster};
+use operator::manager::Manager;
+use operator::tenant_session::session::Dial;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
@@ -85,11 +85,11 @@ impl Launch {
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
-        let mut parts = Parts::new(client, settings, leadership, dial, &instance, &port);
-        let context = Arc::clone(&parts.context);
+        let mut manager = Manager::new(client, settings, leadership, dial, &instance, &port);
+        let context = Arc::clone(&manager.context);
         let shutdown = Shutdown::new();
-        let store = tokio::spawn(parts.store());
-        let lead = tokio::spawn(parts.lead(16, shutdown.clone()));
+        let store = tokio::spawn(manager.run_stores());
+        let lead = tokio::spawn(manager.lead(16, shutdown.clone()));
         Ok(Operator {
             context,
             plan,

@@ -11,7 +11,7 @@ use api::TenantCluster;
 use kit::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config, ResourceExt};
-use operator::tenant::Dial;
+use operator::tenant_session::session::Dial;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::fakes::kubelet::Extras;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use operator::admission::{Judge, NODE_POOLS, TENANT_CLUSTERS, certificate::NAME};
+use operator::admission::certificate::NAME;
+use operator::admission::router::{NODE_POOLS, TENANT_CLUSTERS};
+use operator::admission::validator::Validator;
 use serde_json::json;
 use testkit::fixtures::wait_allowed_to;
 use tokio::net::TcpListener;
@@ -15,7 +17,7 @@ use super::site::apply;
 use super::{Operator, Site};
 
 /// Name of the ValidatingWebhookConfiguration in the chart: for one test alone.
-pub(crate) use operator::admission::serve::CONFIGURATION;
+pub(crate) use operator::admission::server::CONFIGURATION;
 
 /// Name of a ValidatingWebhookConfiguration that no other site has.
 pub(crate) fn name(site: &Site) -> String {
@@ -29,10 +31,10 @@ pub(crate) async fn listener() -> Result<TcpListener> {
 }
 
 /// What the running operator judges with.
-pub(crate) fn judge(operator: &Operator) -> Judge {
-    let clusters = operator.context.clusters.clone();
-    let pools = operator.context.pools.clone();
-    Judge {
+pub(crate) fn validator(operator: &Operator) -> Validator {
+    let clusters = operator.context.stores.clusters.clone();
+    let pools = operator.context.stores.pools.clone();
+    Validator {
         settings: Arc::new(operator.context.settings.clone()),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),

@@ -1,0 +1,19 @@
+//! Validator: what objects are validated with.
+//!
+//! Invariant: it holds nothing of its own; what it gives is what was last seen.
+
+use std::sync::Arc;
+
+use api::{NodePool, TenantCluster};
+use tenant_cp::Settings;
+
+/// What the webhook validates with.
+#[derive(Clone)]
+pub struct Validator {
+    /// Configuration of the operator.
+    pub settings: Arc<Settings>,
+    /// All TenantClusters as last seen, from memory.
+    pub clusters: Arc<dyn Fn() -> Vec<Arc<TenantCluster>> + Send + Sync>,
+    /// All NodePools as last seen, from memory.
+    pub pools: Arc<dyn Fn() -> Vec<Arc<NodePool>> + Send + Sync>,
+}

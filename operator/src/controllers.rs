@@ -1,0 +1,170 @@
+//! Controllers: for each kind of ours, how many are reconciled at the same time, and what triggers them.
+//!
+//! | Module | What it reconciles |
+//! |---|---|
+//! | [`tenant_cluster`] | TenantClusters: observe → validate → plan → apply → report |
+//! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
+//!
+//! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
+//! stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Machine, NodePool, TenantCluster};
+use futures::stream::{BoxStream, select_all};
+use futures::{Stream, StreamExt};
+use kit::shutdown::Shutdown;
+use kube::Resource;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, controller};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use crate::capacity;
+use crate::context::Context;
+use crate::state::{self, ControllerState};
+use crate::throttle::throttle;
+use crate::triggers::Triggered;
+use crate::watches;
+
+pub mod machine;
+pub mod node_pool;
+pub mod tenant_cluster;
+
+/// Node pools that are reconciled at the same time.
+const POOLS: u16 = 4;
+/// Machines that are reconciled at the same time.
+const MACHINES: u16 = 8;
+/// How long node pools wait at most until it is known what room there is. A management API that does
+/// not tell (an older role, say) must not keep machines from being made.
+const CAPACITY: Duration = Duration::from_secs(5);
+/// How long what happens to one node is throttled: a tenant may make its nodes change as often as it
+/// likes.
+const NODES: Duration = Duration::from_millis(300);
+
+/// Reconciles until the shutdown starts. The stores are filled.
+pub async fn run(
+    context: &Arc<Context>,
+    triggered: Triggered,
+    concurrency: u16,
+    shutdown: &Shutdown,
+) {
+    let Triggered {
+        clusters,
+        pools,
+        changed_pools,
+        machines,
+    } = triggered;
+    // The receivers are in this very function.
+    context.triggers.all(&context.stores);
+    let clusters = tenant_clusters(context, clusters, concurrency, shutdown);
+    let pools = node_pools(context, pools, changed_pools, shutdown);
+    let machines = all_machines(context, machines, shutdown);
+    futures::join!(clusters, pools, machines);
+}
+
+fn tenant_clusters(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<TenantCluster>>,
+    concurrency: u16,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [
+        stream(triggered).boxed(),
+        watches::owned::owned(&context.client).boxed(),
+    ];
+    Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
+        .with_config(controller::Config::default().concurrency(concurrency))
+        .reconcile_on(due(context, streams, |context| &context.cluster_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            |cluster, context: Arc<Context>| async move {
+                let key = state::key_of(&*cluster);
+                let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
+                context.throttle.reconcile(&key, work).await
+            },
+            tenant_cluster::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn node_pools(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<NodePool>>,
+    changed: UnboundedReceiver<ObjectRef<NodePool>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [
+        stream(triggered).boxed(),
+        throttle(stream(changed), node_pool::PERIOD).boxed(),
+        capacity::watches::flips(Arc::clone(&context.capacity)).boxed(),
+    ];
+    let pools = Controller::for_stream(futures::stream::pending(), context.stores.pools.clone())
+        .with_config(controller::Config::default().concurrency(POOLS))
+        .reconcile_on(due(context, streams, |context| &context.pool_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            node_pool::reconcile,
+            node_pool::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()));
+    let (context, stopped) = (Arc::clone(context), shutdown.triggered());
+    async move {
+        // Ended when this ends.
+        let mut watches = JoinSet::new();
+        watches.spawn(capacity::watches::run(
+            Arc::clone(&context.capacity),
+            context.client.clone(),
+        ));
+        tokio::select! {
+            // Late or not, a pool is reconciled now.
+            _ = tokio::time::timeout(CAPACITY, context.capacity.listed()) => {}
+            () = stopped => {}
+        }
+        pools.await;
+    }
+}
+
+fn all_machines(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Machine>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let inside = match context.tenants.machine_triggers() {
+        Some(triggers) => throttle(stream(triggers), NODES).boxed(),
+        None => futures::stream::pending().boxed(),
+    };
+    let streams = [stream(triggered).boxed(), inside];
+    Controller::for_stream(futures::stream::pending(), context.stores.machines.clone())
+        .with_config(controller::Config::default().concurrency(MACHINES))
+        .reconcile_on(due(context, streams, |context| &context.machine_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            machine::reconcile,
+            machine::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+/// All triggers of a kind; since when an object is due is kept.
+fn due<K>(
+    context: &Arc<Context>,
+    triggers: impl IntoIterator<Item = BoxStream<'static, ObjectRef<K>>>,
+    state: fn(&Context) -> &ControllerState,
+) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    let context = Arc::clone(context);
+    select_all(triggers).inspect(move |object| state(&context).is_due(object))
+}
+
+fn stream<T: Send + 'static>(
+    mut receiver: UnboundedReceiver<T>,
+) -> impl Stream<Item = T> + Send + Unpin {
+    futures::stream::poll_fn(move |cx| receiver.poll_recv(cx))
+}

@@ -1,0 +1,222 @@
+//! Reads everything that a plan may depend on. Decides nothing.
+//!
+//! Invariant: what is decided once (a machine failed, its token is gone) is decided on what was read
+//! live; of the tenant cluster's own state only what the plan needs now is asked for.
+
+use api::{Machine, TenantCluster, names};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kit::errors::{Class, Classify};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, Client, ResourceExt};
+use providers::Description;
+use tenant_cp::join::{self, Token};
+
+use super::observed::{Observed, Tenant, UserData};
+use super::plan::TOKEN;
+use super::{requests, tenant_namespace};
+use crate::context::Context;
+
+/// Why an observation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API refused, or was not reached.
+    #[error("read {what}")]
+    Read {
+        /// Kind and name.
+        what: String,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The provider did not answer.
+    #[error("look at the virtual machine")]
+    Provider(#[source] providers::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } => source.class(),
+            Self::Provider(source) => source.class(),
+        }
+    }
+}
+
+/// Reads the world of one Machine; none when it is gone.
+///
+/// # Errors
+/// [`Error`]; then nothing is known and nothing may be decided.
+pub async fn observe(
+    ctx: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Observed>, Error> {
+    let machines = Api::<Machine>::namespaced(ctx.client.clone(), namespace);
+    let found = machines.get_opt(name).await;
+    let Some(machine) = found.map_err(|e| read("Machine", name, e))? else {
+        return Ok(None);
+    };
+    let going = machine.metadata.deletion_timestamp.is_some();
+    let cluster = cluster(ctx, &machine, namespace).await?;
+    let is_home = |c: &TenantCluster| c.metadata.deletion_timestamp.is_none();
+    let home = cluster.as_ref().is_some_and(is_home);
+    let exists = match home {
+        true => true,
+        false => namespace_exists(ctx, &machine).await?,
+    };
+    let joined = machine
+        .status
+        .as_ref()
+        .is_some_and(|s| s.node_name.is_some());
+    let deep = home && (!joined || going);
+    let vm = async {
+        match exists {
+            true => describe(ctx, &machine, home).await,
+            false => Ok(None),
+        }
+    };
+    let stored = async {
+        match deep {
+            true => user_data(&ctx.client, &machine).await,
+            false => Ok(None),
+        }
+    };
+    let tenant = async {
+        match home {
+            true => ask(ctx, &machine, deep, going).await,
+            false => Tenant::NotAsked,
+        }
+    };
+    let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
+    Ok(Some(Observed {
+        machine,
+        cluster,
+        namespace: exists,
+        vm: vm?,
+        user_data: stored?,
+        drawn: None,
+        tenant,
+        evicted: false,
+    }))
+}
+
+/// The TenantCluster that the Machine was made for: as last seen, unless it is not there or going,
+/// which is asked for live.
+async fn cluster(
+    ctx: &Context,
+    machine: &Machine,
+    namespace: &str,
+) -> Result<Option<TenantCluster>, Error> {
+    let (name, uid) = (&machine.spec.cluster_name, &machine.spec.cluster_uid);
+    let same = |c: &TenantCluster| c.metadata.uid.as_ref() == Some(uid);
+    let known = ctx
+        .stores
+        .clusters
+        .get(&ObjectRef::new(name).within(namespace));
+    if let Some(known) = known.filter(|c| same(c) && c.metadata.deletion_timestamp.is_none()) {
+        return Ok(Some((*known).clone()));
+    }
+    let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
+    let found = clusters.get_opt(name).await;
+    let found = found.map_err(|e| read("TenantCluster", name, e))?;
+    Ok(found.filter(same))
+}
+
+/// Whether the tenant namespace of the Machine's own cluster exists.
+async fn namespace_exists(ctx: &Context, machine: &Machine) -> Result<bool, Error> {
+    let name = tenant_namespace(machine);
+    let namespaces = Api::<Namespace>::all(ctx.client.clone());
+    let found = namespaces.get_opt(&name).await;
+    let found = found.map_err(|e| read("Namespace", &name, e))?;
+    let uid = Some(&machine.spec.cluster_uid);
+    Ok(found.is_some_and(|ns| ns.labels().get(names::LABEL_TENANT_UID) == uid))
+}
+
+async fn describe(
+    ctx: &Context,
+    machine: &Machine,
+    home: bool,
+) -> Result<Option<Description>, Error> {
+    let provider = ctx.providers.get(&machine.spec.provider);
+    let provider = provider.map_err(Error::Provider)?;
+    match provider.describe(machine).await {
+        // With a tenant namespace that goes, the right to look into it goes too; what is in there
+        // goes with it, and it is not over before the namespace is gone.
+        Err(error) if !home && is_forbidden(&error) => Ok(Some(Description {
+            deleting: true,
+            ..Description::default()
+        })),
+        result => result.map_err(Error::Provider),
+    }
+}
+
+fn is_forbidden(error: &providers::Error) -> bool {
+    let providers::Error::Request { source, .. } = error else {
+        return false;
+    };
+    matches!(source.as_ref(), kube::Error::Api(status) if status.code == 403)
+}
+
+async fn user_data(client: &Client, machine: &Machine) -> Result<Option<UserData>, Error> {
+    let name = names::user_data_secret(&machine.name_any());
+    let secrets = Api::<Secret>::namespaced(client.clone(), &tenant_namespace(machine));
+    let found = secrets.get_opt(&name).await;
+    let found = found.map_err(|e| read("Secret", &name, e))?;
+    let ours = |s: &Secret| s.labels().get(names::LABEL_MACHINE_UID) == machine.uid().as_ref();
+    Ok(found.filter(ours).map(|secret| stored(&secret, machine)))
+}
+
+/// What matters of the Secret with the user data.
+pub(super) fn stored(secret: &Secret, machine: &Machine) -> UserData {
+    let data = secret.data.as_ref();
+    let text = data.and_then(|d| d.get(TOKEN)).map(|bytes| bytes.0.clone());
+    let half = text.and_then(|bytes| String::from_utf8(bytes).ok());
+    UserData {
+        uid: secret.uid().unwrap_or_default(),
+        resource_version: secret.resource_version().unwrap_or_default(),
+        token: half.filter(|half| !half.is_empty()).map(|half| Token {
+            id: join::token_id(&machine.uid().unwrap_or_default()),
+            secret: pki::Key::new(half),
+        }),
+    }
+}
+
+/// Asks the tenant's API, unless it did not answer a moment ago. One that does not answer is told to
+/// whoever finds out what is the matter.
+async fn ask(ctx: &Context, machine: &Machine, deep: bool, going: bool) -> Tenant {
+    let uid = &machine.spec.cluster_uid;
+    let Some(tenant) = ctx.tenants.client(uid) else {
+        return Tenant::NotAsked;
+    };
+    if let Some(message) = ctx.breaker.claim(uid) {
+        return Tenant::Silent { message };
+    }
+    let name = machine.name_any();
+    let requests = ctx.tenants.pending_csrs(uid, &name);
+    match requests::read(&tenant, machine, &requests, deep, going).await {
+        Ok(seen) => {
+            ctx.breaker.close(uid);
+            Tenant::Answers(Box::new(seen))
+        }
+        Err(error) => {
+            let message = kit::errors::chain(&error);
+            if error.is_answer() {
+                ctx.breaker.close(uid);
+            } else {
+                ctx.breaker.trip(uid, -1, &message);
+                let namespace = machine.namespace().unwrap_or_default();
+                let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
+                // Fails only once the controller has ended.
+                let _ = ctx.triggers.clusters.send(cluster);
+            }
+            Tenant::Silent { message }
+        }
+    }
+}
+
+fn read(kind: &str, name: &str, source: kube::Error) -> Error {
+    Error::Read {
+        what: format!("{kind} {name}"),
+        source: Box::new(source),
+    }
+}

@@ -1,0 +1,332 @@
+//! Turns one observation of one Machine into the next step. No I/O, no clock, no chance.
+//!
+//! A life: bootstrap token drawn and stored with the user data → token made valid → virtual machine
+//! made → its node joins → labels set, token revoked, user data blanked → ready. Its end is
+//! [`deletion`].
+//! Invariant: planning again after applying yields an empty plan; what a crash cuts off is found by
+//! what was stored before it; nothing is waited for without an end.
+
+use std::time::Duration;
+
+use api::machine::MachinePhase;
+use api::{MachineStatus, names};
+use jiff::Timestamp;
+use kit::events::Notice;
+use providers::{Description, State, Topology};
+use serde_json::Value;
+use tenant_cp::Object;
+use tenant_cp::csr::{self, Verdict};
+
+use super::observed::{Observed, Pod, Seen, Tenant};
+use crate::status::Waiting;
+
+mod conditions;
+mod deletion;
+mod join;
+
+#[cfg(test)]
+pub(super) use deletion::LEAVE;
+pub use deletion::PATIENCE;
+pub(crate) use join::TOKEN;
+
+/// The next step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What is to be done, one after the other.
+    pub actions: Vec<Action>,
+    /// The status as it should be.
+    pub status: MachineStatus,
+    /// Events to publish once all of that is done.
+    pub events: Vec<Notice>,
+    /// What keeps the machine from being ready, or gone; waiting is not an error.
+    pub waiting_on: Option<Waiting>,
+    /// When to reconcile again although nothing happened.
+    pub requeue_after: Option<Duration>,
+    drain: Option<Drain>,
+}
+
+/// How far draining is.
+#[derive(Clone, Debug, PartialEq)]
+enum Drain {
+    /// Pods are leaving.
+    Running(String),
+    /// None is left.
+    Done,
+    /// Those that are left go with the machine.
+    GivenUp(String),
+}
+
+/// One thing to do. What is done in the tenant cluster is called so.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Put our finalizer on.
+    AddFinalizer,
+    /// Take our finalizer off.
+    RemoveFinalizer,
+    /// Delete the Machine itself, so that its pool replaces it.
+    DeleteSelf,
+    /// Draw a bootstrap token, to be stored by the next plan.
+    DrawToken,
+    /// Create the Secret with the user data.
+    CreateUserData(Object),
+    /// Change that Secret: a JSON merge patch.
+    ChangeUserData(Value),
+    /// Delete that Secret.
+    DeleteUserData {
+        /// Only this one.
+        uid: String,
+    },
+    /// Make the virtual machine.
+    CreateVm,
+    /// Write down where the virtual machine is.
+    LabelVm(Topology),
+    /// Delete the virtual machine and its instance.
+    DeleteVm,
+    /// In the tenant cluster: make the bootstrap token valid, or longer.
+    ApplyToken(Object, Timestamp),
+    /// In the tenant cluster: revoke the token.
+    RevokeToken {
+        /// Name of its Secret.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+    /// In the tenant cluster: set labels that a kubelet may not set on its own node.
+    LabelNode(Value),
+    /// In the tenant cluster: answer a kubelet's request for a serving certificate.
+    Decide {
+        /// Name of the request.
+        name: String,
+        /// Approve, or deny with reason and message.
+        denied: Option<(&'static str, String)>,
+    },
+    /// In the tenant cluster: let nothing new onto the node.
+    Cordon {
+        /// Only this one.
+        uid: String,
+    },
+    /// In the tenant cluster: have load balancers send nothing to the node.
+    Exclude {
+        /// Only this one.
+        uid: String,
+    },
+    /// In the tenant cluster: ask these pods to leave, as far as disruption budgets allow.
+    Evict(Vec<Pod>),
+    /// In the tenant cluster: end these pods, which are being deleted where nothing runs any more.
+    End(Vec<Pod>),
+    /// In the tenant cluster: delete the Node.
+    DeleteNode {
+        /// Only this one.
+        uid: String,
+    },
+}
+
+impl Plan {
+    /// True when nothing is left to do but, perhaps, to write the status.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// True when the status has to be written before anything is done: a drain that ended must not
+    /// begin anew.
+    #[must_use]
+    pub fn reports_first(&self) -> bool {
+        matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
+    }
+
+    fn publish(&mut self, warning: bool, reason: &'static str, message: String) {
+        self.events.push(Notice {
+            warning,
+            reason,
+            message,
+        });
+    }
+
+    fn wait(&mut self, reason: &'static str, message: impl Into<String>) {
+        self.waiting_on.get_or_insert(Waiting {
+            reason,
+            message: message.into(),
+        });
+    }
+
+    /// Looks again no later than this.
+    fn look_after(&mut self, time: Duration) {
+        let sooner = self.requeue_after.map_or(time, |before| before.min(time));
+        self.requeue_after = Some(sooner);
+    }
+}
+
+/// The next step for one Machine.
+#[must_use]
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    if observed.is_going() {
+        return deletion::plan(observed, now);
+    }
+    let finalizers = observed.machine.metadata.finalizers.as_deref();
+    if !finalizers
+        .unwrap_or_default()
+        .iter()
+        .any(|f| f == names::FINALIZER_MACHINE)
+    {
+        return Plan {
+            actions: vec![Action::AddFinalizer],
+            ..unchanged(observed)
+        };
+    }
+    let mut plan = unchanged(observed);
+    let Some(cluster) = observed.home() else {
+        // Its pool deletes it.
+        plan.wait(
+            "ClusterDeleted",
+            "the tenant cluster that it belonged to is gone",
+        );
+        return conditions::report(plan, observed, now);
+    };
+    if cluster.spec.paused {
+        plan.wait(
+            "Paused",
+            "the TenantCluster is paused; set its spec.paused to false to go on",
+        );
+        return conditions::report(plan, observed, now);
+    }
+    if let Some((reason, message)) = lost(observed) {
+        fail(&mut plan, reason, message);
+        return conditions::report(plan, observed, now);
+    }
+    if observed.vm.as_ref().is_some_and(|vm| vm.evacuating) {
+        let message = "the management cluster's node below it is being drained; the node is drained \
+                       first, and another machine takes its place";
+        plan.publish(false, "Evacuating", message.to_owned());
+        plan.actions.push(Action::DeleteSelf);
+        return plan;
+    }
+    if let Some(vm) = &observed.vm
+        && let Some(topology) = &vm.topology
+        && *topology != vm.labelled
+    {
+        plan.actions.push(Action::LabelVm(topology.clone()));
+    }
+    if let Tenant::Answers(seen) = &observed.tenant {
+        decide(&mut plan, observed, seen);
+    }
+    if !observed.has_joined() {
+        join::plan(&mut plan, observed, now);
+    }
+    conditions::report(plan, observed, now)
+}
+
+fn unchanged(observed: &Observed) -> Plan {
+    Plan {
+        status: observed.machine.status.clone().unwrap_or_default(),
+        ..Plan::default()
+    }
+}
+
+/// Why a machine will never be a node (again); none when it may.
+fn lost(observed: &Observed) -> Option<(&'static str, String)> {
+    let status = observed.machine.status.as_ref();
+    if let Some(failed) = status.and_then(failure) {
+        return Some(failed);
+    }
+    let phase = status.and_then(|s| s.phase).unwrap_or_default();
+    let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
+    let joined = status.and_then(|s| s.instance.as_deref());
+    match &observed.vm {
+        Some(vm) if vm.foreign => Some((
+            "VirtualMachineTaken",
+            "there is a virtual machine of this name that is not this machine's".to_owned(),
+        )),
+        Some(Description { deleting: true, .. }) | None if ran => Some((
+            "VirtualMachineGone",
+            "somebody deleted the virtual machine".to_owned(),
+        )),
+        Some(vm) if joined.is_some() && vm.state == State::Stopped => Some((
+            "VirtualMachineStopped",
+            "the virtual machine was shut down, and would start with an empty disk".to_owned(),
+        )),
+        Some(vm)
+            if joined.is_some() && vm.instance.is_some() && vm.instance.as_deref() != joined =>
+        {
+            Some((
+                "InstanceReplaced",
+                "the virtual machine was started anew, with an empty disk".to_owned(),
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Reasons of failures: a machine that failed once stays so, until its pool replaces it.
+const FAILURES: [&str; 4] = [
+    "VirtualMachineTaken",
+    "VirtualMachineGone",
+    "VirtualMachineStopped",
+    "InstanceReplaced",
+];
+
+fn failure(status: &MachineStatus) -> Option<(&'static str, String)> {
+    if status.phase != Some(MachinePhase::Failed) {
+        return None;
+    }
+    let mut conditions = status.conditions.iter();
+    let ready = conditions.find(|c| c.type_ == api::ConditionType::Ready.as_str());
+    let said = |reason: &&&str| ready.is_some_and(|c| c.reason == ***reason);
+    let reason = FAILURES
+        .iter()
+        .find(said)
+        .copied()
+        .unwrap_or("VirtualMachineGone");
+    let message = ready.map(|c| c.message.clone()).unwrap_or_default();
+    Some((reason, message))
+}
+
+fn fail(plan: &mut Plan, reason: &'static str, message: String) {
+    if plan.status.phase != Some(MachinePhase::Failed) {
+        plan.publish(
+            true,
+            reason,
+            format!("{message}; its node pool replaces it"),
+        );
+    }
+    plan.status.phase = Some(MachinePhase::Failed);
+    plan.wait(reason, message);
+}
+
+/// Answers the kubelet's requests for serving certificates. The names and addresses in them must be
+/// the machine's own.
+fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
+    let name = observed
+        .machine
+        .metadata
+        .name
+        .as_deref()
+        .unwrap_or_default();
+    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
+    let addresses = vm.map(|vm| vm.addresses.as_slice()).unwrap_or_default();
+    let addresses: Vec<_> = addresses
+        .iter()
+        .filter_map(|a| a.address.parse().ok())
+        .collect();
+    let expected = csr::Expected {
+        node: name,
+        addresses: &addresses,
+    };
+    for request in &seen.requests {
+        let denied = match csr::check(request, expected) {
+            Verdict::Approve => None,
+            Verdict::Deny { reason, message } => Some((reason, message)),
+            // The provider's next word on the machine wakes us.
+            Verdict::Wait { .. } | Verdict::NotOurs => continue,
+        };
+        let request = request.metadata.name.clone().unwrap_or_default();
+        if let Some((_, message)) = &denied {
+            let message = format!("denies the node a serving certificate ({request}): {message}");
+            plan.publish(true, "CertificateDenied", message);
+        }
+        plan.actions.push(Action::Decide {
+            name: request,
+            denied,
+        });
+    }
+}

@@ -1,0 +1,225 @@
+//! The status that follows from an observation.
+//!
+//! Invariant: what is not known stays as it was, so that an outage of a tenant's API costs no write;
+//! and words alone never cause one: a condition whose status and reason stay keeps its message,
+//! because some of the words are a tenant's.
+
+use api::condition::is_true;
+use api::machine::MachinePhase;
+use api::{ConditionStatus, ConditionType, MachineStatus, TenantClusterStatus, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use providers::{Description, State};
+
+use super::{Drain, Plan, join};
+use crate::controllers::machine::observed::{Observed, Tenant};
+use crate::tenant_session::breaker::Breaker;
+
+/// Status, reason and message of one condition.
+type Said = (ConditionStatus, String, String);
+
+fn said(status: bool, reason: &str, message: impl Into<String>) -> Said {
+    (status.into(), reason.to_owned(), message.into())
+}
+
+/// Fills in everything that follows from the observation.
+pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
+    let before = plan.status.clone();
+    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
+    if let Some(vm) = vm {
+        plan.status.provider_id = Some(join::provider_id(&observed.machine));
+        plan.status.addresses.clone_from(&vm.addresses);
+    }
+    let machine = virtual_machine(vm);
+    if let Some(Description {
+        state: State::Failing { reason, message },
+        ..
+    }) = vm
+    {
+        if reason_of(&before, ConditionType::VirtualMachineReady) != Some(reason) {
+            plan.publish(
+                true,
+                "VirtualMachineFailing",
+                format!("{reason}: {message}"),
+            );
+        }
+        plan.wait("VirtualMachineFailing", format!("{reason}: {message}"));
+    }
+    let node = node(observed);
+    if !observed.is_going() && plan.status.phase != Some(MachinePhase::Failed) {
+        plan.status.phase = Some(phase(&before, vm, observed));
+    }
+    let generation = observed.machine.metadata.generation;
+    plan.status.observed_generation = generation;
+    let mut set = |type_: ConditionType, (value, reason, mut message): Said| {
+        let list = &mut plan.status.conditions;
+        let same = list.iter().find(|c| {
+            c.type_ == type_.as_str() && c.status == value.as_str() && c.reason == reason
+        });
+        if let Some(same) = same {
+            message.clone_from(&same.message);
+        }
+        set_condition(list, type_, value, &reason, &message, generation, Time(now));
+    };
+    set(ConditionType::VirtualMachineReady, machine.clone());
+    if let Some(node) = node.clone() {
+        set(ConditionType::NodeReady, node);
+    }
+    match &plan.drain {
+        Some(Drain::Running(message)) => {
+            set(
+                ConditionType::Drained,
+                said(false, "Draining", message.as_str()),
+            );
+        }
+        Some(Drain::Done) => set(ConditionType::Drained, said(true, "Drained", "")),
+        Some(Drain::GivenUp(why)) => {
+            set(ConditionType::Drained, said(false, "GivenUp", why.as_str()));
+        }
+        None => {}
+    }
+    let ready = ready(&plan, machine, node);
+    let mut set = |type_: ConditionType, (value, reason, message): Said| {
+        let list = &mut plan.status.conditions;
+        set_condition(list, type_, value, &reason, &message, generation, Time(now));
+    };
+    if let Some(ready) = ready {
+        set(ConditionType::Ready, ready);
+    }
+    look_again(&mut plan, observed);
+    plan
+}
+
+fn reason_of(status: &MachineStatus, type_: ConditionType) -> Option<&String> {
+    let mut conditions = status.conditions.iter();
+    conditions
+        .find(|c| c.type_ == type_.as_str())
+        .map(|c| &c.reason)
+}
+
+fn virtual_machine(vm: Option<&Description>) -> Said {
+    let Some(vm) = vm else {
+        return said(false, "NotThere", "there is no virtual machine");
+    };
+    if vm.deleting {
+        return said(false, "Deleting", "the virtual machine is being deleted");
+    }
+    match &vm.state {
+        State::Creating => said(false, "Starting", "the virtual machine is being started"),
+        State::Running => said(true, "Running", ""),
+        State::Stopped => said(false, "Stopped", "the virtual machine does not run"),
+        State::Failing { reason, message } => said(false, reason, message.as_str()),
+    }
+}
+
+/// None: as it was.
+fn node(observed: &Observed) -> Option<Said> {
+    let status = observed.machine.status.as_ref();
+    let known = status.is_some_and(|s| reason_of(s, ConditionType::NodeReady).is_some());
+    let joined = observed.has_joined();
+    let Tenant::Answers(seen) = &observed.tenant else {
+        if observed.is_going() && observed.home().is_some() {
+            let message = "the tenant's API does not answer";
+            let unknown = ConditionStatus::Unknown;
+            return Some((unknown, "ApiUnreachable".to_owned(), message.to_owned()));
+        }
+        return (!known).then(|| said(false, "NotJoined", "its node has not joined"));
+    };
+    Some(match join::own_node(observed, seen) {
+        Some(node) if node.ready == Some(true) => said(true, "NodeReady", ""),
+        Some(node) => said(false, "NodeNotReady", node.message.as_str()),
+        None if joined => said(false, "NodeGone", "its node was deleted"),
+        None if seen.node.is_some() => said(
+            false,
+            "NodeOfAnother",
+            "there is a node of this name with another providerID; delete it",
+        ),
+        None => said(false, "NotJoined", "its node has not joined"),
+    })
+}
+
+/// Never back: what ran once is not made again.
+fn phase(before: &MachineStatus, vm: Option<&Description>, observed: &Observed) -> MachinePhase {
+    use MachinePhase::{Booting, Creating, Joining, Pending, Running};
+    let node = observed
+        .seen()
+        .and_then(|seen| join::own_node(observed, seen));
+    let now = match (vm, node) {
+        (Some(_), Some(node)) if node.ready == Some(true) => Running,
+        (Some(_), Some(_)) => Joining,
+        (Some(vm), None) if vm.state == State::Running => Booting,
+        (Some(_), None) => Creating,
+        (None, _) => Pending,
+    };
+    let order = [Pending, Creating, Booting, Joining, Running];
+    let rank = |phase: MachinePhase| order.iter().position(|p| *p == phase).unwrap_or_default();
+    let before = before.phase.unwrap_or_default();
+    if rank(before) > rank(now) {
+        before
+    } else {
+        now
+    }
+}
+
+/// The summary: what keeps the machine from being of use, the first thing first. None: as it was.
+fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
+    let waiting = plan.waiting_on.as_ref();
+    let phase = plan.status.phase.unwrap_or_default();
+    let stops = matches!(
+        phase,
+        MachinePhase::Failed | MachinePhase::Draining | MachinePhase::Deleting
+    );
+    if let Some(waiting) = waiting.filter(|_| stops) {
+        let reason = match phase {
+            MachinePhase::Draining => "Draining",
+            _ => waiting.reason,
+        };
+        return Some(said(false, reason, waiting.message.as_str()));
+    }
+    let running = phase == MachinePhase::Running;
+    if let Some(waiting) = waiting.filter(|w| !running && w.reason != "VirtualMachineFailing") {
+        return Some(said(false, waiting.reason, waiting.message.as_str()));
+    }
+    if machine.0 != ConditionStatus::True {
+        return Some(machine);
+    }
+    match node {
+        Some((value, reason, _)) if reason == "NotJoined" => Some((
+            value,
+            "Booting".to_owned(),
+            "the machine boots; its node has not joined".to_owned(),
+        )),
+        Some((value, reason, message)) => {
+            // As in the condition, whose words stay.
+            let list = &plan.status.conditions;
+            let kept = list
+                .iter()
+                .find(|c| c.type_ == ConditionType::NodeReady.as_str());
+            Some((value, reason, kept.map_or(message, |c| c.message.clone())))
+        }
+        None => {
+            let known = is_true(&plan.status.conditions, ConditionType::NodeReady);
+            (!known).then(|| said(false, "NotJoined", "its node has not joined"))
+        }
+    }
+}
+
+/// Where no watch tells when the tenant's API can be asked again.
+fn look_again(plan: &mut Plan, observed: &Observed) {
+    let in_need = !observed.has_joined() || observed.is_going();
+    let Some(cluster) = observed.home().filter(|_| in_need) else {
+        return;
+    };
+    let answers = cluster
+        .status
+        .as_ref()
+        .and_then(TenantClusterStatus::answers_since)
+        .is_some();
+    match &observed.tenant {
+        // The TenantCluster is about to be reconciled for the first time in this process.
+        Tenant::NotAsked if answers => plan.look_after(std::time::Duration::from_secs(1)),
+        Tenant::Silent { .. } => plan.look_after(Breaker::PAUSE),
+        // It wakes us when it answers.
+        Tenant::NotAsked | Tenant::Answers(_) => {}
+    }
+}

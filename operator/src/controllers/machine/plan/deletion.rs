@@ -1,0 +1,338 @@
+//! The end of a Machine: drain → virtual machine and instance gone → Node gone → finalizer.
+//!
+//! **Load balancers.** A node that is drained still passes on what load balancers send it. So they
+//! are told first that it goes, and given [`LEAVE`] to turn to others.
+//!
+//! **Volumes.** When a Node goes whose volumes are attached, the tenant's attach-detach controller
+//! waits six minutes before it gives them to another. So the machine goes only once they are detached,
+//! and where it died the Node stays until then: the cloud controller manager declares it out of
+//! service, and volumes leave at once.
+//!
+//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there.
+//! The tenant cluster holds nothing up for longer than the drain's time-out plus [`PATIENCE`]; where
+//! its API does not answer, for longer than [`PATIENCE`].
+
+use std::time::Duration;
+
+use api::machine::MachinePhase;
+use api::{ConditionStatus, ConditionType, names};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use providers::State;
+use tenant_cp::join as tokens;
+
+use super::{Action, Drain, Plan, conditions, join, unchanged};
+use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
+
+/// How long an API that does not answer is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long load balancers get to turn to other nodes: the cloud controller manager and kube-proxy
+/// take a second together, load balancers of a network somewhat longer.
+pub(in crate::controllers::machine) const LEAVE: Duration = Duration::from_secs(5);
+/// Pause between two looks at pods that leave: they are not watched.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pods that are named in a message.
+const NAMED: usize = 5;
+/// Pause between two tries while a disruption budget is in the way.
+const BLOCKED: Duration = Duration::from_secs(5);
+
+pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = unchanged(observed);
+    let finalizers = observed.machine.finalizers();
+    if !finalizers.iter().any(|f| f == names::FINALIZER_MACHINE) {
+        return plan;
+    }
+    let home = observed.home().is_some();
+    if !home && !observed.namespace {
+        // With the tenant namespace everything in it went, and the tenant cluster with it.
+        plan.actions.push(Action::RemoveFinalizer);
+        return plan;
+    }
+    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
+    if let Some(vm) = vm {
+        if !vm.deleting && home && drains(&mut plan, observed, now) {
+            plan.status.phase = Some(MachinePhase::Draining);
+            return conditions::report(plan, observed, now);
+        }
+        plan.status.phase = Some(MachinePhase::Deleting);
+        if !vm.deleting {
+            plan.actions.push(Action::DeleteVm);
+        }
+        plan.wait(
+            "Deleting",
+            "waits until the virtual machine and its instance are gone",
+        );
+        if !home {
+            // Where the tenant namespace goes, the right to watch it goes too.
+            plan.look_after(Duration::from_secs(30));
+        }
+        return conditions::report(plan, observed, now);
+    }
+    plan.status.phase = Some(MachinePhase::Deleting);
+    if home && cleans_up(&mut plan, observed, now) {
+        return conditions::report(plan, observed, now);
+    }
+    if let Some(stored) = observed.user_data.as_ref().filter(|_| home) {
+        plan.actions.push(Action::DeleteUserData {
+            uid: stored.uid.clone(),
+        });
+    }
+    plan.actions.push(Action::RemoveFinalizer);
+    plan
+}
+
+/// When everything inside the tenant cluster is given up on.
+fn deadline(observed: &Observed, now: Timestamp) -> Timestamp {
+    let since = observed.machine.metadata.deletion_timestamp.as_ref();
+    let since = since.map_or(now, |t| t.0);
+    let drain = observed.machine.spec.drain_timeout.get();
+    let drain = drain.unwrap_or(Duration::from_secs(300)) + PATIENCE;
+    let drain = SignedDuration::try_from(drain).unwrap_or(SignedDuration::MAX);
+    since.saturating_add(drain).unwrap_or(Timestamp::MAX)
+}
+
+/// Since when the API does not answer, as far as the status knows.
+fn silent_since(observed: &Observed) -> Option<Timestamp> {
+    let conditions = &observed.machine.status.as_ref()?.conditions;
+    let node = ConditionType::NodeReady.as_str();
+    let condition = conditions.iter().find(|c| c.type_ == node)?;
+    (condition.status == ConditionStatus::Unknown.as_str())
+        .then_some(condition.last_transition_time.0)
+}
+
+/// True while an API that does not answer is waited for; false when it is given up on.
+fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let patience = SignedDuration::try_from(PATIENCE).unwrap_or(SignedDuration::MAX);
+    let since = silent_since(observed).unwrap_or(now);
+    let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
+    let until = until.min(deadline(observed, now));
+    if until <= now {
+        return false;
+    }
+    plan.wait(
+        "ApiUnreachable",
+        format!("the tenant's API does not answer: {message}"),
+    );
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(PATIENCE));
+    true
+}
+
+/// True while pods have to leave the node first.
+fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let runs = observed
+        .vm
+        .as_ref()
+        .is_some_and(|vm| vm.state == State::Running);
+    let timeout = observed.machine.spec.drain_timeout.get();
+    // What was started anew has an empty disk: no pod runs there any more.
+    let failed = observed.machine.status.as_ref().and_then(super::failure);
+    if failed.is_some() || !runs || timeout == Some(Duration::ZERO) {
+        return false;
+    }
+    if let Some(drained) = drained(observed) {
+        let since = drained.last_transition_time.0;
+        return drained.status == "True" && leaves_balancers(plan, observed, since, now);
+    }
+    let seen = match &observed.tenant {
+        Tenant::Answers(seen) => seen,
+        Tenant::Silent { .. } | Tenant::NotAsked if !observed.has_joined() => return false,
+        Tenant::Silent { message } => return waits_for_api(plan, observed, message, now),
+        Tenant::NotAsked => {
+            return waits_for_api(plan, observed, "it has not answered yet", now);
+        }
+    };
+    let Some(node) = join::own_node(observed, seen) else {
+        return false;
+    };
+    let staying = staying(seen, node.ready != Some(true));
+    let empty = staying.is_empty() && node.unschedulable;
+    if empty && !node.volumes_attached {
+        if has_balancers(observed) && !node.excluded {
+            let message = "load balancers are told that the node goes";
+            plan.wait("Draining", message);
+            plan.drain = Some(Drain::Running(message.to_owned()));
+            let uid = node.uid.clone();
+            plan.actions.push(Action::Exclude { uid });
+            return true;
+        }
+        plan.drain = Some(Drain::Done);
+        return leaves_balancers(plan, observed, now, now);
+    }
+    let until = deadline(observed, now)
+        .saturating_sub(PATIENCE)
+        .unwrap_or(now);
+    if until <= now {
+        let left = match empty {
+            true => "volumes that are not detached".to_owned(),
+            false => first(&staying),
+        };
+        gives_up(plan, format!("drainTimeout is over; left: {left}"));
+        return false;
+    }
+    if !node.unschedulable {
+        plan.publish(
+            false,
+            "Draining",
+            "cordons the node and evicts its pods".to_owned(),
+        );
+        plan.actions.push(Action::Cordon {
+            uid: node.uid.clone(),
+        });
+    }
+    let stay: Vec<_> = staying.iter().copied().filter(|p| !p.going).collect();
+    let (message, pause) = match stay.is_empty() {
+        true if empty => (
+            "waits until volumes are detached from the node".to_owned(),
+            LOOK,
+        ),
+        true => ("pods are leaving the node".to_owned(), LOOK),
+        false => (
+            format!(
+                "waits until disruption budgets allow that pods leave the node: {}",
+                first(&stay)
+            ),
+            BLOCKED,
+        ),
+    };
+    let evicted: Vec<_> = stay.into_iter().cloned().collect();
+    plan.wait("Draining", message.clone());
+    plan.drain = Some(Drain::Running(message));
+    plan.look_after(pause);
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or_default());
+    if !evicted.is_empty() && !observed.evicted {
+        plan.actions.push(Action::Evict(evicted));
+    }
+    true
+}
+
+/// The condition that says so, once no pod is waited for any more.
+fn drained(observed: &Observed) -> Option<&Condition> {
+    let status = observed.machine.status.as_ref();
+    let mut conditions = status.into_iter().flat_map(|s| &s.conditions);
+    let drained = conditions.find(|c| c.type_ == ConditionType::Drained.as_str());
+    drained.filter(|c| c.status == "True" || c.reason == "GivenUp")
+}
+
+/// Whether load balancers may send traffic to the node, by way of our cloud controller manager.
+fn has_balancers(observed: &Observed) -> bool {
+    let cluster = observed.home();
+    cluster.is_some_and(|c| c.spec.addons.cloud_controller.enabled)
+}
+
+/// True while load balancers turn to other nodes, of which they were told by `since`.
+fn leaves_balancers(
+    plan: &mut Plan,
+    observed: &Observed,
+    since: Timestamp,
+    now: Timestamp,
+) -> bool {
+    let leave = SignedDuration::try_from(LEAVE).unwrap_or(SignedDuration::MAX);
+    let until = since.saturating_add(leave).unwrap_or(Timestamp::MAX);
+    if !has_balancers(observed) || until <= now {
+        return false;
+    }
+    plan.wait("Draining", "load balancers turn to other nodes");
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(LEAVE));
+    true
+}
+
+fn waits_for_api(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let waits = is_patient(plan, observed, message, now);
+    if !waits {
+        gives_up(plan, format!("the tenant's API does not answer: {message}"));
+    }
+    waits
+}
+
+/// Pods that have to be gone before the machine goes, in a fixed order. On a node that is not ready
+/// nobody ends the pods that are being deleted, so they are not waited for.
+fn staying(seen: &Seen, dead: bool) -> Vec<&Pod> {
+    let mut staying: Vec<_> = seen.pods.iter().filter(|p| !(dead && p.going)).collect();
+    staying.sort();
+    staying
+}
+
+/// The names of a few of them.
+fn first(pods: &[&Pod]) -> String {
+    let names = pods.iter().map(|p| format!("{}/{}", p.namespace, p.name));
+    let more = pods.len().saturating_sub(NAMED);
+    let mut text = names.take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+/// Goes on although the node is not drained.
+fn gives_up(plan: &mut Plan, why: String) {
+    let message = format!("deletes the machine without draining its node further: {why}");
+    plan.publish(true, "DrainGivenUp", message);
+    plan.drain = Some(Drain::GivenUp(why));
+}
+
+/// True while something of the machine is left in the tenant cluster, and worth waiting for.
+fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let seen = match &observed.tenant {
+        Tenant::Answers(seen) => seen,
+        Tenant::Silent { message } => return leaves(plan, observed, message, now),
+        Tenant::NotAsked => return leaves(plan, observed, "it has not answered yet", now),
+    };
+    if let Some(token) = &seen.token {
+        plan.actions.push(Action::RevokeToken {
+            name: tokens::token_secret_name(&observed.machine.uid().unwrap_or_default()),
+            uid: token.uid.clone(),
+        });
+    }
+    // There is no cloud controller that would do it.
+    if let Some(node) = join::own_node(observed, seen) {
+        if plan.actions.is_empty() && keeps_volumes(observed, node, now) {
+            let ended = ended(observed, seen, node);
+            if !ended.is_empty() {
+                plan.actions.push(Action::End(ended));
+            }
+            plan.wait(
+                "VolumesAttached",
+                "waits until volumes are detached from the node of a machine that is gone",
+            );
+            plan.look_after(LOOK);
+            return true;
+        }
+        plan.actions.push(Action::DeleteNode {
+            uid: node.uid.clone(),
+        });
+    }
+    !plan.actions.is_empty()
+}
+
+/// Pods that nobody ends: the tenant's garbage collector would, but looks only every 20 s, and
+/// volumes are detached only after that. Neither the virtual machine nor an instance is there, so
+/// nothing of them runs.
+fn ended(observed: &Observed, seen: &Seen, node: &Node) -> Vec<Pod> {
+    let helps = node.out_of_service && !observed.evicted;
+    let going = seen.pods.iter().filter(|pod| helps && pod.going);
+    let mut ended: Vec<_> = going.cloned().collect();
+    ended.sort();
+    ended
+}
+
+/// Whether somebody is there who has the volumes of a dead node detached, and has time left.
+fn keeps_volumes(observed: &Observed, node: &Node, now: Timestamp) -> bool {
+    has_balancers(observed) && node.volumes_attached && now < deadline(observed, now)
+}
+
+fn leaves(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -> bool {
+    let waits = is_patient(plan, observed, message, now);
+    if !waits && observed.has_joined() {
+        let name = observed.machine.name_any();
+        plan.publish(
+            true,
+            "NodeLeftBehind",
+            format!(
+                "the tenant's API does not answer: {message}; Node {name} may be left in the tenant \
+                 cluster: delete it with kubectl delete node {name}"
+            ),
+        );
+    }
+    waits
+}

@@ -1,0 +1,206 @@
+//! From nothing to a node that joined.
+//!
+//! Invariant: the token is stored (with the user data) before it is valid and before anything boots
+//! with it; it is valid for [`VALID`] at a time and for as long as the machine may join, and revoked
+//! when it has; after that no copy of it is left in either cluster.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::{Machine, names};
+use base64::Engine as _;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tenant_cp::Object;
+use tenant_cp::join::{self, Token};
+
+use super::{Action, Plan};
+use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
+
+/// How long a token is valid at a time.
+pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
+/// It is made valid for longer when less than this is left.
+const REFRESH: SignedDuration = SignedDuration::from_mins(10);
+/// Key of the Secret that KubeVirt reads (`cloudInitNoCloud.secretRef`).
+const USER_DATA: &str = "userdata";
+/// Key of the Secret with the token's secret half: the user data cannot be read back.
+pub(crate) const TOKEN: &str = "token-secret";
+
+pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    let seen = match &observed.tenant {
+        Tenant::Answers(seen) => seen,
+        Tenant::Silent { message } => {
+            plan.wait(
+                "WaitingForControlPlane",
+                format!("its API does not answer: {message}"),
+            );
+            return;
+        }
+        Tenant::NotAsked => {
+            let message = "its API has not answered since the operator started";
+            plan.wait("WaitingForControlPlane", message);
+            return;
+        }
+    };
+    match own_node(observed, seen) {
+        Some(node) => joined(plan, observed, seen, node),
+        None => boot(plan, observed, seen, now),
+    }
+}
+
+/// The Node of this very machine.
+pub(super) fn own_node<'a>(observed: &Observed, seen: &'a Seen) -> Option<&'a Node> {
+    let wanted = provider_id(&observed.machine);
+    seen.node.as_ref().filter(|node| node.provider_id == wanted)
+}
+
+/// What provider and node call the machine.
+pub(crate) fn provider_id(machine: &Machine) -> String {
+    names::kubevirt_provider_id(&machine.name_any())
+}
+
+/// Makes what is needed to join, as far as it is missing.
+fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
+    let stored = observed.user_data.as_ref();
+    let known = seen.token.as_ref().map(|t: &TokenSeen| &t.token);
+    let token = stored
+        .and_then(|s| s.token.as_ref())
+        .or(observed.drawn.as_ref())
+        .or(known);
+    let Some(token) = token else {
+        plan.actions.push(Action::DrawToken);
+        return;
+    };
+    if stored.is_none_or(|s| s.token.is_none()) {
+        match user_data(observed, seen, token) {
+            Ok(secret) => plan.actions.push(match stored {
+                None => Action::CreateUserData(secret),
+                Some(stored) => Action::ChangeUserData(json!({
+                    "metadata": { "uid": stored.uid, "resourceVersion": stored.resource_version },
+                    "data": secret.value["data"],
+                })),
+            }),
+            Err(error) => {
+                plan.wait("AuthorityUnreadable", error.to_string());
+                return;
+            }
+        }
+    }
+    let left = |t: &TokenSeen| t.expires.map(|expires| expires.duration_since(now));
+    let valid = seen.token.as_ref().filter(|t| t.token == *token);
+    let left = valid.and_then(left).unwrap_or_default();
+    if left < REFRESH {
+        let expires = whole_seconds(now.saturating_add(VALID).unwrap_or(now));
+        let object = join::token_secret(token, expires, &observed.machine.name_any());
+        plan.actions.push(Action::ApplyToken(object, expires));
+    } else {
+        let until = Duration::try_from(left - REFRESH).unwrap_or_default();
+        plan.look_after(until + Duration::from_secs(1));
+    }
+    if observed.vm.is_none() {
+        plan.actions.push(Action::CreateVm);
+    }
+}
+
+/// The node is there: gives it what it may not give itself, and takes the token away.
+fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
+    let machine = &observed.machine;
+    let name = machine.name_any();
+    let missing: BTreeMap<_, _> = labels(machine)
+        .into_iter()
+        .filter(|(key, value)| node.labels.get(key) != Some(value))
+        .collect();
+    if !missing.is_empty() {
+        plan.actions.push(Action::LabelNode(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            // With the UID, so that none is made where it has gone.
+            "metadata": { "name": name, "uid": node.uid, "labels": labels(machine) },
+        })));
+    }
+    if let Some(token) = &seen.token {
+        plan.actions.push(Action::RevokeToken {
+            name: join::token_secret_name(&machine.uid().unwrap_or_default()),
+            uid: token.uid.clone(),
+        });
+    }
+    // KubeVirt reads the Secret whenever the virtual machine starts, so it stays, without content.
+    if let Some(stored) = observed.user_data.as_ref().filter(|s| s.token.is_some()) {
+        plan.actions.push(Action::ChangeUserData(json!({
+            "metadata": { "uid": stored.uid, "resourceVersion": stored.resource_version },
+            "data": { USER_DATA: base64(join::blank_user_data()), TOKEN: null },
+        })));
+    }
+    plan.status.node_name = Some(name.clone());
+    plan.status.instance = observed.vm.as_ref().and_then(|vm| vm.instance.clone());
+    if plan.is_settled() {
+        plan.publish(false, "Joined", format!("node {name} joined"));
+    } else {
+        // Written once all of it is done: until then the machine has not joined.
+        plan.status.node_name = None;
+        plan.status.instance = None;
+    }
+}
+
+/// Labels of the node that the operator sets: those that a kubelet may not set, and the pool's name.
+fn labels(machine: &Machine) -> BTreeMap<String, String> {
+    let spec = &machine.spec;
+    let mut labels: BTreeMap<_, _> = spec
+        .labels
+        .iter()
+        .filter(|(key, _)| !join::is_self_assignable(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    labels.insert(names::LABEL_NODE_POOL.to_owned(), spec.pool_name.clone());
+    labels
+}
+
+/// The Secret with the user data.
+fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, join::Error> {
+    let machine = &observed.machine;
+    let name = machine.name_any();
+    let cluster = observed.cluster.as_ref();
+    let of_machine = join::Machine {
+        name: name.clone(),
+        provider_id: provider_id(machine),
+        labels: machine.spec.labels.clone(),
+        taints: machine.spec.taints.iter().map(taint).collect(),
+        ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),
+        cloud_provider_external: cluster.is_some_and(external_cloud_provider),
+    };
+    let data = join::user_data(&seen.endpoint, &seen.authority, token, &of_machine)?;
+    Ok(Object::from_value(json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": names::user_data_secret(&name),
+            "namespace": crate::controllers::machine::tenant_namespace(machine),
+            "labels": machine.labels_of_parts(),
+        },
+        "type": "Opaque",
+        "data": { USER_DATA: base64(data.reveal()), TOKEN: base64(token.secret.reveal()) },
+    })))
+}
+
+fn taint(taint: &api::node_pool::Taint) -> k8s_openapi::api::core::v1::Taint {
+    k8s_openapi::api::core::v1::Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.as_str().to_owned(),
+        time_added: None,
+    }
+}
+
+/// Whether a cloud controller initialises the tenant cluster's nodes.
+fn external_cloud_provider(cluster: &api::TenantCluster) -> bool {
+    cluster.spec.addons.cloud_controller.enabled
+}
+
+fn base64(text: &str) -> Value {
+    json!(base64::engine::general_purpose::STANDARD.encode(text))
+}
+
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

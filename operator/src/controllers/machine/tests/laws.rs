@@ -1,0 +1,188 @@
+//! What holds in any life of a Machine, whatever happens around it.
+//!
+//! Invariant: [`World`] itself asserts that nothing boots without a stored and valid token, that
+//! there is never a second virtual machine, and that none is left behind; here it only lives.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+use providers::{Description, State};
+
+use super::pod;
+use super::world::{Api, World};
+use crate::controllers::machine::plan::{PATIENCE, plan};
+
+/// What may happen.
+#[derive(Clone, Debug)]
+enum Happening {
+    Runs,
+    Joins,
+    NodeIs(Option<bool>),
+    NodeGone,
+    Vanishes,
+    Stops,
+    StartsAnew,
+    Fails,
+    Taken,
+    Evacuated,
+    Api(u8),
+    TokenGone,
+    UserDataGone,
+    Pods(u8, bool),
+    ClusterGoes,
+    Paused(bool),
+    Balanced(bool),
+    OutOfService,
+    Later(i64),
+    Crash(usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    use Happening::*;
+    prop_oneof![
+        4 => Just(Runs),
+        4 => Just(Joins),
+        4 => prop_oneof![Just(Some(true)), Just(Some(false)), Just(None)].prop_map(NodeIs),
+        1 => Just(NodeGone),
+        1 => Just(Vanishes),
+        1 => Just(Stops),
+        1 => Just(StartsAnew),
+        1 => Just(Fails),
+        1 => Just(Taken),
+        1 => Just(Evacuated),
+        2 => (0..3_u8).prop_map(Api),
+        1 => Just(TokenGone),
+        1 => Just(UserDataGone),
+        1 => (0..4_u8, any::<bool>()).prop_map(|(n, protected)| Pods(n, protected)),
+        1 => Just(ClusterGoes),
+        1 => any::<bool>().prop_map(Paused),
+        1 => any::<bool>().prop_map(Balanced),
+        1 => Just(OutOfService),
+        2 => (1..2000_i64).prop_map(Later),
+        2 => (0..8_usize).prop_map(Crash),
+    ]
+}
+
+fn happens(world: &mut World, what: Happening) {
+    match what {
+        Happening::Runs => world.vm_runs(),
+        Happening::Joins => world.node_joins(),
+        Happening::NodeIs(ready) => world.node_is(ready),
+        Happening::NodeGone => world.node = None,
+        Happening::Vanishes => world.vm = None,
+        Happening::Stops => world.vm.iter_mut().for_each(|vm| {
+            (vm.state, vm.instance) = (State::Stopped, None);
+        }),
+        Happening::StartsAnew => world.vm.iter_mut().for_each(|vm| {
+            vm.instance = Some(format!("{}+", vm.instance.clone().unwrap_or_default()));
+        }),
+        Happening::Fails => world.vm.iter_mut().for_each(|vm| {
+            vm.state = State::Failing {
+                reason: "ErrImagePull".into(),
+                message: "no such image".into(),
+            };
+        }),
+        Happening::Taken => {
+            let taken = Description {
+                foreign: true,
+                ..Description::default()
+            };
+            world.vm.get_or_insert(taken);
+        }
+        Happening::Evacuated => world.vm.iter_mut().for_each(|vm| vm.evacuating = true),
+        Happening::Api(n) => world.api = [Api::Up, Api::Silent, Api::NotAsked][usize::from(n)],
+        Happening::TokenGone => world.token = None,
+        Happening::UserDataGone => world.user_data = None,
+        Happening::Pods(n, protected) => {
+            world.pods = (0..n).map(|n| pod(&format!("pod-{n}"))).collect();
+            world.protected = protected;
+        }
+        Happening::ClusterGoes => {
+            let now = Time(world.now);
+            if let Some(cluster) = &mut world.cluster {
+                cluster.metadata.deletion_timestamp = Some(now);
+            }
+        }
+        Happening::Paused(paused) => {
+            world.cluster.as_mut().unwrap().spec.paused = paused;
+        }
+        Happening::Balanced(balanced) => {
+            let cluster = world.cluster.as_mut().unwrap();
+            cluster.spec.addons.cloud_controller.enabled = balanced;
+        }
+        Happening::OutOfService => world.node.iter_mut().for_each(|node| {
+            (node.out_of_service, node.volumes_attached) = (true, true);
+        }),
+        Happening::Later(seconds) => world.later(seconds),
+        Happening::Crash(budget) => {
+            let _ = world.reconcile(&mut budget.clone());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_life_of_a_machine_keeps_its_promises_and_ends_in_time(
+        life in proptest::collection::vec(happening(), 0..30),
+        turn in any::<prop::sample::Index>(),
+    ) {
+        let mut world = World::new();
+        for what in life {
+            happens(&mut world, what);
+            if world.gone {
+                return Ok(());
+            }
+            // The order of what was observed does not matter.
+            let mut turned = world.observe();
+            if let Some(seen) = turned.seen_mut().filter(|s| !s.pods.is_empty()) {
+                let by = turn.index(seen.pods.len());
+                seen.pods.rotate_left(by);
+            }
+            prop_assert_eq!(plan(&turned, world.now), world.plan());
+            world.settle();
+            if world.gone {
+                return Ok(());
+            }
+            // Nothing is left to write.
+            let writes = world.writes;
+            let evicting = world.machine.metadata.deletion_timestamp.is_some();
+            world.settle();
+            prop_assert!(evicting || world.writes == writes, "{:#?}", world.machine.status);
+            if world.gone {
+                return Ok(());
+            }
+        }
+        let took = world.goes();
+        let most = 300 + 2 * PATIENCE.as_secs() as i64 + 60;
+        prop_assert!(took.as_secs() <= most, "{took:?}");
+    }
+
+    #[test]
+    fn whatever_goes_wrong_before_the_join_a_machine_that_is_left_alone_comes_up(
+        life in proptest::collection::vec(prop_oneof![
+            Just(Happening::TokenGone),
+            Just(Happening::UserDataGone),
+            Just(Happening::Runs),
+            (0..3_u8).prop_map(Happening::Api),
+            (0..8_usize).prop_map(Happening::Crash),
+            (1..2000_i64).prop_map(Happening::Later),
+            any::<bool>().prop_map(Happening::Paused),
+        ], 0..20),
+    ) {
+        let mut world = World::new();
+        let mut both = false;
+        for what in life {
+            happens(&mut world, what);
+            // Both copies of a token gone at once: nobody can know it any more.
+            both |= world.token.is_none() && world.user_data.is_none() && world.vm.is_some();
+            world.settle();
+        }
+        if !both {
+            happens(&mut world, Happening::Api(0));
+            happens(&mut world, Happening::Paused(false));
+            world.comes_up();
+            prop_assert_eq!(world.vms_made, 1);
+        }
+    }
+}

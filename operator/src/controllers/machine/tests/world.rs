@@ -1,0 +1,462 @@
+//! A simulated provider and tenant cluster around one Machine.
+//!
+//! Invariant: what is observed is what [`super::super::observe`] would read, no more; and nothing of
+//! it changes but by an action, or because a test says that it happens.
+
+use api::machine::{MachineAddress, MachinePhase};
+use api::tenant_cluster::EndpointStatus;
+use api::{Machine, TenantCluster, names};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use providers::{Description, State};
+use serde_json::{Value, json};
+use tenant_cp::join::{Token, read_token};
+
+use crate::controllers::machine::observed::{
+    Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
+};
+use crate::controllers::machine::plan::{Action, Plan, plan};
+
+const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
+pub(super) const NAME: &str = "workers-x2k9p";
+
+/// How the tenant's API behaves.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Api {
+    Up,
+    Silent,
+    NotAsked,
+}
+
+/// A world that does what it is told.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) machine: Machine,
+    pub(super) cluster: Option<TenantCluster>,
+    pub(super) namespace: bool,
+    pub(super) vm: Option<Description>,
+    pub(super) user_data: Option<UserData>,
+    pub(super) node: Option<Node>,
+    pub(super) token: Option<TokenSeen>,
+    pub(super) requests: Vec<Value>,
+    pub(super) pods: Vec<Pod>,
+    /// Pods that a disruption budget protects.
+    pub(super) protected: bool,
+    pub(super) api: Api,
+    pub(super) now: Timestamp,
+    pub(super) writes: usize,
+    pub(super) vms_made: usize,
+    /// What the virtual machine was given.
+    booted_with: Option<Token>,
+    pub(super) drawn: u8,
+    pub(super) decided: Vec<(String, bool)>,
+    pub(super) events: Vec<&'static str>,
+    pub(super) gone: bool,
+}
+
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn authority() -> &'static str {
+    static PEM: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    PEM.get_or_init(|| {
+        let want = pki::Want {
+            signer: pki::Signer::Own,
+            ..tenant_cp::certificates::super_admin()
+        };
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        pki::issue(&want, None, now).unwrap().certificate
+    })
+}
+
+fn machine() -> Machine {
+    read(json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+        "metadata": {
+            "name": NAME, "namespace": "users", "uid": "0a1b2c3d-1111-4222-8333-444455556666",
+            "generation": 1, "resourceVersion": "1", "finalizers": [names::FINALIZER_MACHINE],
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+        },
+        "spec": {
+            "clusterName": "demo", "clusterUID": CLUSTER, "poolName": "workers",
+            "version": "1.35.4", "provider": { "kubevirt": {} },
+            "labels": { "tier": "gold", "node-role.kubernetes.io/worker": "" },
+        },
+    }))
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let cluster = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+            "metadata": { "name": "demo", "namespace": "users", "uid": CLUSTER },
+            "spec": { "version": "1.35.4" },
+            "status": { "version": "1.35.4", "conditions": [{
+                "type": "Ready", "status": "True", "reason": "Answering", "message": "",
+                "lastTransitionTime": "2026-11-21T10:00:00Z",
+            }] },
+        });
+        Self {
+            machine: machine(),
+            cluster: Some(read(cluster)),
+            namespace: true,
+            vm: None,
+            user_data: None,
+            node: None,
+            token: None,
+            requests: Vec::new(),
+            pods: Vec::new(),
+            protected: false,
+            api: Api::Up,
+            now: "2026-11-21T12:00:00Z".parse().unwrap(),
+            writes: 0,
+            vms_made: 0,
+            booted_with: None,
+            drawn: 0,
+            decided: Vec::new(),
+            events: Vec::new(),
+            gone: false,
+        }
+    }
+
+    /// With its node ready.
+    pub(super) fn running() -> Self {
+        let mut world = Self::new();
+        world.comes_up();
+        world
+    }
+
+    /// From wherever it is to a node that is ready.
+    pub(super) fn comes_up(&mut self) {
+        self.settle();
+        self.vm_runs();
+        self.settle();
+        self.node_joins();
+        self.settle();
+        self.node_is(Some(true));
+        self.settle();
+        assert_eq!(
+            self.phase(),
+            MachinePhase::Running,
+            "{:#?}",
+            self.machine.status
+        );
+    }
+
+    pub(super) fn observe(&self) -> Observed {
+        let joined = self
+            .machine
+            .status
+            .as_ref()
+            .is_some_and(|s| s.node_name.is_some());
+        let going = self.machine.metadata.deletion_timestamp.is_some();
+        let deep = !joined || going;
+        let tenant = match self.api {
+            Api::Up => Tenant::Answers(Box::new(Seen {
+                endpoint: EndpointStatus {
+                    host: "192.0.2.7".into(),
+                    port: 6443,
+                },
+                authority: authority().to_owned(),
+                node: self.node.clone(),
+                token: self.token.clone().filter(|_| deep),
+                requests: self.requests.iter().cloned().map(read).collect(),
+                pods: if going { self.pods.clone() } else { Vec::new() },
+            })),
+            Api::Silent => Tenant::Silent {
+                message: "connection refused".into(),
+            },
+            Api::NotAsked => Tenant::NotAsked,
+        };
+        Observed {
+            machine: self.machine.clone(),
+            cluster: self.cluster.clone(),
+            namespace: self.namespace,
+            vm: self.vm.clone(),
+            user_data: self.user_data.clone().filter(|_| deep),
+            drawn: None,
+            tenant,
+            evicted: false,
+        }
+    }
+
+    fn spend(&mut self, budget: &mut usize) -> bool {
+        if *budget == 0 {
+            return false;
+        }
+        *budget -= 1;
+        self.writes += 1;
+        true
+    }
+
+    /// Carries actions out, at most `budget` writes of them; false when it was cut off.
+    pub(super) fn carry_out(
+        &mut self,
+        plan: &Plan,
+        seen: &mut Observed,
+        budget: &mut usize,
+    ) -> bool {
+        for action in &plan.actions {
+            if *action != Action::DrawToken && !self.spend(budget) {
+                return false;
+            }
+            self.act(action, seen);
+        }
+        self.events.extend(plan.events.iter().map(|e| e.reason));
+        let (drawn, evicted) = (seen.drawn.clone(), seen.evicted);
+        *seen = Observed {
+            drawn,
+            evicted,
+            ..self.observe()
+        };
+        true
+    }
+
+    fn act(&mut self, action: &Action, seen: &mut Observed) {
+        let inside = matches!(
+            action,
+            Action::ApplyToken(..)
+                | Action::RevokeToken { .. }
+                | Action::LabelNode(_)
+                | Action::Decide { .. }
+                | Action::Cordon { .. }
+                | Action::Exclude { .. }
+                | Action::Evict(_)
+                | Action::End(_)
+                | Action::DeleteNode { .. }
+        );
+        assert!(
+            !inside || self.api == Api::Up,
+            "{action:?} while the API is {:?}",
+            self.api
+        );
+        match action {
+            Action::AddFinalizer => {
+                self.machine.metadata.finalizers = Some(vec![names::FINALIZER_MACHINE.into()]);
+            }
+            Action::RemoveFinalizer => {
+                let home = seen.home().is_some();
+                let foreign = self.vm.as_ref().is_some_and(|vm| vm.foreign);
+                assert!(
+                    self.vm.is_none() || foreign || !home && !self.namespace,
+                    "left behind"
+                );
+                self.gone = true;
+            }
+            Action::DeleteSelf => self.delete(),
+            Action::DrawToken => {
+                self.drawn += 1;
+                let uid = self.machine.uid().unwrap();
+                seen.drawn = Some(Token::from_random(&[self.drawn; 16], &uid));
+            }
+            Action::CreateUserData(object) => {
+                assert!(self.user_data.is_none());
+                self.store(&object.value["data"]);
+            }
+            Action::ChangeUserData(patch) => {
+                assert!(self.user_data.is_some());
+                self.store(&patch["data"]);
+            }
+            Action::DeleteUserData { .. } => self.user_data = None,
+            Action::CreateVm => {
+                let stored = self.user_data.as_ref().and_then(|s| s.token.as_ref());
+                let valid = self.token.as_ref().map(|t| &t.token);
+                assert!(
+                    stored.is_some() && stored == valid,
+                    "boots without a valid token"
+                );
+                assert!(self.vm.is_none(), "a second virtual machine");
+                self.vms_made += 1;
+                self.booted_with = stored.cloned();
+                self.vm = Some(Description::default());
+            }
+            Action::LabelVm(topology) => {
+                self.vm.as_mut().unwrap().labelled = topology.clone();
+            }
+            Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
+            Action::ApplyToken(object, expires) => {
+                self.token = Some(TokenSeen {
+                    uid: "uid-of-token".into(),
+                    expires: Some(*expires),
+                    token: read_token(&object.value, NAME).unwrap(),
+                });
+            }
+            Action::RevokeToken { .. } => self.token = None,
+            Action::LabelNode(patch) => {
+                let node = self.node.as_mut().unwrap();
+                assert_eq!(patch["metadata"]["uid"], node.uid.as_str());
+                let labels = patch["metadata"]["labels"].clone();
+                node.labels
+                    .extend(read::<std::collections::BTreeMap<_, _>>(labels));
+            }
+            Action::Decide { name, denied } => {
+                self.requests
+                    .retain(|r| r["metadata"]["name"] != name.as_str());
+                self.decided.push((name.clone(), denied.is_none()));
+            }
+            Action::Cordon { .. } => self.node.as_mut().unwrap().unschedulable = true,
+            Action::Evict(pods) => {
+                seen.evicted = true;
+                let evicted = |p: &Pod| pods.iter().any(|e| e.uid == p.uid) && !self.protected;
+                for pod in self.pods.iter_mut().filter(|p| evicted(p)) {
+                    pod.going = true;
+                }
+            }
+            Action::Exclude { .. } => self.node.as_mut().unwrap().excluded = true,
+            Action::End(pods) => {
+                assert!(self.vm.is_none(), "ends pods that may run");
+                seen.evicted = true;
+                self.pods.retain(|p| pods.iter().all(|e| e.uid != p.uid));
+            }
+            Action::DeleteNode { uid } => {
+                assert_eq!(self.node.as_ref().map(|n| &n.uid), Some(uid));
+                self.node = None;
+            }
+        }
+    }
+
+    fn store(&mut self, data: &Value) {
+        let key = crate::controllers::machine::plan::TOKEN;
+        let token = data.get(key).and_then(Value::as_str).map(|text| {
+            use base64::Engine as _;
+            let secret = base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .unwrap();
+            Token {
+                id: tenant_cp::join::token_id(&self.machine.uid().unwrap()),
+                secret: pki::Key::new(String::from_utf8(secret).unwrap()),
+            }
+        });
+        self.user_data = Some(UserData {
+            uid: "uid-of-user-data".into(),
+            resource_version: "1".into(),
+            token,
+        });
+    }
+
+    /// One reconcile; false when it was cut off.
+    pub(super) fn reconcile(&mut self, budget: &mut usize) -> bool {
+        let mut seen = self.observe();
+        for _ in 0..crate::controllers::machine::MAX_STEPS {
+            let plan = plan(&seen, self.now);
+            let changed = self.machine.status.as_ref() != Some(&plan.status);
+            if (plan.is_settled() || plan.reports_first()) && changed {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.machine.status = Some(plan.status.clone());
+                seen.machine.status = Some(plan.status.clone());
+            }
+            if plan.is_settled() {
+                self.events.extend(plan.events.iter().map(|e| e.reason));
+                return true;
+            }
+            if !self.carry_out(&plan, &mut seen, budget) {
+                return false;
+            }
+            if self.gone || plan.actions.contains(&Action::DeleteSelf) {
+                return true;
+            }
+        }
+        panic!(
+            "a plan does not come to an end: {:#?}",
+            plan(&seen, self.now)
+        );
+    }
+
+    pub(super) fn settle(&mut self) {
+        assert!(self.reconcile(&mut usize::MAX.clone()));
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        plan(&self.observe(), self.now)
+    }
+
+    pub(super) fn later(&mut self, seconds: i64) {
+        self.now = self
+            .now
+            .checked_add(SignedDuration::from_secs(seconds))
+            .unwrap();
+    }
+
+    pub(super) fn delete(&mut self) {
+        let now = Time(self.now);
+        self.machine.metadata.deletion_timestamp.get_or_insert(now);
+    }
+
+    pub(super) fn vm_runs(&mut self) {
+        if let Some(vm) = self.vm.as_mut().filter(|vm| !vm.deleting) {
+            vm.state = State::Running;
+            vm.instance.get_or_insert("instance-1".into());
+            vm.addresses = vec![MachineAddress {
+                type_: "InternalIP".into(),
+                address: "10.0.1.7".into(),
+            }];
+        }
+    }
+
+    /// The kubelet registers its node, where the token lets it.
+    pub(super) fn node_joins(&mut self) {
+        let runs = self
+            .vm
+            .as_ref()
+            .is_some_and(|vm| vm.state == State::Running);
+        let has = self.booted_with.as_ref();
+        let let_in = self.token.as_ref().is_some_and(|t| {
+            Some(&t.token) == has && t.expires.is_some_and(|expires| expires > self.now)
+        });
+        if runs && let_in && self.node.is_none() {
+            self.node = Some(Node {
+                uid: "uid-of-node".into(),
+                provider_id: format!("kubevirt://{NAME}"),
+                ready: Some(false),
+                message: "container runtime network not ready".into(),
+                ..Node::default()
+            });
+        }
+    }
+
+    pub(super) fn node_is(&mut self, ready: Option<bool>) {
+        if let Some(node) = &mut self.node {
+            node.ready = ready;
+        }
+    }
+
+    pub(super) fn phase(&self) -> MachinePhase {
+        let status = self.machine.status.as_ref();
+        status.and_then(|s| s.phase).unwrap_or_default()
+    }
+
+    /// Status and reason.
+    pub(super) fn condition(&self, type_: &str) -> (String, String) {
+        let status = self.machine.status.as_ref().unwrap();
+        let found = status.conditions.iter().find(|c| c.type_ == type_);
+        found
+            .map(|c| (c.status.clone(), c.reason.clone()))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn told(&self, reason: &str) -> usize {
+        self.events.iter().filter(|e| **e == reason).count()
+    }
+
+    /// Lets the Machine go, with a provider that does its part at once; gives how long it took.
+    pub(super) fn goes(&mut self) -> SignedDuration {
+        self.delete();
+        let begin = self.now;
+        for _ in 0..2000 {
+            self.settle();
+            if self.gone {
+                return self.now.duration_since(begin);
+            }
+            self.vm = self.vm.take().filter(|vm| !vm.deleting);
+            self.pods.retain(|p| !p.going);
+            let wait = self.plan().requeue_after;
+            let wait = wait.map_or(1, |w| w.as_secs_f64().ceil() as i64);
+            self.later(wait.clamp(1, 60));
+        }
+        panic!("it does not go: {:#?}", self.machine.status);
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads everything that a plan may depend on. Decides nothing.
+//!
+//! Invariant: the pool, its tenant cluster and its Machines are read live: on a stale list a second
+//! set of Machines would be made.
+
+use std::collections::BTreeSet;
+
+use api::{Machine, NodePool, TenantCluster, names};
+use kit::errors::{Class, Classify};
+use kube::api::ListParams;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, ResourceExt};
+
+use super::observed::{Observed, is_owned};
+use crate::capacity::Answer;
+use crate::context::Context;
+
+/// Why an observation failed.
+#[derive(Debug, thiserror::Error)]
+#[error("read {what}")]
+pub struct Error {
+    /// Kind and name.
+    what: String,
+    /// What the API said.
+    #[source]
+    source: Box<kube::Error>,
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        self.source.class()
+    }
+}
+
+/// Reads the world of one NodePool; none when it is gone.
+///
+/// # Errors
+/// [`Error`]; then nothing is known and nothing may be decided.
+pub async fn observe(
+    ctx: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Observed>, Error> {
+    let pools = Api::<NodePool>::namespaced(ctx.client.clone(), namespace);
+    let failed = |what: String| {
+        |source: kube::Error| Error {
+            what,
+            source: Box::new(source),
+        }
+    };
+    let found = pools.get_opt(name).await;
+    let Some(pool) = found.map_err(failed(format!("NodePool {name}")))? else {
+        return Ok(None);
+    };
+    let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
+    let cluster_name = pool.spec.cluster_name.clone();
+    let machines = Api::<Machine>::namespaced(ctx.client.clone(), namespace);
+    let selector = ListParams::default().labels(&names::pool_selector(name));
+    let (cluster, listed) =
+        futures::join!(clusters.get_opt(&cluster_name), machines.list(&selector));
+    let cluster = cluster.map_err(failed(format!("TenantCluster {cluster_name}")))?;
+    let mut machines = listed.map_err(failed(format!("Machines of {name}")))?.items;
+    // What somebody took the label off is still the pool's; the plan puts the label back.
+    let uid = pool.uid().unwrap_or_default();
+    let known: BTreeSet<_> = machines.iter().map(ResourceExt::name_any).collect();
+    let all = ctx.stores.machines.state();
+    let elsewhere = all
+        .into_iter()
+        .filter(|m| m.namespace().as_deref() == Some(namespace) && !known.contains(&m.name_any()));
+    let (lost, others): (Vec<_>, Vec<_>) = elsewhere.partition(|m| is_owned(m, &uid));
+    for machine in lost {
+        let name = machine.name_any();
+        let found = api_of(ctx, namespace).get_opt(&name).await;
+        machines.extend(found.map_err(failed(format!("Machine {name}")))?);
+    }
+    let capacity = capacity(ctx, &pool, cluster.as_ref());
+    Ok(Some(Observed {
+        pool,
+        cluster,
+        machines,
+        others,
+        capacity,
+    }))
+}
+
+/// Whether one machine more fits; not known of one that nobody can make, or that has no tenant
+/// namespace.
+fn capacity(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Answer {
+    let provider = &pool.spec.provider;
+    let found = ctx.providers.get(provider);
+    let offered = found.and_then(|found| found.capabilities(provider));
+    let needs = offered.ok().and_then(|offered| offered.needs);
+    let key = ObjectRef::from_obj(pool);
+    match (needs, cluster) {
+        (Some(needs), Some(cluster)) => {
+            let uid = cluster.uid().unwrap_or_default();
+            let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
+            ctx.capacity.ask(key, needs, namespace)
+        }
+        _ => {
+            ctx.capacity.forget(&key);
+            Answer::Unknown
+        }
+    }
+}
+
+/// The Machines of a namespace.
+pub(super) fn api_of(ctx: &Context, namespace: &str) -> Api<Machine> {
+    Api::namespaced(ctx.client.clone(), namespace)
+}

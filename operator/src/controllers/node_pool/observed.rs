@@ -1,0 +1,81 @@
+//! What one reconcile of a NodePool saw: a plain value, so that a plan can be tested on any world.
+//!
+//! Invariant: which Machines are the pool's is decided by the UID in their owner reference, never
+//! by a label or a name alone.
+
+use std::sync::Arc;
+
+use api::{Machine, NodePool, TenantCluster, names};
+use jiff::Timestamp;
+
+use crate::capacity::Answer;
+
+/// Everything that a plan may depend on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The NodePool, read just now.
+    pub pool: NodePool,
+    /// The TenantCluster that it names, read just now; none when there is none.
+    pub cluster: Option<TenantCluster>,
+    /// Machines that may be the pool's, read just now, in any order.
+    pub machines: Vec<Machine>,
+    /// Other Machines of the namespace as last seen, in any order: names that are taken, and what
+    /// became of their nodes.
+    pub others: Vec<Arc<Machine>>,
+    /// Whether the management cluster has room for one machine more of the pool.
+    pub capacity: Answer,
+}
+
+impl Observed {
+    /// The Machines that this very pool made.
+    pub fn owned(&self) -> impl Iterator<Item = &Machine> {
+        let uid = self.pool.metadata.uid.as_deref().unwrap_or_default();
+        self.machines
+            .iter()
+            .filter(move |machine| is_owned(machine, uid))
+    }
+
+    /// Whether a name is taken by any Machine of the namespace.
+    #[must_use]
+    pub fn is_taken(&self, name: &str) -> bool {
+        let is = |machine: &Machine| machine.metadata.name.as_deref() == Some(name);
+        self.machines.iter().any(is) || self.others.iter().any(|machine| is(machine))
+    }
+
+    /// Since when the tenant's API answers; none while it does not.
+    #[must_use]
+    pub fn answers_since(&self) -> Option<Timestamp> {
+        self.cluster.as_ref()?.status.as_ref()?.answers_since()
+    }
+}
+
+/// Whether the owner that controls a Machine has this UID.
+#[must_use]
+pub fn is_owned(machine: &Machine, pool_uid: &str) -> bool {
+    let owners = machine.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.any(|owner| owner.uid == pool_uid)
+}
+
+/// Whether somebody asked for a Machine to go.
+#[must_use]
+pub fn is_going(machine: &Machine) -> bool {
+    machine.metadata.deletion_timestamp.is_some()
+}
+
+/// The number that a Machine's name is derived from; 0 for one that somebody spoilt.
+#[must_use]
+pub fn number(machine: &Machine) -> i64 {
+    let annotations = machine.metadata.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(names::ANNOTATION_MACHINE_NUMBER))
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}
+
+/// Text of a label.
+#[must_use]
+pub fn label<'a>(machine: &'a Machine, key: &str) -> Option<&'a str> {
+    let labels = machine.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}

@@ -1,0 +1,147 @@
+//! Which Machines are replaced because they are lost: a share of the pool at a time, and none
+//! while all nodes are silent together.
+//!
+//! Invariant: no more replacements are under way for their health than the share allows; what is
+//! on its way counts, whatever made it necessary.
+
+use api::int_or_percent::Round;
+use api::{Machine, names};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::members::{self, Health, Limits};
+use super::sizing::{Member, Size, Sizing, size};
+use super::template::Template;
+use crate::controllers::node_pool::observed::Observed;
+
+/// Why lost Machines are left alone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Held {
+    /// Every node of the tenant cluster went silent at the same time.
+    AllSilent,
+    /// As many as the share allows are being replaced.
+    Share,
+}
+
+/// What is to be done about lost Machines.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Verdict {
+    /// These are deleted; others take their place.
+    pub(super) replaced: Vec<String>,
+    /// These are lost and stay for now.
+    pub(super) kept: Vec<String>,
+    /// Why.
+    pub(super) held: Option<Held>,
+}
+
+/// Judges the Machines that stay so far, and sizes the pool without those that are replaced.
+pub(super) fn judge(
+    observed: &Observed,
+    template: &Template,
+    machines: &[&Machine],
+    target: Size,
+    limits: &Limits,
+    now: Timestamp,
+) -> (Verdict, Sizing) {
+    let health = |m: &Machine| members::health(m, limits, now);
+    let mut lost: Vec<_> = machines
+        .iter()
+        .copied()
+        .filter(|m| health(m).is_lost())
+        .collect();
+    // Those that the provider lost first: there is nothing left of them.
+    lost.sort_by_key(|m| health(m) != Health::Failed);
+    let mut verdict = Verdict::default();
+    let silent = members::all_went_silent(&neighbours(observed), limits.not_ready);
+    let budget = budget(observed);
+    let mut sizing = resize(template, machines, &verdict, target, limits);
+    // Who was to go because the pool shrinks may be to stay once another one is replaced: until all
+    // are judged.
+    while let Some(machine) = lost.iter().find(|m| {
+        let name = m.name_any();
+        let judged = [
+            &verdict.replaced,
+            &verdict.kept,
+            &sizing.surplus,
+            &sizing.outdated,
+        ];
+        !judged.iter().any(|names| names.contains(&name))
+    }) {
+        let name = machine.name_any();
+        if silent && health(machine) != Health::Failed {
+            verdict.held = Some(Held::AllSilent);
+            verdict.kept.push(name);
+            continue;
+        }
+        let stays = |m: &&&Machine| {
+            let name = m.name_any();
+            !verdict.replaced.contains(&name)
+                && !sizing.surplus.contains(&name)
+                && !sizing.outdated.contains(&name)
+        };
+        let rest: Vec<_> = machines.iter().filter(stays).collect();
+        let coming = rest
+            .iter()
+            .filter(|m| matches!(health(m), Health::Coming(_)))
+            .count();
+        let missing = target.replicas.saturating_sub(rest.len() + sizing.create);
+        if coming + sizing.create + missing >= budget {
+            verdict.held.get_or_insert(Held::Share);
+            verdict.kept.push(name);
+            continue;
+        }
+        verdict.replaced.push(name);
+        sizing = resize(template, machines, &verdict, target, limits);
+    }
+    // What scaling takes away anyway is no replacement.
+    let Sizing {
+        surplus, outdated, ..
+    } = &sizing;
+    verdict
+        .kept
+        .retain(|name| !surplus.contains(name) && !outdated.contains(name));
+    (verdict, sizing)
+}
+
+fn resize(
+    template: &Template,
+    machines: &[&Machine],
+    verdict: &Verdict,
+    target: Size,
+    limits: &Limits,
+) -> Sizing {
+    let stays = |m: &&&Machine| !verdict.replaced.contains(&m.name_any());
+    let member = |m: &&Machine| Member {
+        name: m.name_any(),
+        // Nobody knows who is ready while the API does not answer, so no rollout goes on.
+        updated: template.fits(m) || limits.answers_since.is_none(),
+        ready: members::is_ready(m),
+        fresh: !members::has_been_ready(m),
+        named: m
+            .annotations()
+            .contains_key(names::ANNOTATION_DELETE_MACHINE),
+    };
+    let members: Vec<_> = machines.iter().filter(stays).map(member).collect();
+    size(&members, target)
+}
+
+/// The share, as a number of Machines.
+fn budget(observed: &Observed) -> usize {
+    let spec = &observed.pool.spec;
+    let share = spec.health.max_replaced.of(spec.replicas, Round::Up);
+    share
+        .and_then(|s| usize::try_from(s).ok())
+        .unwrap_or_default()
+}
+
+/// All Machines of the tenant cluster, of whatever pool; those that go tell of the network, too.
+fn neighbours(observed: &Observed) -> Vec<&Machine> {
+    let uid = observed.cluster.as_ref().and_then(|c| c.uid());
+    let uid = uid.unwrap_or_default();
+    let others = observed.others.iter().map(AsRef::as_ref);
+    observed
+        .owned()
+        .chain(others)
+        .filter(|m| m.spec.cluster_uid == uid)
+        .collect()
+}

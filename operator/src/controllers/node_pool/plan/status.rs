@@ -1,0 +1,309 @@
+//! The status that follows from an observation, and the plans that only change the status.
+//!
+//! Invariant: `readyReplicas` counts nodes that are ready; what goes is not counted anywhere, so
+//! that an autoscaler is never told of a machine that it cannot count on.
+
+use std::time::Duration;
+
+use api::{ConditionStatus, ConditionType, Machine, NodePool, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use tenant_cp::validate::Problem;
+
+use super::health::{Held, Verdict};
+use super::members::{self, Limits};
+use super::template::Template;
+use super::{Plan, list, tally, unchanged};
+use crate::controllers::node_pool::observed::{Observed, is_going};
+use crate::status::Waiting;
+
+/// Longest time between two reconciles of a pool where nothing happens.
+pub(super) const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
+/// A deadline is looked at a moment after it, so that one look is enough.
+const AFTER: Duration = Duration::from_millis(200);
+
+/// What the status is made from.
+pub(super) struct Seen<'a> {
+    pub(super) machines: &'a [&'a Machine],
+    pub(super) template: &'a Template,
+    pub(super) verdict: &'a Verdict,
+    pub(super) limits: &'a Limits,
+}
+
+/// One condition.
+pub(super) type Said = (ConditionType, ConditionStatus, &'static str, String);
+
+pub(super) fn set(
+    plan: &mut Plan,
+    observed: &Observed,
+    now: Timestamp,
+    said: impl IntoIterator<Item = Said>,
+) {
+    let generation = observed.pool.metadata.generation;
+    plan.status.observed_generation = generation;
+    for (type_, value, reason, message) in said {
+        let list = &mut plan.status.conditions;
+        set_condition(list, type_, value, reason, &message, generation, Time(now));
+    }
+}
+
+fn count(plan: &mut Plan, machines: &[&Machine], fits: impl Fn(&Machine) -> bool) {
+    let staying = || machines.iter().filter(|m| !is_going(m));
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    plan.status.replicas = number(staying().count());
+    plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
+    plan.status.updated_replicas = number(staying().filter(|m| fits(m)).count());
+}
+
+/// Fills in everything that follows from the observation.
+pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
+    let machines = seen.machines;
+    count(&mut plan, machines, |m| seen.template.fits(m));
+    let replicas = observed.pool.spec.replicas;
+    let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
+    let settled = plan.is_settled();
+    let going = machines.iter().filter(|m| is_going(m)).count();
+    let there = plan.status.replicas;
+
+    let enough = ready >= replicas;
+    let message = format!("{ready} of {replicas} nodes are ready{}", trouble(machines));
+    let reason = if enough {
+        "NodesReady"
+    } else {
+        "NodesNotReady"
+    };
+    let ready_said = (ConditionType::Ready, enough.into(), reason, message);
+
+    let (reason, message) = if !settled {
+        (
+            "Applying",
+            "writes what differs from the wanted state".to_owned(),
+        )
+    } else if updated < there {
+        (
+            "RollingOut",
+            format!("{updated} of {replicas} machines are of the newest template"),
+        )
+    } else if there < replicas {
+        (
+            "WaitingForDeletion",
+            format!("{going} machines are going; others are made once they are gone"),
+        )
+    } else if !enough {
+        (
+            "WaitingForNodes",
+            format!("{} nodes are not ready yet", replicas - ready),
+        )
+    } else if going > 0 {
+        ("WaitingForDeletion", format!("{going} machines are going"))
+    } else {
+        ("AsDesired", String::new())
+    };
+    let progressing = reason != "AsDesired";
+    if progressing && settled {
+        plan.waiting_on = Some(Waiting {
+            reason,
+            message: message.clone(),
+        });
+    }
+    let progressing = (
+        ConditionType::Progressing,
+        progressing.into(),
+        reason,
+        message,
+    );
+    let degraded = degraded(seen);
+    let was = degraded_reason(&observed.pool);
+    if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2) {
+        plan.publish(true, degraded.2, degraded.3.clone());
+    }
+    set(
+        &mut plan,
+        observed,
+        now,
+        [ready_said, progressing, degraded],
+    );
+    plan.requeue_after = Some(requeue(seen, now));
+    plan
+}
+
+fn degraded(seen: &Seen<'_>) -> Said {
+    let kept = seen.verdict.kept.len();
+    let (value, reason, message) = match seen.verdict.held {
+        Some(Held::AllSilent) => (
+            true,
+            "AllNodesSilent",
+            "all nodes of the tenant cluster went silent together, so the network between them and \
+             the control plane is looked at first: none is replaced; mend it, or delete the Machines \
+             that are to be replaced"
+                .to_owned(),
+        ),
+        Some(Held::Share) => (
+            true,
+            "TooManyUnhealthy",
+            format!(
+                "{kept} machines are lost and wait until others have been replaced \
+                 (health.maxReplaced at a time)"
+            ),
+        ),
+        None => (false, "AsExpected", String::new()),
+    };
+    (ConditionType::Degraded, value.into(), reason, message)
+}
+
+/// Why machines are not ready, most telling first: the reasons of their conditions.
+fn trouble(machines: &[&Machine]) -> String {
+    let not_ready = || {
+        machines
+            .iter()
+            .filter(|m| !is_going(m) && !members::is_ready(m))
+    };
+    let reason = |m: &&&Machine| {
+        let status = m.status.as_ref()?;
+        let mut found = status.conditions.iter();
+        let condition = found.find(|c| c.type_ == ConditionType::Ready.as_str())?;
+        Some((condition.reason.clone(), condition.message.clone()))
+    };
+    let found: Vec<_> = not_ready().filter_map(|m| reason(&m)).collect();
+    let Some((first, message)) = found.iter().min() else {
+        return String::new();
+    };
+    let counts = tally(found.iter().map(|(reason, _)| reason.as_str()));
+    let example = match message.is_empty() {
+        true => String::new(),
+        false => format!("; {first}: {message}"),
+    };
+    format!(" ({counts}){example}")
+}
+
+fn degraded_reason(pool: &NodePool) -> Option<String> {
+    let conditions = &pool.status.as_ref()?.conditions;
+    let mut found = conditions.iter();
+    let condition = found.find(|c| c.type_ == ConditionType::Degraded.as_str())?;
+    (condition.status == "True").then(|| condition.reason.clone())
+}
+
+/// When the next deadline of a Machine is over.
+fn requeue(seen: &Seen<'_>, now: Timestamp) -> Duration {
+    let deadline = |m: &&Machine| match is_going(m) {
+        true => members::awaited_until(m, seen.limits).filter(|until| *until > now),
+        false => members::health(m, seen.limits, now).deadline(),
+    };
+    let deadlines = seen.machines.iter().filter_map(deadline);
+    deadlines.min().map_or(SLOW_SWEEP, |at| {
+        let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        (left + AFTER).min(SLOW_SWEEP)
+    })
+}
+
+pub(super) fn paused(observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = unchanged(observed);
+    let message = "the TenantCluster is paused; set its spec.paused to false to go on";
+    let said = (
+        ConditionType::Progressing,
+        ConditionStatus::False,
+        "Paused",
+        message.to_owned(),
+    );
+    set(&mut plan, observed, now, [said]);
+    plan
+}
+
+/// Nothing can be made before the control plane runs for the first time.
+pub(super) fn waits_for_cluster(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
+    let name = &observed.pool.spec.cluster_name;
+    let message = format!("TenantCluster {name} does not say yet which version it runs");
+    let reason = "WaitingForCluster";
+    let said = [
+        (
+            ConditionType::Ready,
+            ConditionStatus::False,
+            reason,
+            message.clone(),
+        ),
+        (
+            ConditionType::Progressing,
+            ConditionStatus::True,
+            reason,
+            message.clone(),
+        ),
+        (
+            ConditionType::Degraded,
+            ConditionStatus::False,
+            "AsExpected",
+            String::new(),
+        ),
+    ];
+    set(&mut plan, observed, now, said);
+    plan.waiting_on = Some(Waiting { reason, message });
+    plan
+}
+
+/// The spec cannot be carried out; what runs keeps running as it is.
+pub(super) fn refused(plan: Plan, observed: &Observed, problem: &Problem, now: Timestamp) -> Plan {
+    let message = format!("{}: {}", problem.field, problem.message);
+    unusable(plan, observed, problem.reason, message, now)
+}
+
+/// Nothing can be made; the reason says why.
+pub(super) fn unusable(
+    mut plan: Plan,
+    observed: &Observed,
+    reason: &'static str,
+    message: String,
+    now: Timestamp,
+) -> Plan {
+    let machines: Vec<_> = observed.owned().collect();
+    count(&mut plan, &machines, |_| false);
+    plan.status.updated_replicas = 0;
+    let enough = plan.status.ready_replicas >= observed.pool.spec.replicas.max(1);
+    if degraded_reason(&observed.pool).as_deref() != Some(reason) {
+        plan.publish(true, reason, message.clone());
+    }
+    let said = [
+        (ConditionType::Ready, enough.into(), reason, message.clone()),
+        (
+            ConditionType::Progressing,
+            ConditionStatus::False,
+            reason,
+            message.clone(),
+        ),
+        (
+            ConditionType::Degraded,
+            ConditionStatus::True,
+            reason,
+            message,
+        ),
+    ];
+    set(&mut plan, observed, now, said);
+    plan
+}
+
+pub(super) fn going(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
+    let machines: Vec<_> = observed.owned().collect();
+    count(&mut plan, &machines, |_| false);
+    let message = match machines.is_empty() {
+        true => String::new(),
+        false => format!(
+            "waits until {} are gone",
+            list(machines.iter().map(|m| m.name_any()))
+        ),
+    };
+    let said = [
+        (
+            ConditionType::Ready,
+            ConditionStatus::False,
+            "Deleting",
+            message.clone(),
+        ),
+        (
+            ConditionType::Progressing,
+            ConditionStatus::True,
+            "Deleting",
+            message,
+        ),
+    ];
+    set(&mut plan, observed, now, said);
+    plan
+}

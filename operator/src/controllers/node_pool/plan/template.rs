@@ -1,0 +1,150 @@
+//! What a Machine is made from, and what it is called.
+//!
+//! A Machine holds the pool's `provider` as it stands there; what the pool leaves out the provider
+//! fills in when it makes the virtual machine. So a changed default of the operator rolls nobody's
+//! pool.
+//! Invariant: the version is never newer than the control plane's that runs, nor more than
+//! [`MOST_MINORS_OLDER`] older.
+
+use std::collections::BTreeMap;
+
+use api::node_pool::Provider;
+use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
+use kube::ResourceExt;
+use serde_json::json;
+use tenant_cp::validate::Problem;
+use tenant_cp::{Object, version};
+
+use super::Change;
+use crate::controllers::node_pool::observed::label;
+
+/// What a suffix consists of: no vowels, so no words, as in Kubernetes' own generated names
+/// (apimachinery `util/rand`).
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// What new Machines are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Template {
+    /// Kubernetes version, without the leading `v`.
+    pub(super) version: String,
+    provider: Provider,
+}
+
+impl Template {
+    /// Whether a Machine is made from this. Labels, taints and keys are those of the day it was
+    /// made: a change of them replaces nobody.
+    pub(super) fn fits(&self, machine: &Machine) -> bool {
+        machine.spec.version == self.version && machine.spec.provider == self.provider
+    }
+}
+
+/// The template in force; none while the control plane has not said which version it runs.
+pub(super) fn template(
+    pool: &NodePool,
+    cluster: &TenantCluster,
+) -> Result<Option<Template>, Problem> {
+    let status = cluster.status.as_ref();
+    let Some(running) = status.and_then(|s| s.version.as_deref()) else {
+        return Ok(None);
+    };
+    let wanted = pool.spec.version.as_deref().unwrap_or(running);
+    let read = |text| version::parse(text);
+    let checked = read(running).and_then(|running| {
+        let wanted = read(wanted)?;
+        version::check_worker(&running, &wanted).map(|()| wanted)
+    });
+    let wanted = checked.map_err(|e| Problem::new("spec.version", e.reason(), e.to_string()))?;
+    Ok(Some(Template {
+        version: wanted.to_string(),
+        provider: pool.spec.provider.clone(),
+    }))
+}
+
+/// The name of the pool's Machine of this number.
+pub(super) fn name(pool: &NodePool, number: i64) -> String {
+    let digest = tenant_cp::object::hash(&json!([pool.uid(), number]));
+    let mut rest = u64::from_str_radix(&digest, 16).unwrap_or_default();
+    let mut letters = String::new();
+    for _ in 0..names::MACHINE_SUFFIX_LENGTH {
+        let letter = usize::try_from(rest % LETTERS.len() as u64).unwrap_or_default();
+        letters.push(char::from(LETTERS[letter]));
+        rest /= LETTERS.len() as u64;
+    }
+    names::machine(&pool.name_any(), &letters)
+}
+
+/// A Machine to be made.
+pub(super) fn machine(
+    pool: &NodePool,
+    cluster: &TenantCluster,
+    template: &Template,
+    name: &str,
+    number: i64,
+) -> Object {
+    let spec = MachineSpec {
+        cluster_name: pool.spec.cluster_name.clone(),
+        cluster_uid: cluster.uid().unwrap_or_default(),
+        pool_name: pool.name_any(),
+        version: template.version.clone(),
+        provider: template.provider.clone(),
+        labels: pool.spec.labels.clone(),
+        taints: pool.spec.taints.clone(),
+        ssh_authorized_keys: pool.spec.ssh_authorized_keys.clone(),
+        drain_timeout: pool.spec.drain_timeout.clone(),
+    };
+    Object::from_value(json!({
+        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
+        "kind": "Machine",
+        "metadata": {
+            "name": name,
+            "namespace": pool.namespace(),
+            "labels": labels(pool, &cluster.uid().unwrap_or_default()),
+            "annotations": { names::ANNOTATION_MACHINE_NUMBER: number.to_string() },
+            // From the first moment on, so that none goes without its virtual machine going first.
+            "finalizers": [names::FINALIZER_MACHINE],
+            "ownerReferences": [{
+                "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
+                "kind": "NodePool",
+                "name": pool.name_any(),
+                "uid": pool.uid(),
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": spec,
+    }))
+}
+
+fn labels(pool: &NodePool, cluster_uid: &str) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        (names::LABEL_NODE_POOL, pool.name_any()),
+        (names::LABEL_TENANT_NAME, pool.spec.cluster_name.clone()),
+        (names::LABEL_TENANT_UID, cluster_uid.to_owned()),
+        (names::LABEL_MANAGED_BY, names::MANAGED_BY.to_owned()),
+    ])
+}
+
+/// What a Machine follows its pool in, and the labels that somebody spoilt.
+pub(super) fn change(pool: &NodePool, machine: &Machine) -> Option<Change> {
+    let spoilt = |(key, value): &(&'static str, String)| label(machine, key) != Some(value);
+    let labels: BTreeMap<_, _> = labels(pool, &machine.spec.cluster_uid)
+        .into_iter()
+        .filter(spoilt)
+        .collect();
+    let mut patch = json!({});
+    if !labels.is_empty() {
+        patch["metadata"]["labels"] = json!(labels);
+    }
+    if machine.spec.drain_timeout != pool.spec.drain_timeout {
+        patch["spec"]["drainTimeout"] = json!(pool.spec.drain_timeout);
+    }
+    if patch == json!({}) {
+        return None;
+    }
+    patch["metadata"]["uid"] = json!(machine.uid());
+    patch["metadata"]["resourceVersion"] = json!(machine.resource_version());
+    Some(Change {
+        name: machine.name_any(),
+        patch,
+    })
+}

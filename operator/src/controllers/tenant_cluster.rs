@@ -1,0 +1,227 @@
+//! Reconciles TenantClusters: observe → validate → plan → apply → report.
+//!
+//! One reconcile plans and applies until nothing is left to do or something has to be waited for,
+//! so a creation does not go through the queue between its steps.
+//!
+//! Invariant: it does not matter why a reconcile was called, nor where the last one was cut off.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::TenantCluster;
+use jiff::Timestamp;
+use kit::errors::{Class, Classify};
+use kube::ResourceExt;
+use kube::runtime::controller::Action as Requeue;
+use kube::runtime::reflector::ObjectRef;
+
+pub mod apply;
+pub mod observe;
+pub mod observed;
+pub mod plan;
+pub mod report;
+#[cfg(test)]
+mod tests;
+
+use crate::context::Context;
+use crate::state;
+use observed::Observed;
+use plan::{Action, Plan};
+
+/// More steps than any creation needs; reaching it is a bug in a plan, and is reported as one.
+const MAX_STEPS: usize = 16;
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading failed.
+    #[error("observe")]
+    Observe(#[source] observe::Error),
+    /// Writing failed.
+    #[error("apply")]
+    Apply(#[source] apply::Error),
+    /// A plan did not come to an end.
+    #[error("a plan does not come to an end; what it wants to write again and again: {left}")]
+    Endless {
+        /// Names of stages and objects.
+        left: String,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Observe(error) => error.class(),
+            Self::Apply(error) => error.class(),
+            Self::Endless { .. } => Class::Bug,
+        }
+    }
+}
+
+/// One reconcile, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let (key, state) = (state::key_of(&*cluster), &ctx.cluster_state);
+    let work = run_to_end(&ctx, &namespace, &name);
+    let result = state.measure(&ctx.progress, &key, work).await;
+    if let Err(error) = &result {
+        let class = error.class();
+        if state.is_told(&key, class) {
+            let message = kit::errors::chain(error);
+            report::failure(&ctx, &namespace, &name, class, &message).await;
+        }
+        let uid = cluster.uid().unwrap_or_default();
+        if matches!(class, Class::Invalid | Class::Bug) && ctx.start_queue.done(&uid) {
+            ctx.trigger_next();
+        }
+    }
+    Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
+}
+
+async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
+    let now = Timestamp::now();
+    let Some(mut observed) = observe::observe(ctx, namespace, name, now)
+        .await
+        .map_err(Error::Observe)?
+    else {
+        return Ok(None);
+    };
+    watch_secrets(ctx, &observed);
+    for _ in 0..MAX_STEPS {
+        let now = Timestamp::now();
+        let plan = plan::plan(&observed, &ctx.settings, now);
+        if plan.is_settled() {
+            report::report(ctx, &plan, &mut observed)
+                .await
+                .map_err(Error::Apply)?;
+            ctx.cluster_state
+                .metrics
+                .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
+            give_place_back(ctx, &observed, &plan);
+            return Ok(Some(plan));
+        }
+        if is_long(&plan) && !is_told(&observed) {
+            // Somebody may be looking while this takes seconds.
+            report::report(ctx, &plan, &mut observed)
+                .await
+                .map_err(Error::Apply)?;
+        }
+        let was_ready = is_ready(&observed);
+        let applied = apply::apply(ctx, &plan, &mut observed, now)
+            .await
+            .map_err(Error::Apply)?;
+        tracing::debug!(
+            tenant.name = name,
+            tenant.namespace = namespace,
+            writes = applied.writes,
+            stages = ?plan.stages.iter().map(|s| s.name).collect::<Vec<_>>(),
+            "step of TenantCluster {namespace}/{name}"
+        );
+        if plan.actions.contains(&Action::RemoveFinalizer) {
+            return Ok(None);
+        }
+        if !was_ready && matches!(observed.tenant, observed::Tenant::Answers { .. }) {
+            on_ready(ctx, &observed);
+        }
+        if applied.observe_again {
+            let again = observe::observe(ctx, namespace, name, Timestamp::now()).await;
+            let Some(next) = again.map_err(Error::Observe)? else {
+                return Ok(None);
+            };
+            observed = next;
+            watch_secrets(ctx, &observed);
+        }
+    }
+    let left = plan::plan(&observed, &ctx.settings, Timestamp::now());
+    let left = left
+        .stages
+        .iter()
+        .flat_map(|s| &s.objects)
+        .map(|o| o.key().to_string());
+    Err(Error::Endless {
+        left: left.collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// When to try again after a failure: the class decides.
+pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context>) -> Requeue {
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let class = error.class();
+    let wait = ctx.cluster_state.retry(&state::key_of(&*cluster), class);
+    let message = kit::errors::chain(error);
+    tracing::warn!(
+        tenant.name = name,
+        tenant.namespace = namespace,
+        error.class = class.label(),
+        error = message,
+        retry_seconds = wait.as_secs_f64(),
+        "reconcile of TenantCluster {namespace}/{name} failed"
+    );
+    Requeue::requeue(wait)
+}
+
+fn is_long(plan: &Plan) -> bool {
+    plan.actions
+        .iter()
+        .any(|a| matches!(a, Action::Probe { patience, .. } if *patience >= plan::START_PATIENCE))
+}
+
+/// Whether the status says already that the API does not answer, and why: what is about to be asked
+/// again is no news.
+fn is_told(observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let mut progressing = conditions
+        .iter()
+        .filter(|c| c.type_ == api::ConditionType::Progressing.as_str());
+    progressing.any(|c| c.reason == "Starting")
+        && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
+}
+
+fn is_ready(observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    status.is_some_and(|s| s.bootstrap_hash.is_some())
+}
+
+/// One that cannot start now (its spec is refused, it waits for an address) must not keep others
+/// from starting.
+fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
+    let uid = uid(observed);
+    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
+    let started = observed
+        .object("Deployment", &ns, "control-plane")
+        .is_some();
+    let waiting = plan.waiting_on.as_ref();
+    let queues = waiting.is_some_and(|w| w.reason == "WaitingForStart");
+    if !started && !queues && ctx.start_queue.done(&uid) {
+        ctx.trigger_next();
+    }
+}
+
+fn on_ready(ctx: &Context, observed: &Observed) {
+    if let Some(created) = &observed.cluster.metadata.creation_timestamp {
+        let elapsed = Timestamp::now().duration_since(created.0);
+        ctx.cluster_state
+            .metrics
+            .ready_after(Duration::try_from(elapsed).unwrap_or_default());
+    }
+}
+
+fn watch_secrets(ctx: &Context, observed: &Observed) {
+    let uid = uid(observed);
+    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
+    let readable = observed
+        .object("RoleBinding", &ns, api::names::OPERATOR_BINDING)
+        .is_some();
+    if readable && observed.cluster.metadata.deletion_timestamp.is_none() {
+        ctx.secrets
+            .ensure(&uid, &ns, &ObjectRef::from_obj(&observed.cluster));
+    }
+}
+
+fn uid(observed: &Observed) -> String {
+    observed.cluster.uid().unwrap_or_default()
+}

@@ -1,0 +1,426 @@
+//! Carries a plan out: stages in order, the objects of a stage side by side.
+//!
+//! Invariant: every write is fenced by the Lease; the first error ends the step, and whatever was
+//! written until then is found by the next observation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use api::tenant_cluster::NetworkStatus;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use kit::apply::{self, Deletion};
+use kit::errors::{Class, Classify};
+use kit::lease::NotLeader;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::certificates;
+use tenant_cp::object::{Key, Object};
+
+use super::observe::body;
+use super::observed::Observed;
+use super::plan::{Action, Mode, Plan, Stage, Target};
+use crate::FIELD_MANAGER;
+use crate::context::Context;
+use crate::tenant_session::session;
+
+mod probe;
+mod release;
+mod sessions;
+mod tenant_objects;
+
+/// Writes at the same time.
+const PARALLEL_WRITES: usize = 8;
+/// Why a plan could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another operator may lead.
+    #[error("stop writing")]
+    Fence(#[source] NotLeader),
+    /// An object could not be applied or deleted.
+    #[error("carry out stage {stage}")]
+    Write {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What the API said.
+        #[source]
+        source: apply::Error,
+    },
+    /// An object could not be created, or somebody else created it.
+    #[error("create {key}")]
+    Create {
+        /// Which object.
+        key: Key,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Something inside the tenant cluster could not be written.
+    #[error("mend what is inside the tenant cluster")]
+    Tenant(#[source] session::Error),
+    /// The TenantCluster itself could not be written.
+    #[error("write the {part} of the TenantCluster")]
+    Own {
+        /// Finalizers or status.
+        part: &'static str,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Keys could not be made.
+    #[error("issue certificates")]
+    Issue(#[source] pki::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Fence(_) => Class::Transient,
+            Self::Write { source, .. } => source.class(),
+            Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
+            Self::Issue(_) => Class::Bug,
+            Self::Tenant(source) => source.class(),
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Applied {
+    /// The observation has to be made anew before the next plan.
+    pub observe_again: bool,
+    /// Objects written or deleted.
+    pub writes: usize,
+}
+
+/// Carries a plan out and takes its results into the observation.
+///
+/// # Errors
+/// The first one; see [`Error`].
+pub async fn apply(
+    ctx: &Context,
+    plan: &Plan,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<Applied, Error> {
+    // Without `..`, so that a new part of a plan cannot be forgotten here.
+    let Plan {
+        stages,
+        deletions,
+        actions,
+        status: _,
+        events: _,
+        waiting_on: _,
+        lost: _,
+        in_place: _,
+        requeue_after: _,
+    } = plan;
+    let mut applied = Applied::default();
+    let (namespace, name) = (observed.cluster.namespace(), observed.cluster.name_any());
+    let cluster = format!("{}/{name}", namespace.unwrap_or_default());
+    for stage in stages {
+        applied.observe_again |= stage.name == "foundation";
+        applied.writes += stage.objects.len();
+        for (key, live) in write_stage(ctx, stage, &cluster).await? {
+            observed.absorb(key, live);
+        }
+    }
+    for target in deletions {
+        ctx.leadership.ensure().map_err(Error::Fence)?;
+        delete(&ctx.client, target)
+            .await
+            .map_err(|source| Error::Write {
+                stage: "deletion",
+                source,
+            })?;
+        applied.observe_again = true;
+        applied.writes += 1;
+    }
+    for action in actions {
+        act(ctx, action, observed, &mut applied, now).await?;
+    }
+    Ok(applied)
+}
+
+/// Deletes one object, in the management cluster or inside a tenant cluster.
+pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(), apply::Error> {
+    let kind = apply::kinds::ALL
+        .iter()
+        .find(|kind| kind.kind == target.key.kind);
+    let kind = *kind.ok_or_else(|| apply::Error::UnknownKind {
+        api_version: String::new(),
+        kind: target.key.kind.clone(),
+    })?;
+    let deletion = Deletion {
+        kind,
+        namespace: kind.namespaced.then_some(target.key.namespace.as_str()),
+        name: &target.key.name,
+        uid: &target.uid,
+        resource_version: target.resource_version.as_deref(),
+        propagation: match target.with_dependents {
+            true => PropagationPolicy::Foreground,
+            false => PropagationPolicy::Background,
+        },
+    };
+    apply::delete(client, &deletion).await.map(drop)
+}
+
+/// After a failure nothing more is begun, but what is on its way may arrive. Whatever was written
+/// is progress, and the backoff of failures starts over: with one request in ten failing, a
+/// creation takes ten tries that each come a part further.
+async fn write_stage(
+    ctx: &Context,
+    stage: &Stage,
+    cluster: &str,
+) -> Result<Vec<(Key, Value)>, Error> {
+    let failed = AtomicBool::new(false);
+    let write = async |object| {
+        if failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let written = write_one(ctx, stage, object).await;
+        failed.fetch_or(written.is_err(), Ordering::Relaxed);
+        written.map(Some)
+    };
+    let writes: Vec<_> = stage.objects.iter().map(write).collect();
+    let results: Vec<_> = stream::iter(writes)
+        .buffer_unordered(PARALLEL_WRITES)
+        .collect()
+        .await;
+    if results.iter().any(|result| matches!(result, Ok(Some(_)))) {
+        ctx.cluster_state.attempts.reset(&cluster.to_owned());
+    }
+    results.into_iter().filter_map(Result::transpose).collect()
+}
+
+async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key, Value), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let live = match stage.mode {
+        Mode::Apply => apply_one(ctx, stage.name, object).await?,
+        Mode::Create => create_one(ctx, object).await?,
+    };
+    Ok((object.key(), live))
+}
+
+async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Result<Value, Error> {
+    let write = || apply::apply(&ctx.client, &object.value, FIELD_MANAGER, true);
+    let mut tries = 0;
+    let live = loop {
+        match write().await {
+            // The binding that allows it, or the TenantCluster that an admission policy asks for, is
+            // a moment old.
+            Err(error) if tries < 20 && is_early(&error) => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+            result => break result.map_err(|source| Error::Write { stage, source })?,
+        }
+    };
+    Ok(match kind_of(object) {
+        Some(kind) => body(kind, &live),
+        None => object.value.clone(),
+    })
+}
+
+/// A refusal that a moment mends: not quota, and not a namespace that is going.
+fn is_early(error: &apply::Error) -> bool {
+    let text = kit::errors::chain(error);
+    match error.code() {
+        Some(403) => !text.contains("exceeded quota") && !text.contains("being terminated"),
+        Some(422) => text.contains("no params found"),
+        _ => false,
+    }
+}
+
+async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
+    let kind = kind_of(object).unwrap_or(apply::kinds::SECRET);
+    let typed = serde_json::from_value(object.value.clone());
+    let failed = |source: kube::Error| Error::Create {
+        key: object.key(),
+        source: Box::new(source),
+    };
+    let typed = typed.map_err(|e| failed(kube::Error::SerdeError(e)))?;
+    let api = kind.api(&ctx.client, object.namespace.as_deref());
+    let params = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..Default::default()
+    };
+    let live = api.create(&params, &typed).await.map_err(failed)?;
+    Ok(body(kind, &live))
+}
+
+fn kind_of(object: &Object) -> Option<apply::Kind> {
+    apply::kinds::find(&object.api_version, &object.kind)
+}
+
+async fn act(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+    applied: &mut Applied,
+    now: Timestamp,
+) -> Result<(), Error> {
+    match action {
+        Action::AddFinalizer => {
+            let mut finalizers = observed
+                .cluster
+                .metadata
+                .finalizers
+                .clone()
+                .unwrap_or_default();
+            finalizers.push(api::names::FINALIZER.to_owned());
+            write_finalizers(ctx, observed, finalizers).await?;
+            applied.writes += 1;
+        }
+        Action::RemoveFinalizer => {
+            let mut finalizers = observed
+                .cluster
+                .metadata
+                .finalizers
+                .clone()
+                .unwrap_or_default();
+            finalizers.retain(|f| f != api::names::FINALIZER);
+            write_finalizers(ctx, observed, finalizers).await?;
+            applied.writes += 1;
+            ctx.forget(&observed.cluster.uid().unwrap_or_default());
+        }
+        Action::Empty { namespace } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            empty(ctx, namespace).await;
+            applied.observe_again = true;
+        }
+        Action::KeepNetwork(ranges) => {
+            keep_network(ctx, observed, ranges).await?;
+            applied.writes += 1;
+        }
+        Action::Issue { wants, due } => issue(observed, wants, due, now)?,
+        Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
+        Action::ApplyTenantObjects { address, changes } => {
+            tenant_objects::apply(ctx, *address, changes, observed, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Best effort: what fails here only makes the deletion of the namespace slower.
+async fn empty(ctx: &Context, namespace: &str) {
+    // First who would start instances anew. Without KubeVirt there is no such path.
+    for kind in [
+        apply::kinds::VIRTUAL_MACHINE,
+        apply::kinds::VIRTUAL_MACHINE_INSTANCE,
+    ] {
+        let machines = kind.api(&ctx.client, Some(namespace));
+        let deleted = machines
+            .delete_collection(&DeleteParams::background(), &ListParams::default())
+            .await;
+        if let Err(error) = deleted {
+            let error = kit::errors::chain(&error);
+            tracing::debug!(error, "could not delete each {}", kind.kind);
+        }
+    }
+    // Orphaned, so that nobody makes pods anew and nobody else ends them: the kubelet keeps to the
+    // grace period of the first kill that it sees.
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    for kind in [
+        apply::kinds::DEPLOYMENT,
+        apply::kinds::REPLICA_SET,
+        apply::kinds::STATEFUL_SET,
+    ] {
+        let owners = kind.api(&ctx.client, Some(namespace));
+        if let Err(error) = owners
+            .delete_collection(&orphan, &ListParams::default())
+            .await
+        {
+            let error = kit::errors::chain(&error);
+            tracing::debug!(error, "could not delete each {}", kind.kind);
+        }
+    }
+    let pods = apply::kinds::POD.api(&ctx.client, Some(namespace));
+    let soon = DeleteParams {
+        grace_period_seconds: Some(1),
+        ..DeleteParams::default()
+    };
+    if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
+        tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
+    }
+    let claims = apply::kinds::PERSISTENT_VOLUME_CLAIM.api(&ctx.client, Some(namespace));
+    if let Err(error) = claims
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+    {
+        tracing::debug!(
+            error = kit::errors::chain(&error),
+            "could not delete the claims"
+        );
+    }
+}
+
+async fn write_finalizers(
+    ctx: &Context,
+    observed: &mut Observed,
+    finalizers: Vec<String>,
+) -> Result<(), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let failed = |source| Error::Own {
+        part: "finalizers",
+        source: Box::new(source),
+    };
+    // The resource version makes it a conflict when somebody else changed the list meanwhile.
+    let patch = json!({ "metadata": {
+        "finalizers": finalizers,
+        "resourceVersion": observed.cluster.resource_version(),
+    }});
+    let api = own_api(ctx, observed);
+    let name = observed.cluster.name_any();
+    let written = api
+        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
+    match written {
+        Ok(cluster) => observed.cluster = cluster,
+        // Gone: that is what taking the finalizer off is for.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            observed.cluster.metadata.finalizers = Some(finalizers);
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(())
+}
+
+async fn keep_network(
+    ctx: &Context,
+    observed: &mut Observed,
+    ranges: &NetworkStatus,
+) -> Result<(), Error> {
+    let mut status = observed.cluster.status.clone().unwrap_or_default();
+    status.network = Some(ranges.clone());
+    super::report::write_status(ctx, observed, status).await
+}
+
+pub(super) fn issue(
+    observed: &mut Observed,
+    wants: &[pki::Want],
+    due: &certificates::Plan,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let material = &mut observed.material;
+    pki::renew(wants, &due.due, &mut material.store, now).map_err(Error::Issue)?;
+    if due.service_account {
+        let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
+        material.service_account = Some(certificates::ServiceAccountKeys { public, private });
+    }
+    if due.encryption {
+        let key = pki::issue::random_bytes().map_err(Error::Issue)?;
+        material.encryption = Some(certificates::encryption_configuration(&key));
+    }
+    Ok(())
+}
+
+/// The API of TenantClusters in the namespace of this one.
+pub(super) fn own_api(ctx: &Context, observed: &Observed) -> Api<api::TenantCluster> {
+    let namespace = observed.cluster.namespace().unwrap_or_default();
+    Api::namespaced(ctx.client.clone(), &namespace)
+}

@@ -1,0 +1,166 @@
+//! Probe of the tenant's API: asks whether it answers, and lists what is inside.
+//!
+//! Invariant: whether the API answers is asked with the operator's ordinary identity; an API that is
+//! starting is asked again until the plan's patience is over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use serde_json::Value;
+use tenant_cp::object::Key;
+use tenant_cp::{Object, desired};
+
+use super::Error;
+use super::sessions::{administrator, operator};
+use super::tenant_objects::apply_all;
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
+use crate::controllers::tenant_cluster::plan::tenant_objects::{Pods, pods};
+use crate::controllers::tenant_cluster::plan::{Action, START_PATIENCE};
+use crate::tenant_session::session::{self, Session};
+use crate::tenant_session::{probe, registry, requests};
+
+/// Pause between two probes of an API that is starting.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Asks the tenant's API until it answers or the patience is over.
+pub(super) async fn probe(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Action::Probe {
+        address,
+        endpoint,
+        apply,
+        list,
+        provisional,
+        workloads,
+        patience,
+    } = action
+    else {
+        return Ok(());
+    };
+    let cluster = &observed.cluster;
+    let uid = cluster.uid().unwrap_or_default();
+    let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
+    let pods = observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas");
+    if let Some(message) = ctx
+        .breaker
+        .message(&uid, pods)
+        .filter(|_| *patience < START_PATIENCE)
+    {
+        observed.tenant = Tenant::Silent { message };
+        return Ok(());
+    }
+    let Some(session) = operator(ctx, observed, *address) else {
+        return Ok(());
+    };
+    let (rights, others) = apply.iter().partition(|o| desired::is_privileged(o));
+    let mut prober = Prober {
+        administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)?,
+        operator: session,
+        rights,
+        others,
+        applied: !apply.is_empty(),
+        list: *list,
+        workloads,
+    };
+    if *list && !provisional {
+        // Before it is read, so that what changes meanwhile is listed again.
+        ctx.tenants.listed(&uid);
+    }
+    let deadline = tokio::time::Instant::now() + *patience;
+    let mut result = prober.once().await;
+    while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
+        tokio::time::sleep(PAUSE).await;
+        result = prober.once().await;
+    }
+    observed.tenant = match result {
+        Ok(answer) => {
+            ctx.breaker.close(&uid);
+            if ctx.start_queue.done(&uid) {
+                ctx.trigger_next();
+            }
+            if let Some(endpoint) = endpoint {
+                let tenant = registry::Tenant {
+                    uid,
+                    cluster: ObjectRef::from_obj(cluster),
+                    session: prober.operator,
+                    endpoint: endpoint.clone(),
+                    has_nodes: observed.workers,
+                };
+                ctx.tenants.ensure(tenant).map_err(Error::Tenant)?;
+            }
+            answer
+        }
+        Err(error) => {
+            if *list {
+                ctx.tenants.suspect(&uid);
+            }
+            let message = kit::errors::chain(&error);
+            if *patience < START_PATIENCE {
+                ctx.breaker.trip(&uid, pods, &message);
+            }
+            Tenant::Silent { message }
+        }
+    };
+    Ok(())
+}
+
+/// Applies the objects where that is due, then asks with our ordinary identity, so that an answer
+/// means that this identity is let in too.
+struct Prober<'a> {
+    /// Applies only rights.
+    administrator: Option<Session>,
+    operator: Session,
+    /// Rights that are still to be applied.
+    rights: Vec<&'a Object>,
+    /// Everything else that is still to be applied.
+    others: Vec<&'a Object>,
+    applied: bool,
+    list: bool,
+    workloads: &'a [Key],
+}
+
+impl Prober<'_> {
+    async fn once(&mut self) -> Result<Tenant, session::Error> {
+        if let Some(administrator) = &self.administrator
+            && !self.rights.is_empty()
+        {
+            apply_all(&administrator.client()?, &mut self.rights).await?;
+        }
+        let client = self.operator.client()?;
+        apply_all(&client, &mut self.others).await?;
+        let version = probe::version(&client).await?;
+        let seen = match (self.applied, self.list) {
+            (true, _) => Seen::Applied,
+            (false, true) => match requests::list_managed(&client).await? {
+                Some(objects) => Seen::Objects(objects),
+                None => Seen::Hidden,
+            },
+            (false, false) => Seen::Nothing,
+        };
+        let pods = match &seen {
+            Seen::Objects(live) => count(live, self.workloads),
+            _ => count(
+                &requests::workloads(&client, self.workloads).await?,
+                self.workloads,
+            ),
+        };
+        Ok(Tenant::Answers {
+            version,
+            seen,
+            pods,
+        })
+    }
+}
+
+fn count(live: &BTreeMap<Key, Value>, workloads: &[Key]) -> BTreeMap<Key, Pods> {
+    let of = |key: &Key| Some((key.clone(), pods(live.get(key)?)));
+    workloads.iter().filter_map(of).collect()
+}

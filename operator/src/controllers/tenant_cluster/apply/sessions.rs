@@ -1,0 +1,59 @@
+//! Sessions with the tenant's API that a plan is carried out with: the operator's and, for rights, the
+//! administrator's.
+//!
+//! Invariant: `system:masters` is held in memory only, for rights and for what an addon left behind,
+//! and only while such are to be written.
+
+use std::net::{IpAddr, SocketAddr};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use tenant_cp::certificates;
+
+use super::Error;
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::tenant_session::session::Session;
+
+/// The operator's own; none while keys are missing.
+pub(super) fn operator(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+) -> Option<Session> {
+    let identity = observed.material.store.get("operator")?.clone();
+    session(ctx, observed, address, identity)
+}
+
+/// With some identity; none while the authority is missing.
+fn session(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    identity: pki::KeyPair,
+) -> Option<Session> {
+    let cluster = &observed.cluster;
+    let ns = api::names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default());
+    let store = &observed.material.store;
+    Some(Session {
+        address: (ctx.dial)(&ns, SocketAddr::new(address.0, address.1)),
+        authority: store.get("ca")?.certificate.clone(),
+        identity,
+    })
+}
+
+/// One hour in system:masters, in memory only, because the rights of everybody else are among the
+/// objects that are applied. None where it is not needed.
+pub(super) fn administrator(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    needed: bool,
+    now: Timestamp,
+) -> Result<Option<Session>, Error> {
+    let Some(ca) = observed.material.store.get("ca").filter(|_| needed) else {
+        return Ok(None);
+    };
+    let pair = pki::issue(&certificates::super_admin(), Some(ca), now).map_err(Error::Issue)?;
+    Ok(session(ctx, observed, address, pair))
+}

@@ -1,0 +1,98 @@
+//! Writes what differs inside the tenant cluster.
+//!
+//! Invariant: rights are written, and objects deleted, as administrator; everything else with the
+//! operator's ordinary identity.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use kube::{Client, ResourceExt};
+use tenant_cp::{Object, desired};
+
+use super::sessions::{administrator, operator};
+use super::{Error, release};
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
+use crate::controllers::tenant_cluster::plan::tenant_objects::Changes;
+use crate::tenant_session::{requests, session};
+
+/// Writes what differs inside the tenant cluster, and deletes what is left over there.
+pub(super) async fn apply(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    changes: &Changes,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let result = Box::pin(write_all(ctx, address, changes, observed, now)).await;
+    if result.is_err() {
+        ctx.tenants
+            .suspect(&observed.cluster.uid().unwrap_or_default());
+    }
+    result
+}
+
+async fn write_all(
+    ctx: &Context,
+    address: (IpAddr, u16),
+    changes: &Changes,
+    observed: &mut Observed,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Some(session) = operator(ctx, observed, address) else {
+        return Ok(());
+    };
+    let (mut rights, mut others): (Vec<_>, Vec<_>) = changes
+        .apply
+        .iter()
+        .partition(|o| desired::is_privileged(o));
+    let powers = !rights.is_empty() || !changes.delete.is_empty();
+    if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
+        let client = administrator.client().map_err(Error::Tenant)?;
+        apply_all(&client, &mut rights)
+            .await
+            .map_err(Error::Tenant)?;
+        if changes.release {
+            release::services(ctx, &client).await?;
+        }
+        for target in &changes.delete {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            let deleted = super::delete(&client, target).await;
+            deleted.map_err(|source| Error::Tenant(session::Error::DeleteObject(source)))?;
+        }
+    }
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let client = session.client().map_err(Error::Tenant)?;
+    apply_all(&client, &mut others)
+        .await
+        .map_err(Error::Tenant)?;
+    if let Tenant::Answers {
+        seen: Seen::Objects(live),
+        ..
+    } = &mut observed.tenant
+    {
+        live.retain(|key, _| !changes.delete.iter().any(|target| target.key == *key));
+        live.extend(
+            changes
+                .apply
+                .iter()
+                .map(|object| (object.key(), object.value.clone())),
+        );
+    }
+    Ok(())
+}
+
+/// Applies objects; what is left afterwards is what failed.
+pub(super) async fn apply_all(
+    client: &Client,
+    objects: &mut Vec<&Object>,
+) -> Result<(), session::Error> {
+    match requests::apply_in_order(client, objects).await {
+        Ok(()) => objects.clear(),
+        Err(left) => {
+            *objects = left.objects;
+            return Err(left.error);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Reads everything that a plan may depend on. Decides nothing.
+//!
+//! Invariant: bodies are read live, never from a cache: what is decided on them (keys are missing,
+//! a namespace may go) cannot be undone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::TenantCluster;
+use base64::Engine as _;
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use kit::apply::Kind;
+use kit::apply::kinds;
+use kit::errors::{Class, Classify};
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::Settings;
+use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::desired::{autoscaler, cloud_controller, csi};
+use tenant_cp::object::Key;
+
+use super::observed::{Observed, Tenant};
+use super::plan::LIST_SWEEP;
+use crate::context::Context;
+use crate::rollouts::queue::Answer;
+
+/// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
+const PARTS: [Kind; 8] = [
+    kinds::PERSISTENT_VOLUME_CLAIM,
+    kinds::SECRET,
+    kinds::SERVICE_ACCOUNT,
+    kinds::SERVICE,
+    kinds::DEPLOYMENT,
+    kinds::STATEFUL_SET,
+    kinds::NETWORK_POLICY,
+    kinds::POD_DISRUPTION_BUDGET,
+];
+
+/// A binding takes a moment until the API server's authorizer knows it.
+const BINDING_PAUSE: Duration = Duration::from_millis(25);
+const BINDING_TRIES: u32 = 40;
+
+/// Why an observation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// One request failed.
+    #[error("read {what}")]
+    Read {
+        /// Kind and name or namespace.
+        what: String,
+        /// What the API said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } => source.class(),
+        }
+    }
+}
+
+/// Reads the world of one TenantCluster; none when it is gone.
+///
+/// # Errors
+/// [`Error::Read`]; then nothing is known and nothing may be decided.
+pub async fn observe(
+    ctx: &Context,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> Result<Option<Observed>, Error> {
+    let clusters = Api::<TenantCluster>::namespaced(ctx.client.clone(), namespace);
+    let Some(cluster) = clusters
+        .get_opt(name)
+        .await
+        .map_err(|e| read("TenantCluster", name, e))?
+    else {
+        return Ok(None);
+    };
+    let uid = cluster.uid().unwrap_or_default();
+    let ns = api::names::tenant_namespace(name, &uid);
+    let secret = api::names::kubeconfig_secret(name);
+    let binding = api::names::OPERATOR_BINDING;
+    let mut objects = BTreeMap::new();
+    let (tenant_namespace, tenant_binding, user_binding) = futures::try_join!(
+        get(ctx, kinds::NAMESPACE, None, &ns),
+        get(ctx, kinds::ROLE_BINDING, Some(&ns), binding),
+        get(ctx, kinds::ROLE_BINDING, Some(namespace), binding),
+    )?;
+    let settings = &ctx.settings;
+    let bound = |found: &Option<(Key, Value)>, role: &str| {
+        found
+            .as_ref()
+            .is_some_and(|(_, binding)| lets_us_in(binding, role, settings))
+    };
+    let readable =
+        tenant_namespace.is_some() && bound(&tenant_binding, &settings.tenant_namespace_role);
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let user_readable = bound(&user_binding, &settings.user_namespace_role) && !deleting;
+    let found = [tenant_namespace, tenant_binding, user_binding];
+    objects.extend(found.into_iter().flatten());
+    if readable && !deleting {
+        let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
+        objects.extend(lists.into_iter().flatten());
+        for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
+            objects.extend(get(ctx, kind, Some(&ns), name).await?);
+        }
+        if has_autoscaler(&cluster, &ns, &objects) {
+            let binding = api::names::autoscaler_binding(name);
+            let found = get(ctx, kinds::ROLE_BINDING, Some(namespace), &binding).await?;
+            objects.extend(found);
+        }
+    }
+    if readable && deleting {
+        for kind in [kinds::POD, kinds::PERSISTENT_VOLUME_CLAIM] {
+            objects.extend(remains(ctx, kind, &ns).await);
+        }
+    }
+    if user_readable {
+        let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
+        objects.extend(kubeconfig);
+    }
+    let workers = !deleting && ctx.stores.has_workers(&cluster);
+    let material = certificates::read_store(&secrets(&objects));
+    let others = ctx.stores.others(&uid);
+    let network = ctx.decide_network(&cluster);
+    let tenant = Tenant::NotAsked;
+    let mut observed = Observed {
+        cluster,
+        network,
+        others,
+        objects,
+        material,
+        // Asked for below, where something may start at all.
+        start: Answer::Wait,
+        workers,
+        list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
+        tenant,
+    };
+    if !deleting && !observed.cluster.spec.paused {
+        observed.start = ask_for_start(ctx, &observed, &ns, now);
+    }
+    Ok(Some(observed))
+}
+
+/// What of addons no list shows: their bindings, and, once the cloud controller manager is switched
+/// off, the Lease that it made. Others tell of them then, because they go before the last of those.
+fn unlisted_parts(
+    cluster: &TenantCluster,
+    ns: &str,
+    objects: &BTreeMap<Key, Value>,
+) -> Vec<(Kind, &'static str)> {
+    let addons = &cluster.spec.addons;
+    let left = |parts: &[Key]| parts.iter().any(|key| objects.contains_key(key));
+    let mut unlisted = Vec::new();
+    let ccm_on = addons.cloud_controller.enabled;
+    let ccm_left = !ccm_on && left(&cloud_controller::parts(ns));
+    if ccm_on || ccm_left {
+        unlisted.push((kinds::ROLE_BINDING, cloud_controller::NAME));
+    }
+    if ccm_left {
+        unlisted.push((kinds::LEASE, cloud_controller::LEASE));
+    }
+    if addons.csi.enabled || left(&csi::parts(ns)) {
+        unlisted.push((kinds::ROLE_BINDING, csi::NAME));
+    }
+    unlisted
+}
+
+/// Whether the autoscaler is wanted, or something of it is left: its binding is in the user's namespace
+/// and goes before the last of that.
+fn has_autoscaler(cluster: &TenantCluster, ns: &str, objects: &BTreeMap<Key, Value>) -> bool {
+    let parts = autoscaler::parts(ns, "", "");
+    cluster.spec.addons.autoscaler.enabled || parts.iter().any(|key| objects.contains_key(key))
+}
+
+/// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.
+fn lets_us_in(binding: &Value, role: &str, settings: &Settings) -> bool {
+    let us = |subject: &Value| {
+        subject["kind"] == "ServiceAccount"
+            && subject["name"] == settings.operator_service_account.as_str()
+            && subject["namespace"] == settings.operator_namespace.as_str()
+    };
+    let subjects = binding["subjects"].as_array();
+    binding["roleRef"]["name"] == role && subjects.is_some_and(|list| list.iter().any(us))
+}
+
+/// Asks the queue; a start that is under way (after a restart of the operator) is noted there.
+fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -> Answer {
+    let meta = &observed.cluster.metadata;
+    let uid = meta.uid.clone().unwrap_or_default();
+    let started = observed.object("Deployment", ns, "control-plane");
+    let answered = observed
+        .cluster
+        .status
+        .as_ref()
+        .is_some_and(|s| s.bootstrap_hash.is_some());
+    if answered {
+        return Answer::Go;
+    }
+    if let Some(started) = started {
+        // Counted from when the pods were asked for: one that never answers must not get a new
+        // place whenever its old one ran out.
+        let since = started.pointer("/metadata/creationTimestamp");
+        let since = since.and_then(Value::as_str).and_then(|t| t.parse().ok());
+        ctx.start_queue.resume(&uid, since.unwrap_or(now));
+        return Answer::Go;
+    }
+    let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
+    ctx.start_queue.ask(&(created, uid), now)
+}
+
+fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
+    let decode = |text: &Value| {
+        text.as_str()
+            .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok())
+            .unwrap_or_default()
+    };
+    objects
+        .iter()
+        .filter(|(key, _)| key.kind == "Secret")
+        .map(|(key, secret)| {
+            let data = secret["data"].as_object().into_iter().flatten();
+            (
+                key.name.clone(),
+                data.map(|(k, v)| (k.clone(), decode(v))).collect(),
+            )
+        })
+        .collect()
+}
+
+/// What is left in a tenant namespace that is to go. It is looked at to be quick, so nothing is
+/// reported where the right to look has gone with the binding.
+async fn remains(ctx: &Context, kind: Kind, namespace: &str) -> Vec<(Key, Value)> {
+    let list = kind
+        .api(&ctx.client, Some(namespace))
+        .list(&ListParams::default())
+        .await;
+    let found = list.map(|list| list.items).unwrap_or_default();
+    let one = |o: &DynamicObject| (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o));
+    found.iter().map(one).collect()
+}
+
+async fn get(
+    ctx: &Context,
+    kind: Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<(Key, Value)>, Error> {
+    let api = kind.api(&ctx.client, namespace);
+    let mut tries = 0;
+    loop {
+        match api.get_opt(name).await {
+            Ok(object) => {
+                return Ok(object.map(|o| {
+                    (
+                        Key::new(kind.kind, namespace.unwrap_or(""), name),
+                        body(kind, &o),
+                    )
+                }));
+            }
+            Err(error) if is_forbidden(&error) && tries < BINDING_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BINDING_PAUSE).await;
+            }
+            Err(error) => return Err(read(kind.kind, name, error)),
+        }
+    }
+}
+
+async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Value)>, Error> {
+    let api = kind.api(&ctx.client, Some(namespace));
+    let params = match kind {
+        kinds::SECRET => ListParams::default().labels(api::names::NOT_OF_MACHINES),
+        _ => ListParams::default(),
+    };
+    let mut tries = 0;
+    loop {
+        match api.list(&params).await {
+            Ok(list) => {
+                let found = list.items.iter();
+                return Ok(found
+                    .map(|o| (Key::new(kind.kind, namespace, &o.name_any()), body(kind, o)))
+                    .collect());
+            }
+            Err(error) if is_forbidden(&error) && tries < BINDING_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BINDING_PAUSE).await;
+            }
+            Err(error) => return Err(read(kind.kind, namespace, error)),
+        }
+    }
+}
+
+/// The object as JSON, with kind (lists leave it out) and without managed fields.
+pub(super) fn body(kind: Kind, object: &DynamicObject) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    value["apiVersion"] = json!(kind.api_version());
+    value["kind"] = json!(kind.kind);
+    if let Some(meta) = value["metadata"].as_object_mut() {
+        meta.remove("managedFields");
+    }
+    value
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+fn read(kind: &str, name: &str, source: kube::Error) -> Error {
+    Error::Read {
+        what: format!("{kind} {name}"),
+        source: Box::new(source),
+    }
+}

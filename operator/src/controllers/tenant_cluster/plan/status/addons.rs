@@ -1,0 +1,151 @@
+//! Whether addons work, one condition each.
+//!
+//! An addon works as soon as one pod of it is ready: a node that is on its way is the business of its
+//! Machine, and a condition that went back and forth with every node would say nothing.
+//! The cloud controller manager's pods are in the tenant namespace, and are counted there; volumes need
+//! a pod there, too. So are both pods of the autoscaler, and it works without nodes: it makes the first.
+//! No node and no pod that runs needs it, so a tenant cluster is Ready without it.
+//! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
+//! has anything to do.
+
+use api::ConditionType;
+use tenant_cp::Validated;
+use tenant_cp::desired::{Addon, autoscaler, cloud_controller, csi};
+
+use super::Conditions;
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::plan::tenant_objects::{self, Pods};
+
+/// What is known of one addon.
+pub(super) struct State {
+    addon: Addon,
+    what: What,
+}
+
+enum What {
+    /// It is switched off.
+    Off,
+    /// It was not asked about now; what was said before stays.
+    Unknown,
+    /// There is no node that it could run on.
+    NoNodes,
+    /// It has pods, and nodes that need them.
+    Has(Pods),
+    /// It has pods, and nobody needs them yet.
+    Idle(Pods),
+}
+
+pub(super) fn states(valid: &Validated, observed: &Observed) -> Vec<State> {
+    let state = |addon: Addon| State {
+        addon,
+        what: what(addon, valid, observed),
+    };
+    Addon::ALL.into_iter().map(state).collect()
+}
+
+fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
+    if !addon.is_wanted(valid) {
+        return What::Off;
+    }
+    let outside = |name: &str| {
+        let ns = valid.tenant_namespace.as_str();
+        let deployment = observed.object("Deployment", ns, name);
+        deployment.map(tenant_objects::pods).unwrap_or_default()
+    };
+    if addon == Addon::Autoscaler {
+        let both = [autoscaler::STOCK, autoscaler::NAME].map(outside);
+        return What::Idle(Pods {
+            // One without the other does nothing.
+            ready: match both.iter().any(|pods| pods.ready == 0) {
+                true => 0,
+                false => both.iter().map(|pods| pods.ready).sum(),
+            },
+            wanted: both.iter().map(|pods| pods.wanted).sum(),
+        });
+    }
+    let Some(workload) = addon.workload() else {
+        let pods = outside(cloud_controller::NAME);
+        return match observed.workers {
+            true => What::Has(pods),
+            false => What::Idle(pods),
+        };
+    };
+    if !observed.workers {
+        return What::NoNodes;
+    }
+    if addon == Addon::Csi {
+        let pods = outside(csi::NAME);
+        if pods.ready == 0 {
+            return What::Has(pods);
+        }
+    }
+    let Tenant::Answers { pods, .. } = &observed.tenant else {
+        return What::Unknown;
+    };
+    // A DaemonSet wants as many pods as there are nodes.
+    let nodes: i64 = pods
+        .iter()
+        .filter(|(key, _)| key.kind == "DaemonSet")
+        .map(|(_, pods)| pods.wanted)
+        .sum();
+    let daemon_sets = pods.keys().any(|key| key.kind == "DaemonSet");
+    match pods.get(&workload) {
+        _ if daemon_sets && nodes == 0 => What::NoNodes,
+        Some(pods) => What::Has(*pods),
+        None => What::Has(Pods::default()),
+    }
+}
+
+pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
+    for state in states {
+        let type_ = condition(state.addon);
+        match state.what {
+            What::Off => set.remove(type_),
+            What::Unknown => {}
+            What::NoNodes => {
+                let message = "it runs once there are nodes";
+                set.set(type_, false.into(), "NoNodes", message);
+            }
+            What::Has(pods) | What::Idle(pods) => {
+                let works = pods.ready > 0;
+                let reason = if works { "PodsReady" } else { "PodsNotReady" };
+                set.set(type_, works.into(), reason, &numbers(pods));
+            }
+        }
+    }
+}
+
+/// Which addons do not work although there are nodes.
+pub(super) fn missing(states: &[State]) -> Option<String> {
+    let broken: Vec<_> = states
+        .iter()
+        .filter_map(|state| match state.what {
+            What::Has(pods) if pods.ready == 0 => {
+                Some(format!("{}: {}", state.addon.name(), numbers(pods)))
+            }
+            _ => None,
+        })
+        .collect();
+    (!broken.is_empty()).then(|| {
+        format!(
+            "the API answers, but not all addons work: {}",
+            broken.join("; ")
+        )
+    })
+}
+
+fn numbers(pods: Pods) -> String {
+    format!("{} of {} pods are ready", pods.ready, pods.wanted)
+}
+
+fn condition(addon: Addon) -> ConditionType {
+    match addon {
+        Addon::CoreDns => ConditionType::CoreDNSReady,
+        Addon::KubeProxy => ConditionType::KubeProxyReady,
+        Addon::Flannel => ConditionType::NetworkReady,
+        Addon::Konnectivity => ConditionType::KonnectivityReady,
+        Addon::CloudController => ConditionType::CloudControllerReady,
+        Addon::Csi => ConditionType::CSIReady,
+        Addon::Autoscaler => ConditionType::AutoscalerReady,
+    }
+}

@@ -1,0 +1,191 @@
+//! Manager: stores, watches and controllers of a running operator, without the process around them.
+//!
+//! Invariant: stores are kept in every replica; only the one that leads reconciles, and it ends with
+//! the Lease.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::node_pool::ProviderKind;
+use api::{Machine, NodePool, TenantCluster};
+use kit::admin::{Admin, Progress};
+use kit::events::Publisher;
+use kit::lease::Leadership;
+use kit::metrics::ControllerMetrics;
+use kit::shutdown::Shutdown;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
+use providers::Providers;
+use providers::kubevirt::{KubeVirt, needs};
+use tenant_cp::Settings;
+
+use crate::capacity::Capacity;
+use crate::context::Context;
+use crate::controllers;
+use crate::rollouts::queue::StartQueue;
+use crate::state::{self, ControllerState};
+use crate::stores::{Stores, Writers};
+use crate::tenant_session::breaker::Breaker;
+use crate::tenant_session::registry::Registry;
+use crate::tenant_session::session::Dial;
+use crate::throttle::Throttle;
+use crate::triggers::{Triggered, Triggers};
+use crate::watches::secrets::SecretWatches;
+use crate::watches::virtual_machines::VmWatches;
+
+/// Name of the Lease.
+pub const LEASE: &str = "covey-operator";
+/// A reconcile that takes longer is stuck, and the process is not live.
+const STUCK: Duration = Duration::from_secs(180);
+
+/// Everything of a running operator but the process around it; tests run it too.
+pub struct Manager {
+    /// Shared by all reconciles.
+    pub context: Arc<Context>,
+    writers: Option<Writers>,
+    triggered: Triggered,
+}
+
+impl Manager {
+    /// Puts everything together; nothing runs yet.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        leadership: Leadership,
+        dial: Dial,
+        instance: &str,
+        port: &Admin,
+    ) -> Self {
+        let (stores, writers) = Stores::new();
+        let (triggers, triggered) = Triggers::new();
+        let breaker = Breaker::default();
+        let progress = Progress::new(STUCK);
+        let check = progress.clone();
+        port.live("reconciles", move || check.check());
+        let metrics = port.metrics(ControllerMetrics::register);
+        let events = |name: &str| Publisher::new(client.clone(), name, instance);
+        let kubevirt = KubeVirt::new(
+            client.clone(),
+            settings.providers.kubevirt.clone(),
+            crate::FIELD_MANAGER,
+        );
+        let context = Arc::new(Context {
+            throttle: Throttle::default(),
+            cluster_state: ControllerState::new(
+                events("covey.dev/tenant-cluster"),
+                metrics.controller("tenant_cluster"),
+            ),
+            pool_state: ControllerState::new(
+                events("covey.dev/node-pool"),
+                metrics.controller("node_pool"),
+            ),
+            machine_state: ControllerState::new(
+                events("covey.dev/machine"),
+                metrics.controller("machine"),
+            ),
+            providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
+            vms: VmWatches::new(client.clone(), triggers.machines.clone()),
+            capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
+            start_queue: StartQueue::new(settings.max_concurrent_starts),
+            secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
+            reservations: Mutex::default(),
+            tenants: Registry::new(breaker.clone(), triggers.clusters.clone()),
+            breaker,
+            progress,
+            client,
+            settings,
+            leadership,
+            stores,
+            triggers,
+            dial,
+        });
+        Self {
+            context,
+            writers: Some(writers),
+            triggered,
+        }
+    }
+
+    /// Keeps the stores of our kinds up to date, in every replica. Ends never.
+    pub fn run_stores(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let context = Arc::clone(&self.context);
+        let writers = self.writers.take();
+        async move {
+            let Some(writers) = writers else { return };
+            let client = || context.client.clone();
+            let clusters = kit::store::run(client(), writers.clusters, |cluster, there| {
+                on_cluster(&context, cluster, there);
+            });
+            let pools = kit::store::run(client(), writers.pools, |pool, there| {
+                on_pool(&context, pool, there);
+            });
+            let machines = kit::store::run(client(), writers.machines, |machine, there| {
+                on_machine(&context, machine, there);
+            });
+            futures::join!(clusters, pools, machines);
+        }
+    }
+
+    /// Waits for the Lease, then reconciles until the Lease is lost or the shutdown starts.
+    ///
+    /// # Errors
+    /// When the Lease is lost.
+    pub async fn lead(self, concurrency: u16, shutdown: Shutdown) -> anyhow::Result<()> {
+        let Self {
+            context, triggered, ..
+        } = self;
+        let synced = async {
+            context.leadership.acquired().await;
+            context.stores.wait_until_ready().await
+        };
+        tokio::select! {
+            result = synced => result.context("list TenantClusters, NodePools and Machines")?,
+            () = shutdown.triggered() => return Ok(()),
+        }
+        tracing::info!("leads");
+        let all = controllers::run(&context, triggered, concurrency, &shutdown);
+        let lost = context.leadership.lost();
+        tokio::select! {
+            () = all => Ok(()),
+            () = lost => Err(anyhow::anyhow!("the Lease {LEASE} is lost; another replica leads")),
+        }
+    }
+}
+
+/// A TenantCluster changed, or went.
+fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
+    if !there {
+        context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
+    }
+    if context.leadership.is_leader() {
+        let (triggers, stores) = (&context.triggers, &context.stores);
+        triggers.on_cluster(stores, cluster, there);
+    }
+}
+
+/// A node pool changed, or went.
+fn on_pool(context: &Context, pool: &NodePool, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if !there {
+        let uid = pool.uid().unwrap_or_default();
+        context.pool_state.forget(&state::key_of(pool), &uid);
+        context.capacity.forget(&ObjectRef::from_obj(pool));
+    }
+    context.triggers.on_pool(&context.stores, pool, there);
+}
+
+/// A Machine changed, or went.
+fn on_machine(context: &Context, machine: &Machine, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if !there {
+        let uid = machine.uid().unwrap_or_default();
+        context.machine_state.forget(&state::key_of(machine), &uid);
+    }
+    context.triggers.on_machine(&context.stores, machine, there);
+}

@@ -1,0 +1,5 @@
+//! Rollouts: who may change now.
+//!
+//! Invariant: decided from facts alone; nothing is written here.
+
+pub mod queue;

@@ -1,0 +1,81 @@
+//! Statuses: what is waited for, the conditions of a failure, and how a status is written.
+//!
+//! Invariant: reasons are PascalCase and from a closed set, because conditions, Events and metrics
+//! share them.
+
+use api::{ConditionStatus, ConditionType, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kit::errors::Class;
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::FIELD_MANAGER;
+
+/// What is waited for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Waiting {
+    /// PascalCase, also the condition's reason and the metric's label.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+/// The conditions of something whose reconcile failed: Degraded and Progressing say why. None where
+/// they say so already.
+#[must_use]
+pub fn failing(
+    before: &[Condition],
+    class: Class,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let told = before.iter().any(|c| {
+        c.type_ == ConditionType::Degraded.as_str()
+            && c.status == ConditionStatus::True.as_str()
+            && c.reason == class.reason()
+    });
+    if told && matches!(class, Class::Transient | Class::Conflict) {
+        // The words differ with the request that failed first. A write for each of them would wake
+        // the reconcile again at once, whatever its backoff says.
+        return None;
+    }
+    let mut conditions = before.to_vec();
+    for type_ in [ConditionType::Degraded, ConditionType::Progressing] {
+        let (list, value) = (&mut conditions, ConditionStatus::True);
+        set_condition(
+            list,
+            type_,
+            value,
+            class.reason(),
+            message,
+            generation,
+            Time(now),
+        );
+    }
+    (conditions != before).then_some(conditions)
+}
+
+/// Writes the status of an object of ours; gives its new resource version.
+///
+/// # Errors
+/// When the API refuses, or is not reached.
+pub async fn write_status<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    object: &K,
+    status: &impl Serialize,
+) -> Result<Option<String>, kit::apply::Error> {
+    let object = json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        // With the UID, so that a namesake made since we looked does not get this status.
+        "metadata": {
+            "name": object.name_any(), "namespace": object.namespace(), "uid": object.uid(),
+        },
+        "status": status,
+    });
+    let written = kit::apply::apply_status(client, &object, FIELD_MANAGER, true).await?;
+    Ok(written.metadata.resource_version)
+}

@@ -1,0 +1,19 @@
+//! Sessions with tenants' APIs: the only way from the operator to them.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`session`] | who we are there and where that is; clients with deadlines |
+//! | [`probe`] | whether an API serves, and which version |
+//! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
+//! | [`breaker`] | how often a tenant that does not answer is asked again |
+//! | [`registry`] | clients of tenants that answer, and the watches there |
+//!
+//! Invariant: a tenant that is silent, slow or hostile costs the operator bounded time; what it answers
+//! is untrusted.
+
+pub mod breaker;
+pub mod probe;
+pub mod registry;
+pub mod requests;
+pub mod session;
+mod watches;

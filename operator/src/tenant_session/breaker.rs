@@ -1,0 +1,86 @@
+//! Circuit breaker of tenants that do not answer.
+//!
+//! Invariant: one dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody; whoever waits is
+//! woken when it answers again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Breaker {
+    open: Arc<Mutex<HashMap<String, Tripped>>>,
+    closes: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Tripped {
+    at: Instant,
+    pods: i64,
+    message: String,
+}
+
+impl Breaker {
+    /// Time between two probes of a tenant that does not answer.
+    pub const PAUSE: Duration = Duration::from_secs(30);
+
+    /// The message of the last failure, while it is too early to ask again. `pods` is the number of
+    /// ready pods: when that changed, it is not too early.
+    pub fn message(&self, uid: &str, pods: i64) -> Option<String> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let tripped = open.get(uid)?;
+        let early = tripped.at.elapsed() < Self::PAUSE && tripped.pods == pods;
+        early.then(|| tripped.message.clone())
+    }
+
+    /// The message of the last failure, while it is too early to ask again. Who is let through when
+    /// it no longer is has the one probe: others wait until it [`Self::close`]s this, or trips it
+    /// again.
+    pub fn claim(&self, uid: &str) -> Option<String> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let tripped = open.get_mut(uid)?;
+        if tripped.at.elapsed() < Self::PAUSE {
+            return Some(tripped.message.clone());
+        }
+        tripped.at = Instant::now();
+        None
+    }
+
+    /// Notes a failure.
+    pub fn trip(&self, uid: &str, pods: i64, message: &str) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let tripped = Tripped {
+            at: Instant::now(),
+            pods,
+            message: message.to_owned(),
+        };
+        open.insert(uid.to_owned(), tripped);
+    }
+
+    /// Notes an answer, or that the tenant is gone, or that something changed there.
+    pub fn close(&self, uid: &str) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.remove(uid).is_some() {
+            self.closes.notify_waiters();
+        }
+    }
+
+    /// Waits while it is too early to ask a tenant again.
+    pub async fn closed(&self, uid: &str) {
+        let left = || {
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let tripped = open.get(uid)?;
+            Self::PAUSE.checked_sub(tripped.at.elapsed())
+        };
+        loop {
+            // Registered before it is asked, so that a close in between is not missed.
+            let closes = self.closes.notified();
+            let Some(left) = left() else { return };
+            // The end of the pause will do as well.
+            let _ = tokio::time::timeout(left, closes).await;
+        }
+    }
+}

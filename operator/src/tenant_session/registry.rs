@@ -1,0 +1,249 @@
+//! Registry of the tenant clusters that answer: for each a client and a few watches.
+//!
+//! The reconcile of a TenantCluster hands over a tenant whose API answered ([`Registry::ensure`]) and
+//! takes it back when the tenant goes ([`Registry::forget`]). Watched are the objects that Covey applied
+//! there (a change or loss wakes the TenantCluster), and while there are node pools the nodes and
+//! the serving certificates that kubelets ask for (they wake Machines).
+//!
+//! Invariant: nothing of a tenant's objects is kept but names and fingerprints; every watch comes
+//! back by itself, at the pace of the tenant's breaker; nothing is decided here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::tenant_cluster::EndpointStatus;
+use api::{Machine, TenantCluster};
+use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::breaker::Breaker;
+use super::session::{Error, Session};
+use super::watches::stream::Gate;
+use super::watches::{self, Waiting};
+
+/// A tenant cluster whose API answered.
+#[derive(Clone, PartialEq)]
+pub struct Tenant {
+    /// UID of the TenantCluster.
+    pub uid: String,
+    /// The TenantCluster.
+    pub cluster: ObjectRef<TenantCluster>,
+    /// Who we are there, and where that is.
+    pub session: Session,
+    /// Where nodes and users reach the API.
+    pub endpoint: EndpointStatus,
+    /// Whether there are node pools, so that nodes have to be watched.
+    pub has_nodes: bool,
+}
+
+/// What others need to work in a tenant cluster.
+#[derive(Clone)]
+pub struct TenantClient {
+    /// A client with the operator's identity there, shared by all.
+    pub client: Client,
+    /// The tenant's certificate authority, PEM.
+    pub authority: String,
+    /// Where nodes reach the API.
+    pub endpoint: EndpointStatus,
+}
+
+/// All tenant clusters that answered.
+pub struct Registry {
+    breaker: Breaker,
+    clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+    machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
+    triggered: Mutex<Option<mpsc::UnboundedReceiver<ObjectRef<Machine>>>>,
+    entries: Mutex<HashMap<String, Entry>>,
+    /// When the objects inside were last listed, by UID; a suspicion removes the entry.
+    lists: Arc<Mutex<HashMap<String, Instant>>>,
+}
+
+struct Entry {
+    tenant: Tenant,
+    client: Client,
+    waiting: Waiting,
+    objects: JoinHandle<()>,
+    nodes: Option<JoinHandle<()>>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.objects.abort();
+        if let Some(nodes) = &self.nodes {
+            nodes.abort();
+        }
+    }
+}
+
+impl Registry {
+    /// No tenant yet. `clusters` is woken by what happens inside them.
+    #[must_use]
+    pub fn new(
+        breaker: Breaker,
+        clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+    ) -> Self {
+        let (machines, triggered) = mpsc::unbounded_channel();
+        Self {
+            breaker,
+            clusters,
+            machines,
+            triggered: Mutex::new(Some(triggered)),
+            entries: Mutex::default(),
+            lists: Arc::default(),
+        }
+    }
+
+    /// Machines to reconcile again: their node changed, or its kubelet waits for a certificate. For
+    /// the one controller of Machines; none when it was taken already.
+    pub fn machine_triggers(&self) -> Option<mpsc::UnboundedReceiver<ObjectRef<Machine>>> {
+        lock(&self.triggered).take()
+    }
+
+    /// Watches a tenant that answered. What already runs with the same identity goes on.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn ensure(&self, tenant: Tenant) -> Result<(), Error> {
+        let mut entries = lock(&self.entries);
+        if let Some(entry) = entries.get_mut(&tenant.uid) {
+            let has_nodes = tenant.has_nodes;
+            let same = Tenant {
+                has_nodes,
+                ..entry.tenant.clone()
+            } == tenant;
+            if same && !entry.objects.is_finished() {
+                if has_nodes != entry.tenant.has_nodes {
+                    entry.tenant.has_nodes = has_nodes;
+                    self.watch_nodes(entry);
+                }
+                return Ok(());
+            }
+        }
+        let client = tenant.session.lasting_client()?;
+        let gate = self.gate(&tenant);
+        let lists = Arc::clone(&self.lists);
+        let suspected = {
+            let uid = tenant.uid.clone();
+            move || {
+                lock(&lists).remove(&uid);
+            }
+        };
+        let cluster = tenant.cluster.clone();
+        let objects = watches::objects(&client, cluster, gate, suspected, self.clusters.clone());
+        let mut entry = Entry {
+            objects: tokio::spawn(objects),
+            waiting: Waiting::default(),
+            nodes: None,
+            client,
+            tenant,
+        };
+        self.watch_nodes(&mut entry);
+        entries.insert(entry.tenant.uid.clone(), entry);
+        Ok(())
+    }
+
+    /// Ends the watches of a tenant that goes.
+    pub fn forget(&self, uid: &str) {
+        lock(&self.entries).remove(uid);
+        lock(&self.lists).remove(uid);
+    }
+
+    /// A tenant that answered in this process; it may be down by now.
+    #[must_use]
+    pub fn client(&self, uid: &str) -> Option<TenantClient> {
+        let entries = lock(&self.entries);
+        let entry = entries.get(uid)?;
+        Some(TenantClient {
+            client: entry.client.clone(),
+            authority: entry.tenant.session.authority.clone(),
+            endpoint: entry.tenant.endpoint.clone(),
+        })
+    }
+
+    /// Names of the requests for a serving certificate of this node that nobody decided yet.
+    #[must_use]
+    pub fn pending_csrs(&self, uid: &str, node: &str) -> Vec<String> {
+        let entries = lock(&self.entries);
+        let names = entries
+            .get(uid)
+            .and_then(|entry| lock(&entry.waiting).get(node).cloned());
+        names.into_iter().flatten().collect()
+    }
+
+    /// Whether the objects inside have to be listed: never yet in this process, not for so long,
+    /// or because one of them changed.
+    #[must_use]
+    pub fn is_due(&self, uid: &str, sweep: Duration) -> bool {
+        lock(&self.lists)
+            .get(uid)
+            .is_none_or(|at| at.elapsed() >= sweep)
+    }
+
+    /// Notes that the objects inside are being listed. Called before they are read, so that what
+    /// changes meanwhile makes them due again.
+    pub fn listed(&self, uid: &str) {
+        lock(&self.lists).insert(uid.to_owned(), Instant::now());
+    }
+
+    /// Makes the objects inside due.
+    pub fn suspect(&self, uid: &str) {
+        lock(&self.lists).remove(uid);
+    }
+
+    /// Number of tenants that are watched.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.entries).len()
+    }
+
+    /// True when no tenant is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn watch_nodes(&self, entry: &mut Entry) {
+        if let Some(task) = entry.nodes.take() {
+            task.abort();
+        }
+        lock(&entry.waiting).clear();
+        if entry.tenant.has_nodes {
+            let namespace = entry.tenant.cluster.namespace.clone().unwrap_or_default();
+            let task = watches::nodes(
+                &entry.client,
+                namespace,
+                self.gate(&entry.tenant),
+                Arc::clone(&entry.waiting),
+                self.machines.clone(),
+            );
+            entry.nodes = Some(tokio::spawn(task));
+        }
+    }
+
+    fn gate(&self, tenant: &Tenant) -> Gate {
+        let (lost, mut told) = mpsc::unbounded_channel();
+        let (clusters, cluster) = (self.clusters.clone(), tenant.cluster.clone());
+        // Ends with the last sender, which the watches hold.
+        tokio::spawn(async move {
+            while told.recv().await.is_some() {
+                if clusters.send(cluster.clone()).is_err() {
+                    return;
+                }
+            }
+        });
+        Gate {
+            uid: tenant.uid.clone(),
+            breaker: self.breaker.clone(),
+            lost,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is in there is valid after any single statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,169 @@
+//! Requests for the objects that Covey keeps inside a tenant cluster: list, read, apply in order.
+//!
+//! Invariant: what the tenant answers is untrusted and read as bounded data only; nothing is cached.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kit::apply;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::object::Key;
+use tenant_cp::{Object, desired};
+
+use super::session::Error;
+
+/// Objects written at the same time.
+const PARALLEL_WRITES: usize = 8;
+
+/// What could not be applied, and the first reason.
+pub struct Unapplied<'a> {
+    /// Objects that are still to be applied.
+    pub objects: Vec<&'a Object>,
+    /// Why the first of them failed.
+    pub error: Error,
+}
+
+/// Everything inside the tenant cluster that is labelled as ours, with the names of its field
+/// managers; none when we have no right to list them.
+///
+/// # Errors
+/// [`Error::ListManaged`].
+pub async fn list_managed(client: &Client) -> Result<Option<BTreeMap<Key, Value>>, Error> {
+    let label = format!(
+        "{}={}",
+        api::names::LABEL_MANAGED_BY,
+        api::names::MANAGED_BY
+    );
+    let params = ListParams::default().labels(&label);
+    let kinds = desired::KINDS
+        .iter()
+        .filter_map(|(version, kind)| apply::kinds::find(version, kind));
+    let lists: Vec<_> = kinds
+        .map(|kind| {
+            let (api, params) = (kind.api(client, None), params.clone());
+            async move {
+                match api.list(&params).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // A kind that is defined only where an addon is.
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok((kind, Vec::new())),
+                    Err(error) => Err(error),
+                }
+            }
+        })
+        .collect();
+    let lists: Result<Vec<_>, kube::Error> = stream::iter(lists)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await;
+    match lists {
+        Ok(lists) => {
+            let all = lists.into_iter();
+            Ok(Some(
+                all.flat_map(|(kind, items)| items.into_iter().map(move |o| seen(kind, o)))
+                    .collect(),
+            ))
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        Err(error) => Err(Error::ListManaged(Box::new(error))),
+    }
+}
+
+fn seen(kind: apply::Kind, mut object: DynamicObject) -> (Key, Value) {
+    let managers = object.metadata.managed_fields.take().unwrap_or_default();
+    let names: Vec<_> = managers
+        .into_iter()
+        .map(|m| json!({ "manager": m.manager }))
+        .collect();
+    let key = Key::new(
+        kind.kind,
+        &object.namespace().unwrap_or_default(),
+        &object.name_any(),
+    );
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    value["apiVersion"] = json!(kind.api_version());
+    value["kind"] = json!(kind.kind);
+    value["metadata"]["managedFields"] = Value::Array(names);
+    (key, value)
+}
+
+/// These Deployments and DaemonSets, where they are there.
+///
+/// # Errors
+/// [`Error::ListManaged`].
+pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Value>, Error> {
+    let gets: Vec<_> = keys
+        .iter()
+        .filter_map(|key| Some((key, apply::kinds::find("apps/v1", &key.kind)?)))
+        .map(|(key, kind)| async move {
+            let found = kind
+                .api(client, Some(&key.namespace))
+                .get_opt(&key.name)
+                .await;
+            found.map(|found| found.map(|object| seen(kind, object)))
+        })
+        .collect();
+    let found: Result<Vec<_>, kube::Error> = stream::iter(gets)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await;
+    let found = found.map_err(|error| Error::ListManaged(Box::new(error)))?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Applies objects inside the tenant cluster side by side: namespaces before what is in them,
+/// definitions of kinds before objects of those, and bindings after everything else, because the API
+/// server looks at the role that a binding names.
+/// What one failure leaves is what is tried again.
+///
+/// # Errors
+/// [`Unapplied`].
+pub async fn apply_in_order<'a>(
+    client: &Client,
+    objects: &[&'a Object],
+) -> Result<(), Unapplied<'a>> {
+    let rank = |object: &Object| match object.kind.as_str() {
+        "CustomResourceDefinition" | "Namespace" => 0,
+        kind if kind.ends_with("Binding") || kind == "VolumeSnapshotClass" => 2,
+        _ => 1,
+    };
+    for turn in 0..3 {
+        let now = objects
+            .iter()
+            .copied()
+            .filter(|o| rank(o) == turn)
+            .collect();
+        if let Err(mut left) = apply_all(client, now).await {
+            left.objects
+                .extend(objects.iter().filter(|o| rank(o) > turn));
+            return Err(left);
+        }
+    }
+    Ok(())
+}
+
+async fn apply_all<'a>(client: &Client, objects: Vec<&'a Object>) -> Result<(), Unapplied<'a>> {
+    let writes: Vec<_> = objects.iter().map(|o| apply_one(client, o)).collect();
+    let results: Vec<_> = stream::iter(writes)
+        .buffered(PARALLEL_WRITES)
+        .collect()
+        .await;
+    let mut failed = objects
+        .into_iter()
+        .zip(results)
+        .filter_map(|(o, r)| Some((o, r.err()?)));
+    let Some((first, error)) = failed.next() else {
+        return Ok(());
+    };
+    let mut objects = vec![first];
+    objects.extend(failed.map(|(object, _)| object));
+    Err(Unapplied { objects, error })
+}
+
+async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {
+    apply::apply(client, &object.value, crate::FIELD_MANAGER, true)
+        .await
+        .map(|_| ())
+        .map_err(Error::ApplyObject)
+}

@@ -1,0 +1,118 @@
+//! Session with a tenant's API: who the operator is there, where that is, and clients with deadlines.
+//!
+//! Invariant: every request ends within its time-out, so a dead tenant cluster costs the operator a
+//! bounded wait.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use kit::apply;
+use kit::client::deadline::DeadlineLayer;
+use kit::client::{Transport, multiplexed};
+use kit::errors::{Class, Classify};
+use kube::{Client, Config};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use tower::Layer;
+
+/// One request may take so long.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Namespace of requests that name none; there are no such.
+const NAMESPACE: &str = "default";
+
+/// Where a tenant's API is reached from the operator: tenant namespace and the address of its
+/// Service, mapped to the address to dial. Tests put their own here; in a cluster it is identity.
+pub type Dial = Arc<dyn Fn(&str, SocketAddr) -> SocketAddr + Send + Sync>;
+
+/// Who talks to a tenant's API, and where that is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Where to dial.
+    pub address: SocketAddr,
+    /// The tenant's certificate authority, PEM.
+    pub authority: String,
+    /// Client certificate and key.
+    pub identity: pki::KeyPair,
+}
+
+/// Why a session failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Certificates or address do not make a client.
+    #[error("build a client for the tenant's API; look at the Secrets ca and operator-client")]
+    BuildClient(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No answer, or a refusal.
+    #[error("ask the tenant's API for its version")]
+    AskVersion(#[source] Box<kube::Error>),
+    /// A bootstrap object was refused.
+    #[error("apply an object inside the tenant cluster")]
+    ApplyObject(#[source] apply::Error),
+    /// What an addon left could not be deleted.
+    #[error("delete an object inside the tenant cluster")]
+    DeleteObject(#[source] apply::Error),
+    /// A Service kept what the cloud controller manager left on it.
+    #[error("release a Service inside the tenant cluster from its load balancer")]
+    ReleaseService(#[source] Box<kube::Error>),
+    /// The objects inside could not be read.
+    #[error("look at the objects inside the tenant cluster")]
+    ListManaged(#[source] Box<kube::Error>),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::BuildClient(_) => Class::Bug,
+            Self::AskVersion(e) | Self::ListManaged(e) | Self::ReleaseService(e) => e.class(),
+            Self::ApplyObject(e) | Self::DeleteObject(e) => e.class(),
+        }
+    }
+}
+
+impl Session {
+    /// A client that is dropped with the session.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn client(&self) -> Result<Client, Error> {
+        let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
+        Ok(Client::new(timed, NAMESPACE))
+    }
+
+    /// A client that stays, for watches too: plain requests end in time all the same, and none is
+    /// held back by what other tenants do.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn lasting_client(&self) -> Result<Client, Error> {
+        let requests = kit::client::RequestCounter::new();
+        let args = kit::args::ClientArgs::default();
+        let transport = self.transport()?;
+        Ok(kit::client::assemble(
+            transport, NAMESPACE, &args, &requests,
+        ))
+    }
+
+    fn transport(&self) -> Result<Transport, Error> {
+        multiplexed::transport(&self.config()?).map_err(|e| Error::BuildClient(Box::new(e)))
+    }
+
+    fn config(&self) -> Result<Config, Error> {
+        let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let url = match self.address.ip() {
+            IpAddr::V4(ip) => format!("https://{ip}:{}", self.address.port()),
+            IpAddr::V6(ip) => format!("https://[{ip}]:{}", self.address.port()),
+        };
+        let url = url.parse().map_err(|e| Error::BuildClient(Box::new(e)))?;
+        let mut config = Config::new(url);
+        let root = CertificateDer::from_pem_slice(self.authority.as_bytes())
+            .map_err(|e| Error::BuildClient(Box::new(e)))?;
+        config.root_cert = Some(vec![root.to_vec()]);
+        config.auth_info.client_certificate_data = Some(base64(&self.identity.certificate));
+        config.auth_info.client_key_data = Some(base64(self.identity.key.reveal()).into());
+        // The Service's address is in the certificate, but a test dials another one.
+        config.tls_server_name = Some("kubernetes".to_owned());
+        config.connect_timeout = Some(Duration::from_secs(1));
+        Ok(config)
+    }
+}

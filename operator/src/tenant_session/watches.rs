@@ -1,0 +1,190 @@
+//! Watches inside tenant clusters: our objects, nodes, and certificates that kubelets ask for.
+//!
+//! Invariant: nothing of an object is kept but its name and fingerprint; who is woken reads for
+//! himself.
+
+mod fingerprints;
+mod nodes;
+pub(super) mod stream;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{Machine, TenantCluster};
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kit::apply::{Kind, kinds};
+use kube::api::{DynamicObject, ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use fingerprints::{Change, Fingerprints};
+use stream::{Gate, watched};
+
+/// Kinds of objects in a tenant cluster whose changes are noticed at once. Others are found by
+/// the slow sweep: a watch costs a connection per tenant cluster.
+const OBJECTS: [Kind; 4] = [
+    kinds::CONFIG_MAP,
+    kinds::DAEMON_SET,
+    kinds::DEPLOYMENT,
+    kinds::SERVICE,
+];
+/// A TenantCluster is woken by its own objects no more often than this.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Names of requests that wait for approval, by node.
+pub(super) type Waiting = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
+
+/// An event about an object of a kind, reduced to its name and fingerprint.
+type Reduced = (Kind, Event<(String, String)>);
+
+/// Wakes the TenantCluster when something of ours in the tenant changes.
+/// `suspected` is called when one was changed or lost, before anybody is woken.
+pub(super) fn objects(
+    client: &Client,
+    cluster: ObjectRef<TenantCluster>,
+    gate: Gate,
+    suspected: impl Fn() + Send + 'static,
+    clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let ours = format!(
+        "{}={}",
+        api::names::LABEL_MANAGED_BY,
+        api::names::MANAGED_BY
+    );
+    let mut events = SelectAll::<BoxStream<'static, Reduced>>::new();
+    for kind in OBJECTS {
+        let resource = kind.resource();
+        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource);
+        let watch = watched(api, Config::default().labels(&ours), gate.clone());
+        let reduced = watch.map(move |event| (kind, reduce(event, |o| own(&o.metadata))));
+        events.push(reduced.boxed());
+    }
+    async move {
+        let mut known = BTreeMap::<Kind, Fingerprints<String>>::new();
+        let (mut due, mut not_before) = (false, Instant::now());
+        loop {
+            tokio::select! {
+                event = events.next() => {
+                    let Some((kind, event)) = event else { return };
+                    for change in known.entry(kind).or_default().take(event) {
+                        due = true;
+                        if change != Change::Same {
+                            suspected();
+                        }
+                    }
+                }
+                () = tokio::time::sleep_until(not_before), if due => {
+                    due = false;
+                    not_before = Instant::now() + PERIOD;
+                    if clusters.send(cluster.clone()).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Name and fingerprint of an object of ours: what is wanted of it is in its generation, where it
+/// has one, else anything may matter.
+fn own(meta: &ObjectMeta) -> (String, String) {
+    let (namespace, name) = (
+        meta.namespace.as_deref(),
+        meta.name.as_deref().unwrap_or_default(),
+    );
+    let fingerprint = match (meta.generation, name) {
+        (Some(generation), _) => generation.to_string(),
+        // The kube-controller-manager signs it for each bootstrap token.
+        (None, "cluster-info") => String::new(),
+        (None, _) => meta.resource_version.clone().unwrap_or_default(),
+    };
+    (
+        format!("{}/{name}", namespace.unwrap_or_default()),
+        fingerprint,
+    )
+}
+
+/// Wakes Machines when their node changes or waits for a certificate.
+pub(super) fn nodes(
+    client: &Client,
+    namespace: String,
+    gate: Gate,
+    waiting: Waiting,
+    machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let resource = kinds::NODE.resource();
+    let api = Api::<nodes::Node>::all_with(client.clone(), &resource);
+    let mut nodes = watched(api, Config::default(), gate.clone());
+    let api = Api::<CertificateSigningRequest>::all(client.clone());
+    let serving = format!("spec.signerName={}", tenant_cp::csr::SIGNER);
+    let mut requests = watched(api, Config::default().fields(&serving), gate);
+    async move {
+        let (mut known, mut asked) = (Fingerprints::default(), Fingerprints::default());
+        loop {
+            let names: Vec<String> = tokio::select! {
+                event = nodes.next() => {
+                    let Some(event) = event else { return };
+                    let changes = known.take(reduce(event, |node: nodes::Node| {
+                        (node.name_any(), nodes::fingerprint(&node))
+                    }));
+                    changes.into_iter().filter_map(name).collect()
+                }
+                event = requests.next() => {
+                    let Some(event) = event else { return };
+                    let changes = asked.take(reduce(event, |r: CertificateSigningRequest| {
+                        (r.name_any(), nodes::waiting_for(&r))
+                    }));
+                    let new: Vec<String> = changes.into_iter().filter_map(name).collect();
+                    let all = requests_by_node(&asked);
+                    let of = |(node, names): (&String, &BTreeSet<String>)| {
+                        new.iter().any(|name| names.contains(name)).then(|| node.clone())
+                    };
+                    let nodes = all.iter().filter_map(of).collect();
+                    *waiting.lock().unwrap_or_else(PoisonError::into_inner) = all;
+                    nodes
+                }
+            };
+            for name in names {
+                if machines
+                    .send(ObjectRef::new(&name).within(&namespace))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn requests_by_node(asked: &Fingerprints<Option<String>>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all = BTreeMap::<String, BTreeSet<String>>::new();
+    for (request, node) in asked.iter() {
+        if let Some(node) = node {
+            all.entry(node.clone()).or_default().insert(request.clone());
+        }
+    }
+    all
+}
+
+fn name(change: Change) -> Option<String> {
+    match change {
+        Change::Changed(name) | Change::Gone(name) => Some(name),
+        Change::Same => None,
+    }
+}
+
+fn reduce<K, T>(event: Event<K>, reduce: impl Fn(K) -> T) -> Event<T> {
+    match event {
+        Event::Apply(object) => Event::Apply(reduce(object)),
+        Event::Delete(object) => Event::Delete(reduce(object)),
+        Event::InitApply(object) => Event::InitApply(reduce(object)),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    }
+}

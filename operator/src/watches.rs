@@ -1,0 +1,14 @@
+//! Watches on the management cluster that make objects of ours be reconciled again.
+//!
+//! | Module | What it watches |
+//! |---|---|
+//! | [`owned`] | everything that was applied for TenantClusters |
+//! | [`secrets`] | Secrets of tenant namespaces, one namespace at a time |
+//! | [`virtual_machines`] | virtual machines of Machines, one namespace at a time |
+//!
+//! Invariant: metadata only; the reconcile reads bodies itself, so a late or doubled event costs a
+//! reconcile and changes nothing.
+
+pub mod owned;
+pub mod secrets;
+pub mod virtual_machines;

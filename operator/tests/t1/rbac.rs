@@ -1,0 +1,302 @@
+//! The operator's rights are enough, and none is superfluous: what `operator::rbac` grants is
+//! compared with what the audit log of a whole life shows.
+//!
+//! Invariant: a right that no request needs is listed here with its reason, or the test fails.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+use api::names;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kit::apply::kinds;
+use kit::lease::{Election, LeaseConfig, Timing};
+use kit::rbac::Rule;
+use kit::shutdown::Shutdown;
+use kube::api::Patch;
+use kube::{Api, ResourceExt};
+use operator::admission::server::Webhook;
+use serde_json::json;
+use testkit::AuditEntry;
+use testkit::fixtures::{wait_for, wait_gone};
+
+use crate::support::kubevirt::{KubeVirt, Mode};
+use crate::support::site::{apply, tenant_namespace};
+use crate::support::{Launch, PATIENCE, Site, state, webhook};
+
+/// Where a rule holds.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Where {
+    Cluster,
+    TenantNamespace,
+    UserNamespace,
+    SystemNamespace,
+}
+
+/// One verb on one resource.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Right {
+    place: Where,
+    verb: &'static str,
+    resource: String,
+    names: &'static [&'static str],
+}
+
+/// Rights that no request shows, and why they are there.
+const UNSEEN: [(Where, &str, &str, &str); 3] = [
+    (
+        Where::Cluster,
+        "bind",
+        "rbac.authorization.k8s.io/clusterroles",
+        "asked for by the API server itself when a RoleBinding is written",
+    ),
+    (
+        Where::Cluster,
+        "update",
+        "covey.dev/tenantclusters/finalizers",
+        "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where it is on",
+    ),
+    (
+        Where::Cluster,
+        "update",
+        "covey.dev/nodepools/finalizers",
+        "as that of tenantclusters/finalizers: Machines belong to their node pool",
+    ),
+];
+
+fn granted() -> BTreeSet<Right> {
+    let all = [
+        (Where::Cluster, operator::rbac::cluster()),
+        (Where::TenantNamespace, operator::rbac::tenant_namespace()),
+        (Where::UserNamespace, operator::rbac::user_namespace()),
+        (Where::SystemNamespace, operator::rbac::system_namespace()),
+    ];
+    let mut rights = BTreeSet::new();
+    for (place, rules) in all {
+        for Rule {
+            groups,
+            resources,
+            verbs,
+            names,
+        } in rules
+        {
+            for (group, resource) in groups
+                .iter()
+                .flat_map(|g| resources.iter().map(move |r| (*g, *r)))
+            {
+                let resource = if group.is_empty() {
+                    resource.to_owned()
+                } else {
+                    format!("{group}/{resource}")
+                };
+                rights.extend(verbs.iter().map(|verb| Right {
+                    place,
+                    verb,
+                    resource: resource.clone(),
+                    names,
+                }));
+            }
+        }
+    }
+    rights
+}
+
+fn place(site: &Site, entry: &AuditEntry) -> Where {
+    match entry.namespace.as_deref() {
+        Some(ns) if ns == site.users => Where::UserNamespace,
+        Some(ns) if ns == site.system => Where::SystemNamespace,
+        // The audit log puts a Namespace into itself.
+        Some(_) if entry.kind != "namespaces" => Where::TenantNamespace,
+        _ => Where::Cluster,
+    }
+}
+
+fn uses(right: &Right, entry: &AuditEntry, at: Where) -> bool {
+    // An apply that makes the object needs the right to create it, too.
+    let created = entry.verb == "patch" && entry.code == Some(201);
+    let verb = right.verb == entry.verb || (right.verb == "create" && created);
+    let named = right.names.is_empty()
+        || entry
+            .name
+            .as_deref()
+            .is_some_and(|name| right.names.contains(&name));
+    verb && named
+        && right.resource == entry.kind
+        && (right.place == at || right.place == Where::Cluster)
+}
+
+/// Creation, change, drift of every kind, and deletion, with election and webhook as in the binary.
+async fn live(site: &Site) -> Result<()> {
+    let launch = Launch::new(site)?;
+    let client = launch.client(site)?;
+    let lease = LeaseConfig {
+        namespace: site.system.clone(),
+        name: operator::manager::LEASE.to_owned(),
+        identity: "operator-1".to_owned(),
+        timing: Timing::default(),
+    };
+    let (leadership, election) = Election::start(client.clone(), lease);
+    let operator = Launch {
+        leadership: leadership.clone(),
+        ..launch
+    }
+    .start(site)?;
+    let (listener, shutdown) = (webhook::listener().await?, Shutdown::new());
+    webhook::install(site, webhook::CONFIGURATION, &listener, "Ignore").await?;
+    let server = Webhook::new(webhook::validator(&operator));
+    let server = tokio::spawn(server.run_on(
+        client,
+        site.system.clone(),
+        listener,
+        leadership,
+        shutdown.clone(),
+    ));
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(site.admin.clone());
+    let trusted = |seen: Option<&ValidatingWebhookConfiguration>| {
+        let mut webhooks = seen.and_then(|c| c.webhooks.as_ref()).into_iter().flatten();
+        webhooks.any(|w| w.client_config.ca_bundle.is_some())
+    };
+    wait_for(&configurations, webhook::CONFIGURATION, trusted, PATIENCE).await?;
+
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    site.change(
+        "demo",
+        &json!({ "spec": { "controlPlane": { "replicas": 2 } } }),
+    )
+    .await?;
+    site.wait_ready("demo").await?;
+    let ns = tenant_namespace(&cluster);
+    for enabled in [false, true] {
+        // The one goes when the other comes.
+        let addons = json!({
+            "konnectivity": { "enabled": enabled }, "cloudController": { "enabled": !enabled },
+            "autoscaler": { "enabled": !enabled },
+        });
+        site.change("demo", &json!({ "spec": { "addons": addons } }))
+            .await?;
+        site.wait_ready("demo").await?;
+        if !enabled {
+            // As the cloud controller manager makes it for itself.
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": names::LEASE_CLOUD_CONTROLLER, "namespace": ns },
+            });
+            apply(&site.admin, &lease).await?;
+        }
+    }
+    let _kubevirt = workers(site, &ns).await?;
+    for kind in state::PARTS {
+        let objects = site.objects(kind, &ns);
+        let Some(object) = objects
+            .list(&Default::default())
+            .await?
+            .items
+            .into_iter()
+            .next()
+        else {
+            continue;
+        };
+        let name = object.metadata.name.context("no name")?;
+        objects.delete(&name, &Default::default()).await?;
+        let back = |found: Option<&kube::api::DynamicObject>| {
+            found.is_some_and(|f| f.metadata.uid != object.metadata.uid)
+        };
+        // Authorities come back from their copies; a claim in use stays (its protection holds it).
+        if kind != kinds::PERSISTENT_VOLUME_CLAIM {
+            wait_for(&objects, &name, back, PATIENCE).await?;
+        }
+    }
+    site.make_pod(&ns, "etcd-0").await?;
+    site.delete("demo").await?;
+    wait_gone(&site.clusters(), "demo", PATIENCE).await?;
+
+    operator.stop().await?;
+    shutdown.trigger();
+    server.await??;
+    election.release().await;
+    webhook::uninstall(site, webhook::CONFIGURATION).await
+}
+
+/// Node pools' lives: one loses a machine to scaling and stays, to go with the tenant cluster; in the
+/// other an instance outlives its VirtualMachine, and the pool is deleted.
+async fn workers(site: &Site, ns: &str) -> Result<KubeVirt> {
+    let kubevirt = KubeVirt::start(site);
+    site.create_pool("workers", 1).await?;
+    site.create_pool("more", 2).await?;
+    site.wait_pool_ready("workers").await?;
+    site.wait_pool_ready("more").await?;
+    // The only VirtualMachine that the operator itself deletes for certain: the other pool's goes by
+    // the test's hand, and what is left may go with the tenant namespace before its Machine is seen.
+    let victim = site.machines_of("more").await?.remove(0).name_any();
+    let smaller = json!({
+        "metadata": { "annotations": { names::ANNOTATION_DELETE_MACHINE: victim } },
+        "spec": { "replicas": 1 },
+    });
+    site.change_pool("more", &smaller).await?;
+    wait_gone(&site.machines(), &victim, PATIENCE).await?;
+    let machine = site.machines_of("workers").await?.remove(0).name_any();
+    kubevirt.set(Mode::Asleep);
+    let vms = site.objects(kinds::VIRTUAL_MACHINE, ns);
+    let off = json!({ "metadata": { "finalizers": null } });
+    vms.patch(&machine, &Default::default(), &Patch::Merge(off))
+        .await?;
+    vms.delete(&machine, &Default::default()).await?;
+    site.pools().delete("workers", &Default::default()).await?;
+    wait_gone(&site.pools(), "workers", PATIENCE).await?;
+    kubevirt.set(Mode::Joining);
+    Ok(kubevirt)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_uses_every_right_that_it_has_and_lacks_none() -> Result<()> {
+    let Some(site) = Site::new("rights").await? else {
+        return Ok(());
+    };
+    let window = site.api.audit().window()?;
+    live(&site).await?;
+    let mut seen = window.entries()?;
+    seen.retain(|entry| entry.user == site.user());
+
+    // A binding takes a moment to be known; the same request is let in right afterwards.
+    for (index, refused) in seen
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| entry.code == Some(403))
+    {
+        let path = |entry: &AuditEntry| entry.uri.split('?').next().unwrap_or_default().to_owned();
+        let again = seen[index..].iter().any(|entry| {
+            (entry.verb == refused.verb) && path(entry) == path(refused) && entry.code != Some(403)
+        });
+        let at = place(&site, refused);
+        let bound = at == Where::TenantNamespace || at == Where::UserNamespace;
+        assert!(
+            again && bound,
+            "no right to {} {}",
+            refused.verb,
+            refused.uri
+        );
+    }
+    seen.retain(|entry| entry.code != Some(403));
+
+    let unused: BTreeSet<_> = granted()
+        .into_iter()
+        .filter(|right| {
+            !seen
+                .iter()
+                .any(|entry| uses(right, entry, place(&site, entry)))
+        })
+        .map(|right| (right.place, right.verb, right.resource))
+        .collect();
+    let listed = UNSEEN
+        .iter()
+        .map(|(place, verb, resource, _)| (*place, *verb, (*resource).to_owned()));
+    let listed: BTreeSet<_> = listed.collect();
+    let superfluous: Vec<_> = unused.difference(&listed).collect();
+    assert!(
+        superfluous.is_empty(),
+        "granted, and never used: {superfluous:#?}"
+    );
+    let used: Vec<_> = listed.difference(&unused).collect();
+    assert!(used.is_empty(), "listed as unseen, and seen: {used:#?}");
+    Ok(())
+}
