@@ -11,6 +11,7 @@
 //! | [`node`] | the half that runs on nodes |
 //! | [`model`] | what is remembered of claims, virtual machines and instances |
 //! | [`world`], [`watch`] | everything that the watches told |
+//! | [`context`] | handles that calls and controllers share |
 //! | [`store`] | requests to the management cluster's API |
 //! | [`in_flight`] | one call per volume at a time |
 //! | [`names`], [`settings`], [`args`] | names, and what can be configured |
@@ -24,6 +25,7 @@
 pub mod args;
 pub mod attach;
 pub mod capacity;
+pub mod context;
 pub mod controller;
 pub mod error;
 pub mod identity;
@@ -39,6 +41,3 @@ pub mod settings;
 pub mod store;
 pub mod watch;
 pub mod world;
-
-/// Field manager of everything that is written in the management cluster.
-pub const FIELD_MANAGER: &str = "covey-csi-proxy";

@@ -17,7 +17,6 @@ use crate::model::{Origin, Volume};
 use crate::names;
 use crate::refusal::Refusal;
 use crate::settings::{Class, Offer, Settings};
-use crate::store::SNAPSHOT_GROUP;
 
 mod page;
 pub mod snapshot;
@@ -264,7 +263,7 @@ fn claim(
     claim["spec"]["dataSource"] = match &wanted.source {
         Some(Origin::Volume(id)) => json!({ "kind": "PersistentVolumeClaim", "name": id }),
         Some(Origin::Snapshot(id)) => {
-            json!({ "apiGroup": SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": id })
+            json!({ "apiGroup": names::SNAPSHOT_GROUP, "kind": names::SNAPSHOT_KIND, "name": id })
         }
         None => serde_json::Value::Null,
     };

@@ -12,7 +12,7 @@ use api::names::LABEL_TENANT_UID;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
-use kube::api::{DynamicObject, ObjectMeta};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 
 use crate::names;
 
@@ -84,6 +84,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Where VolumeSnapshots are.
+    #[must_use]
+    pub fn resource() -> ApiResource {
+        let group = names::SNAPSHOT_GROUP;
+        ApiResource {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            api_version: format!("{group}/v1"),
+            kind: names::SNAPSHOT_KIND.to_owned(),
+            plural: "volumesnapshots".to_owned(),
+        }
+    }
+
     /// Reads a VolumeSnapshot; none when it is not of this tenant cluster.
     #[must_use]
     pub fn read(object: &DynamicObject, cluster_uid: &str) -> Option<Self> {
@@ -173,7 +186,7 @@ impl Volume {
             name: annotation(names::ANNOTATION_NAME).to_owned(),
             storage_class: spec.storage_class_name.unwrap_or_default(),
             source: spec.data_source.map(|source| match source.kind.as_str() {
-                "VolumeSnapshot" => Origin::Snapshot(source.name),
+                names::SNAPSHOT_KIND => Origin::Snapshot(source.name),
                 _ => Origin::Volume(source.name),
             }),
             shared: modes.iter().any(|mode| mode == "ReadWriteMany"),
@@ -383,4 +396,11 @@ impl Instance {
     pub fn is_ready(&self, name: &str) -> bool {
         self.running && self.volumes.get(name).is_some_and(|p| p.phase == "Ready")
     }
+}
+
+/// Whether a machine may still write to a volume: by its template, or by what runs, which outlives
+/// the virtual machine's object. One that ended cannot.
+#[must_use]
+pub fn may_write(volume: &str, machine: Option<&Machine>, instance: Option<&Instance>) -> bool {
+    machine.is_some_and(|m| m.has(volume)) || instance.is_some_and(|i| !i.ended && i.has(volume))
 }

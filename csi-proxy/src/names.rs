@@ -7,6 +7,12 @@ use sha2::{Digest as _, Sha256};
 
 /// The driver's name in the tenant cluster.
 pub const DRIVER: &str = "csi.covey.dev";
+/// Field manager of everything that is written in the management cluster.
+pub const FIELD_MANAGER: &str = "covey-csi-proxy";
+/// API group of VolumeSnapshots.
+pub const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+/// Their kind.
+pub const SNAPSHOT_KIND: &str = "VolumeSnapshot";
 /// What names of claims begin with.
 pub const PREFIX: &str = "vol-";
 /// What names of snapshots begin with.

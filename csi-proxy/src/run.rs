@@ -22,7 +22,8 @@ use tonic::transport::Server;
 
 use crate::args::{ControllerArgs, NodeArgs};
 use crate::attach::repair::Repair;
-use crate::controller::{self, Context};
+use crate::context::Context;
+use crate::controller;
 use crate::node::registration::{self, State};
 use crate::{identity, node, watch};
 

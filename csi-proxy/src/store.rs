@@ -9,16 +9,14 @@ use std::sync::Arc;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, ResourceQuota};
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-    Preconditions,
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::FIELD_MANAGER;
 use crate::error::Error;
 use crate::model::{Instance, Machine, Marks, Snapshot, Volume};
-use crate::names;
+use crate::names::{self, FIELD_MANAGER};
 use crate::settings::Settings;
 use crate::world::{Seen, World};
 
@@ -44,21 +42,7 @@ pub enum Made {
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";
-const SNAPSHOT: &str = "VolumeSnapshot";
-/// API group of VolumeSnapshots.
-pub const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
-
-/// Where VolumeSnapshots are.
-#[must_use]
-pub fn snapshot_kind() -> ApiResource {
-    ApiResource {
-        group: SNAPSHOT_GROUP.to_owned(),
-        version: "v1".to_owned(),
-        api_version: format!("{SNAPSHOT_GROUP}/v1"),
-        kind: SNAPSHOT.to_owned(),
-        plural: "volumesnapshots".to_owned(),
-    }
-}
+const SNAPSHOT: &str = names::SNAPSHOT_KIND;
 
 impl Store {
     /// One for the tenant namespace; what is answered to writes is told to the world.
@@ -71,7 +55,7 @@ impl Store {
             vmis: Api::namespaced(client.clone(), ns),
             events: Api::namespaced(client.clone(), ns),
             quotas: Api::namespaced(client.clone(), ns),
-            snapshots: Api::namespaced_with(client.clone(), ns, &snapshot_kind()),
+            snapshots: Api::namespaced_with(client.clone(), ns, &Snapshot::resource()),
             cluster_uid: settings.cluster_uid.clone(),
             world,
         }

@@ -12,9 +12,9 @@ use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use crate::model::Snapshot;
 use crate::names;
 use crate::settings::Settings;
-use crate::store;
 use crate::world::{Kind, Seen, World};
 
 /// Keeps the world up to date. Ends never.
@@ -38,7 +38,7 @@ pub fn all(world: &Arc<World>, client: &Client, settings: &Settings) -> BoxFutur
         keep(world, vmis, any, Kind::Instance, |i| Seen::Vmi(Box::new(i))),
     ];
     if settings.offer.has_snapshots() {
-        let kind = store::snapshot_kind();
+        let kind = Snapshot::resource();
         let snapshots: Api<DeserializeGuard<DynamicObject>> =
             Api::namespaced_with(client.clone(), ns, &kind);
         let ours = of(names::SNAPSHOT_COMPONENT);

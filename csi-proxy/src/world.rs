@@ -12,8 +12,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::DynamicObject;
 use tokio::sync::watch;
 
-use crate::attach::marks;
-use crate::model::{Instance, Machine, Snapshot, Version, Volume};
+use crate::model::{Instance, Machine, Snapshot, Version, Volume, may_write};
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +62,7 @@ impl State {
     /// Whether a machine may still write to a volume.
     #[must_use]
     pub fn has(&self, volume: &str, machine: &str) -> bool {
-        marks::has(
+        may_write(
             volume,
             self.machines.get(machine),
             self.instances.get(machine),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Instance, Machine, Marks, Volume};
+use crate::model::{Marks, Volume};
 use crate::refusal::Refusal;
 
 /// The marks of a volume that a machine is to have. `elsewhere` is another machine that was seen
@@ -85,11 +85,4 @@ pub fn release(volume: &Volume, without: &BTreeSet<String>) -> Marks {
         .retain(|held| marks.wanted.contains(held) || !without.contains(held));
     marks.read_only &= !marks.held.is_empty();
     marks
-}
-
-/// Whether a machine may still write to a volume: by its template, or by what runs, which outlives
-/// the virtual machine's object. One that ended cannot.
-#[must_use]
-pub fn has(volume: &str, machine: Option<&Machine>, instance: Option<&Instance>) -> bool {
-    machine.is_some_and(|m| m.has(volume)) || instance.is_some_and(|i| !i.ended && i.has(volume))
 }

@@ -11,9 +11,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::plan::{Change, Wish};
-use crate::FIELD_MANAGER;
 use crate::error::Error;
 use crate::model::Machine;
+use crate::names::FIELD_MANAGER;
 use crate::settings::Hotplug;
 use crate::world::{Seen, World};
 

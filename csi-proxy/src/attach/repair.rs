@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use super::marks;
 use super::mechanism;
 use super::plan::{self, Change, Observed, Step, Times, Wish};
-use crate::controller::Context;
+use crate::context::Context;
 use crate::error::Error;
-use crate::model::{Machine, Volume};
+use crate::model::{Machine, Volume, may_write};
 use crate::names;
 use crate::world::State;
 
@@ -301,7 +301,7 @@ async fn release(ctx: &Context, seen: &Volume) -> Result<Done, Error> {
     for name in volume.marks.held.difference(&volume.marks.wanted) {
         let machine = ctx.store.machine(name).await?;
         let instance = ctx.store.instance(name).await?;
-        if !marks::has(&volume.id, machine.as_ref(), instance.as_ref()) {
+        if !may_write(&volume.id, machine.as_ref(), instance.as_ref()) {
             without.insert(name.clone());
         }
     }

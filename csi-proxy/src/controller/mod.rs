@@ -12,7 +12,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use proto::csi;
 use proto::csi::controller_server::Controller;
 use proto::csi::controller_service_capability::Rpc;
@@ -20,45 +19,13 @@ use proto::csi::controller_service_capability::rpc::Type;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
-use crate::in_flight::InFlight;
+use crate::context::Context;
 use crate::refusal::Refusal;
-use crate::settings::{Offer, Settings};
-use crate::store::Store;
-use crate::world::World;
+use crate::settings::Offer;
 
 mod publish;
 mod snapshots;
 mod volumes;
-
-/// What every call shares.
-pub struct Context {
-    /// The management cluster's API.
-    pub client: Client,
-    /// What can be configured.
-    pub settings: Settings,
-    /// What the watches told.
-    pub world: Arc<World>,
-    /// Requests of ours to that API.
-    pub store: Store,
-    /// Volumes that a call has in hand.
-    pub in_flight: InFlight,
-}
-
-impl Context {
-    /// Puts it together; nothing is sent.
-    #[must_use]
-    pub fn new(client: Client, settings: Settings) -> Self {
-        let world = Arc::new(World::new(&settings.cluster_uid));
-        let store = Store::new(&client, &settings, Arc::clone(&world));
-        Self {
-            client,
-            settings,
-            world,
-            store,
-            in_flight: InFlight::default(),
-        }
-    }
-}
 
 /// What is advertised, and nothing else: snapshots where the offer has them.
 #[must_use]

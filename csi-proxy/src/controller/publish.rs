@@ -12,8 +12,8 @@ use proto::csi::{
     ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
 };
 
-use super::Context;
 use crate::attach::marks;
+use crate::context::Context;
 use crate::mapping;
 use crate::names;
 use crate::refusal::Refusal;

@@ -9,7 +9,8 @@ use proto::csi::{
     ListSnapshotsRequest, ListSnapshotsResponse, list_snapshots_response,
 };
 
-use super::{Context, volumes};
+use super::volumes;
+use crate::context::Context;
 use crate::mapping::{self, snapshot};
 use crate::model::Snapshot;
 use crate::names;

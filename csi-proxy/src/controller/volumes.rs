@@ -14,8 +14,8 @@ use proto::csi::{
     controller_get_volume_response, list_volumes_response, validate_volume_capabilities_response,
 };
 
-use super::Context;
 use crate::capacity;
+use crate::context::Context;
 use crate::mapping::{self, Copied, Expansion, topology};
 use crate::model::{Origin, Volume};
 use crate::refusal::Refusal;

@@ -12,7 +12,6 @@ use crate::model::{Snapshot, Volume};
 use crate::names;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
-use crate::store::SNAPSHOT_GROUP;
 
 /// A snapshot that is to be there.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +71,8 @@ pub fn create(
     };
     let id = names::snapshot(&request.name);
     let object = json!({
-        "apiVersion": format!("{SNAPSHOT_GROUP}/v1"),
-        "kind": "VolumeSnapshot",
+        "apiVersion": format!("{}/v1", names::SNAPSHOT_GROUP),
+        "kind": names::SNAPSHOT_KIND,
         "metadata": {
             "name": id,
             "namespace": settings.namespace,

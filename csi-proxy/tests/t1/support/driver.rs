@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use csi_proxy::controller::Context;
+use csi_proxy::context::Context;
 use csi_proxy::run;
 use csi_proxy::settings::Settings;
 use kit::args::ClientArgs;

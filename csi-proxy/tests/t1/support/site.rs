@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use csi_proxy::model::{Instance, Machine};
+use csi_proxy::model::{Instance, Machine, Snapshot};
 use csi_proxy::settings::{Class, Hotplug, MOST_VOLUMES, Offer, Settings};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::DynamicObject;
@@ -127,7 +127,7 @@ impl Site {
     }
 
     pub(crate) fn snapshots(&self) -> Api<DynamicObject> {
-        let kind = csi_proxy::store::snapshot_kind();
+        let kind = Snapshot::resource();
         Api::namespaced_with(self.admin.clone(), &self.ns, &kind)
     }
 
