@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use kit::args::{AdminArgs, ClientArgs, LogArgs};
 
-use crate::node;
+use crate::node::host::Folders;
+use crate::node::server;
 use crate::settings::{self, Settings};
 
 /// The CSI driver of one tenant cluster.
@@ -140,13 +141,13 @@ pub struct NodeArgs {
 impl NodeArgs {
     /// What answers depend on.
     #[must_use]
-    pub fn settings(&self) -> node::Settings {
-        node::Settings {
+    pub fn settings(&self) -> server::Settings {
+        server::Settings {
             name: self.node_name.clone(),
             most_volumes: i64::try_from(self.most_volumes).unwrap_or(i64::MAX),
             patience: Duration::from_secs(self.patience),
             topology: self.topology,
-            folders: node::host::Folders {
+            folders: Folders {
                 disks: self.disks.clone(),
                 devices: self.devices.clone(),
                 kubelet: self.kubelet_folder.clone(),

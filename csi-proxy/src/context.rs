@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use crate::cache::Cache;
+use crate::client::ManagementClient;
 use crate::in_flight::InFlight;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::world::World;
 
-/// What every call shares.
+/// What every call and every controller shares.
 pub struct Context {
-    /// The management cluster's API.
-    pub client: Client,
+    /// The management cluster's API, for watches and hot-plugging.
+    pub kube: Client,
     /// What can be configured.
     pub settings: Settings,
     /// What the watches told.
-    pub world: Arc<World>,
-    /// Requests of ours to that API.
-    pub store: Store,
+    pub cache: Arc<Cache>,
+    /// All other requests to that API.
+    pub client: ManagementClient,
     /// Volumes that a call has in hand.
     pub in_flight: InFlight,
 }
@@ -28,14 +28,14 @@ pub struct Context {
 impl Context {
     /// Puts it together; nothing is sent.
     #[must_use]
-    pub fn new(client: Client, settings: Settings) -> Self {
-        let world = Arc::new(World::new(&settings.cluster_uid));
-        let store = Store::new(&client, &settings, Arc::clone(&world));
+    pub fn new(kube: Client, settings: Settings) -> Self {
+        let cache = Arc::new(Cache::new(&settings.cluster_uid));
+        let client = ManagementClient::new(&kube, &settings, Arc::clone(&cache));
         Self {
-            client,
+            kube,
             settings,
-            world,
-            store,
+            cache,
+            client,
             in_flight: InFlight::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! One call per volume at a time: a second one is told to come again (CSI, "Error scheme",
+//! Lock per volume: one call at a time, and a second one is told to come again (CSI, "Error scheme",
 //! ABORTED).
 //!
 //! Invariant: a call that ends in any way, cancelled ones included, lets go.
@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::refusal::Refusal;
+use crate::status::Status;
 
 /// Volumes that are in hand; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +26,10 @@ impl InFlight {
     ///
     /// # Errors
     /// ABORTED when another call has it.
-    pub fn take(&self, volume: &str) -> Result<Held, Refusal> {
+    pub fn take(&self, volume: &str) -> Result<Held, Status> {
         let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
         if !volumes.insert(volume.to_owned()) {
-            return Err(Refusal::aborted(format!(
+            return Err(Status::aborted(format!(
                 "another call for volume {volume} is not finished; try again"
             )));
         }

@@ -5,39 +5,36 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`mapping`] | pure: from a request to a claim, an answer, or a refusal |
-//! | [`attach`] | pure: who may have a volume, and one write per virtual machine; and who does it |
-//! | [`controller`], [`identity`] | the gRPC services |
-//! | [`node`] | the half that runs on nodes |
-//! | [`model`] | what is remembered of claims, virtual machines and instances |
-//! | [`world`], [`watch`] | everything that the watches told |
+//! | [`args`], [`settings`] | the command line, and what can be configured |
+//! | [`run`], [`manager`] | the processes; the parts of the controller, which tests start |
 //! | [`context`] | handles that calls and controllers share |
-//! | [`store`] | requests to the management cluster's API |
+//! | [`server`] | the gRPC services that the sidecars call |
+//! | [`controllers`] | what is kept right unasked: who has which volume |
+//! | [`mapping`] | pure: from a request to a claim, an answer, or a status |
+//! | [`cache`] | what the watches told |
+//! | [`client`] | requests to the management cluster's API |
+//! | [`node`] | the program on nodes |
 //! | [`in_flight`] | one call per volume at a time |
-//! | [`names`], [`settings`], [`args`] | names, and what can be configured |
-//! | [`refusal`], [`error`] | why something was not done: for the tenant, and for us |
-//! | [`rights`] | the rights that all of this needs |
-//! | [`run`] | the wiring |
+//! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
+//! | [`names`], [`rbac`], [`socket`] | names, the rules that all of this needs, Unix sockets |
 //!
 //! Invariant: a volume that one machine may still hold is never given to another; nothing that another
 //! component made in the tenant namespace is ever changed or deleted; and what is on a disk stays.
 
 pub mod args;
-pub mod attach;
-pub mod capacity;
+pub mod cache;
+pub mod client;
 pub mod context;
-pub mod controller;
+pub mod controllers;
 pub mod error;
-pub mod identity;
 pub mod in_flight;
+pub mod manager;
 pub mod mapping;
-pub mod model;
 pub mod names;
 pub mod node;
-pub mod refusal;
-pub mod rights;
+pub mod rbac;
 pub mod run;
+pub mod server;
 pub mod settings;
-pub mod store;
-pub mod watch;
-pub mod world;
+pub mod socket;
+pub mod status;

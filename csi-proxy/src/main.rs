@@ -12,7 +12,7 @@ fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     match args.command {
-        Command::Controller(args) => runtime.block_on(csi_proxy::run::controller(*args)),
-        Command::Node(args) => runtime.block_on(csi_proxy::run::node(*args)),
+        Command::Controller(args) => runtime.block_on(csi_proxy::run::controller::run(*args)),
+        Command::Node(args) => runtime.block_on(csi_proxy::run::node::run(*args)),
     }
 }

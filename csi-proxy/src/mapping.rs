@@ -1,4 +1,12 @@
-//! From a request about a volume to a claim of the management cluster, an answer, or a refusal.
+//! Mapping between volumes of CSI and claims: from a request to a claim of the management cluster, an
+//! answer, or a status that refuses.
+//!
+//! | Module | What it maps |
+//! |---|---|
+//! | [`snapshot`] | requests about snapshots |
+//! | [`topology`] | classes to zones |
+//! | [`capacity`] | quotas to what is left |
+//! | [`page`] | lists to pages |
 //!
 //! Invariant: pure; the same request makes the same claim, and a claim that is there already is
 //! never taken for a volume that it could not be.
@@ -13,16 +21,15 @@ use proto::csi::volume_content_source::{SnapshotSource, Type as Source, VolumeSo
 use proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability, VolumeContentSource};
 use serde_json::json;
 
-use crate::model::{Origin, Volume};
+use crate::cache::objects::{Origin, Volume};
 use crate::names;
-use crate::refusal::Refusal;
 use crate::settings::{Class, Offer, Settings};
+use crate::status::Status;
 
-mod page;
+pub mod capacity;
+pub mod page;
 pub mod snapshot;
 pub mod topology;
-
-pub use self::page::{Page, page};
 
 /// Bytes of a volume for which no size is asked.
 pub const DEFAULT_SIZE: i64 = 1 << 30;
@@ -67,16 +74,18 @@ impl Range {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when it is none.
-    pub fn read(range: Option<&CapacityRange>) -> Result<Self, Refusal> {
+    pub fn read(range: Option<&CapacityRange>) -> Result<Self, Status> {
         let CapacityRange {
             required_bytes: required,
             limit_bytes: limit,
         } = range.copied().unwrap_or_default();
         if required < 0 || limit < 0 {
-            return Err(Refusal::invalid("sizes are in bytes and never below 0"));
+            return Err(Status::invalid_argument(
+                "sizes are in bytes and never below 0",
+            ));
         }
         if limit > 0 && required > limit {
-            return Err(Refusal::invalid(format!(
+            return Err(Status::invalid_argument(format!(
                 "a volume of at least {required} bytes cannot have at most {limit} bytes"
             )));
         }
@@ -93,7 +102,7 @@ impl Range {
     }
 
     /// Bytes to ask for, at least this many if nothing is required.
-    fn size(&self, class: &Class, default: i64) -> Result<i64, Refusal> {
+    fn size(&self, class: &Class, default: i64) -> Result<i64, Status> {
         let least = if self.required > 0 {
             self.required
         } else {
@@ -109,7 +118,7 @@ impl Range {
             }
         }
         match class.largest {
-            Some(largest) if self.required > largest => Err(Refusal::out_of_range(format!(
+            Some(largest) if self.required > largest => Err(Status::out_of_range(format!(
                 "class {} has volumes of at most {largest} bytes, and {} are asked for; ask for \
                  less, or use another class",
                 class.name, self.required
@@ -134,14 +143,16 @@ pub struct Copied {
 ///
 /// # Errors
 /// INVALID_ARGUMENT when it does not say of what.
-pub fn source(request: &CreateVolumeRequest) -> Result<Option<Origin>, Refusal> {
+pub fn source(request: &CreateVolumeRequest) -> Result<Option<Origin>, Status> {
     let Some(source) = &request.volume_content_source else {
         return Ok(None);
     };
     match &source.r#type {
         Some(Source::Volume(volume)) => Ok(Some(Origin::Volume(volume.volume_id.clone()))),
         Some(Source::Snapshot(from)) => Ok(Some(Origin::Snapshot(from.snapshot_id.clone()))),
-        None => Err(Refusal::invalid("say what the volume is to be a copy of")),
+        None => Err(Status::invalid_argument(
+            "say what the volume is to be a copy of",
+        )),
     }
 }
 
@@ -153,15 +164,15 @@ pub fn create(
     request: &CreateVolumeRequest,
     settings: &Settings,
     source: Option<&Copied>,
-) -> Result<Wanted, Refusal> {
+) -> Result<Wanted, Status> {
     let CreateVolumeRequest {
         name, parameters, ..
     } = request;
     if name.is_empty() {
-        return Err(Refusal::invalid("a volume needs a name"));
+        return Err(Status::invalid_argument("a volume needs a name"));
     }
     if name.len() > LONGEST {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "a volume's name has at most {LONGEST} bytes, and this one {}",
             name.len()
         )));
@@ -169,7 +180,7 @@ pub fn create(
     let class = class(parameters, settings)?;
     let shared = capabilities(&request.volume_capabilities, class)?;
     if let Some(key) = request.mutable_parameters.keys().next() {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "volumes have no parameter {key} that can be changed; remove the VolumeAttributesClass"
         )));
     }
@@ -194,19 +205,19 @@ pub fn create(
 }
 
 /// Whether a volume of this class can be a copy of that.
-fn copies(source: &Copied, class: &Class, range: &Range) -> Result<(), Refusal> {
+fn copies(source: &Copied, class: &Class, range: &Range) -> Result<(), Status> {
     let (what, can) = match &source.origin {
         Origin::Volume(id) => (format!("volume {id}"), class.cloneable),
         Origin::Snapshot(id) => (format!("snapshot {id}"), class.snapshot_class.is_some()),
     };
     if !can {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "storage of class {} makes no copy of {what}; make an empty volume and copy into it",
             class.name
         )));
     }
     if source.storage_class != class.storage_class {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "{what} is of another class than {}; a copy has the class of what it is made of",
             class.name
         )));
@@ -215,7 +226,7 @@ fn copies(source: &Copied, class: &Class, range: &Range) -> Result<(), Refusal> 
     if range.limit.is_some_and(|limit| limit < size)
         || (range.required > 0 && range.required < size)
     {
-        return Err(Refusal::out_of_range(format!(
+        return Err(Status::out_of_range(format!(
             "{what} has {size} bytes, and a copy cannot have less; ask for {size} or more"
         )));
     }
@@ -227,7 +238,7 @@ fn claim(
     size: i64,
     request: &CreateVolumeRequest,
     settings: &Settings,
-) -> Result<PersistentVolumeClaim, Refusal> {
+) -> Result<PersistentVolumeClaim, Status> {
     let mut annotations = BTreeMap::from([(names::ANNOTATION_NAME, request.name.clone())]);
     let extra = |key: &str| {
         request
@@ -268,7 +279,7 @@ fn claim(
         None => serde_json::Value::Null,
     };
     serde_json::from_value(claim)
-        .map_err(|error| Refusal::internal(format!("make a claim: {error}")))
+        .map_err(|error| Status::internal(format!("make a claim: {error}")))
 }
 
 /// The class of storage that the parameters of a StorageClass name.
@@ -278,11 +289,11 @@ fn claim(
 pub fn class<'a>(
     parameters: &BTreeMap<String, String>,
     settings: &'a Settings,
-) -> Result<&'a Class, Refusal> {
+) -> Result<&'a Class, Status> {
     let known =
         |key: &&String| *key == names::PARAMETER_CLASS || key.starts_with(names::PARAMETER_PREFIX);
     if let Some(key) = parameters.keys().find(|key| !known(key)) {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "the StorageClass has a parameter {key}, which means nothing here; the only one is \
              {}",
             names::PARAMETER_CLASS
@@ -299,7 +310,7 @@ pub fn class<'a>(
         names.join(", ")
     };
     settings.offer.class(name).ok_or_else(|| {
-        Refusal::invalid(match name {
+        Status::invalid_argument(match name {
             Some(name) => format!(
                 "storage of class {name} is not offered; there is: {}",
                 offered()
@@ -318,9 +329,9 @@ pub fn class<'a>(
 ///
 /// # Errors
 /// INVALID_ARGUMENT when there are none, or the class cannot offer one of them.
-pub fn capabilities(all: &[VolumeCapability], class: &Class) -> Result<bool, Refusal> {
+pub fn capabilities(all: &[VolumeCapability], class: &Class) -> Result<bool, Status> {
     if all.is_empty() {
-        return Err(Refusal::invalid(
+        return Err(Status::invalid_argument(
             "say how the volume is to be used: volume_capabilities",
         ));
     }
@@ -331,14 +342,14 @@ pub fn capabilities(all: &[VolumeCapability], class: &Class) -> Result<bool, Ref
     Ok(shared)
 }
 
-fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Refusal> {
+fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Status> {
     let mode = capability
         .access_mode
         .as_ref()
         .map(proto::csi::volume_capability::AccessMode::mode);
     let shared = match mode {
         None | Some(Mode::Unknown) => {
-            return Err(Refusal::invalid(
+            return Err(Status::invalid_argument(
                 "say who is to use the volume: access_mode",
             ));
         }
@@ -353,27 +364,27 @@ fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Refu
         ) => true,
     };
     let Some(access) = &capability.access_type else {
-        return Err(Refusal::invalid(
+        return Err(Status::invalid_argument(
             "say how the volume is to be used: block or mount",
         ));
     };
     if let AccessType::Mount(MountVolume { fs_type, .. }) = access {
         if !fs_type.is_empty() && !FILESYSTEMS.contains(&fs_type.as_str()) {
-            return Err(Refusal::invalid(format!(
+            return Err(Status::invalid_argument(format!(
                 "nodes cannot make a filesystem {fs_type}; set csi.storage.k8s.io/fstype to one of: \
                  {}",
                 FILESYSTEMS.join(", ")
             )));
         }
         if shared {
-            return Err(Refusal::invalid(
+            return Err(Status::invalid_argument(
                 "a filesystem cannot be mounted on several nodes at once; use ReadWriteOnce, or \
                  volumeMode Block with software that shares a device",
             ));
         }
     }
     if shared && !class.shared {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "volumes of class {} are for one node at a time; use ReadWriteOnce",
             class.name
         )));
@@ -385,15 +396,15 @@ fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Refu
 ///
 /// # Errors
 /// ALREADY_EXISTS naming the difference; ABORTED while it is being deleted.
-pub fn same(volume: &Volume, wanted: &Wanted) -> Result<(), Refusal> {
+pub fn same(volume: &Volume, wanted: &Wanted) -> Result<(), Status> {
     let differs = |what: String| {
-        Err(Refusal::exists(format!(
+        Err(Status::already_exists(format!(
             "a volume named {} is there already, and {what}; use another name",
             wanted.name
         )))
     };
     if volume.deleting {
-        return Err(Refusal::aborted(format!(
+        return Err(Status::aborted(format!(
             "the volume named {} that was there before is not gone yet; try again",
             wanted.name
         )));
@@ -451,16 +462,16 @@ pub fn expand(
     volume: &Volume,
     range: Option<&CapacityRange>,
     class: Option<&Class>,
-) -> Result<Expansion, Refusal> {
+) -> Result<Expansion, Status> {
     let range = Range::read(range)?;
     if range == Range::default() {
-        return Err(Refusal::invalid(
+        return Err(Status::invalid_argument(
             "say how large the volume is to be: capacity_range",
         ));
     }
     let size = volume.size();
     if range.limit.is_some_and(|limit| limit < size) {
-        return Err(Refusal::out_of_range(format!(
+        return Err(Status::out_of_range(format!(
             "volume {} has {size} bytes already, and a volume never shrinks; ask for {size} or more",
             volume.id
         )));
@@ -469,7 +480,7 @@ pub fn expand(
         return Ok(Expansion::Enough);
     }
     let Some(class) = class.filter(|class| class.expandable) else {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "storage of class {} cannot grow; make a larger volume and copy into it",
             volume.storage_class
         )));

@@ -1,11 +1,11 @@
-//! Lists, page by page.
+//! Pages of lists.
 //!
-//! Invariant: the token is the identifier of the last object of the page before, so what comes and
-//! goes meanwhile makes nobody miss anything else.
+//! Invariant: pure; the token is the identifier of the last object of the page before, so what comes
+//! and goes meanwhile makes nobody miss anything else.
 
-use crate::model::{Snapshot, Volume};
+use crate::cache::objects::{Snapshot, Volume};
 use crate::names;
-use crate::refusal::Refusal;
+use crate::status::Status;
 
 /// What lists are made of.
 pub trait Listed {
@@ -48,12 +48,14 @@ pub struct Page<'a, T> {
 ///
 /// # Errors
 /// ABORTED for a token that never was one; INVALID_ARGUMENT for a page of less than nothing.
-pub fn page<'a, T: Listed>(all: &'a [T], most: i32, token: &str) -> Result<Page<'a, T>, Refusal> {
+pub fn page<'a, T: Listed>(all: &'a [T], most: i32, token: &str) -> Result<Page<'a, T>, Status> {
     let Ok(most) = usize::try_from(most) else {
-        return Err(Refusal::invalid("max_entries is 0, for all, or more"));
+        return Err(Status::invalid_argument(
+            "max_entries is 0, for all, or more",
+        ));
     };
     if !token.is_empty() && !T::is_id(token) {
-        return Err(Refusal::aborted(format!(
+        return Err(Status::aborted(format!(
             "{token:?} is no token of a list; begin without one"
         )));
     }

@@ -1,5 +1,5 @@
-//! From a request about a snapshot to a VolumeSnapshot of the management cluster, an answer, or a
-//! refusal.
+//! Mapping between snapshots of CSI and VolumeSnapshots: from a request to a VolumeSnapshot of the
+//! management cluster, an answer, or a status that refuses.
 //!
 //! Invariant: pure; a snapshot has the class of its volume, or there is none.
 
@@ -8,10 +8,10 @@ use proto::csi::CreateSnapshotRequest;
 use serde_json::{Value, json};
 
 use super::LONGEST;
-use crate::model::{Snapshot, Volume};
+use crate::cache::objects::{Snapshot, Volume};
 use crate::names;
-use crate::refusal::Refusal;
 use crate::settings::Settings;
+use crate::status::Status;
 
 /// A snapshot that is to be there.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,22 +30,24 @@ pub struct Wanted {
 ///
 /// # Errors
 /// INVALID_ARGUMENT when it says not of what, or not how it is called.
-pub fn check(request: &CreateSnapshotRequest) -> Result<(), Refusal> {
+pub fn check(request: &CreateSnapshotRequest) -> Result<(), Status> {
     if request.name.is_empty() {
-        return Err(Refusal::invalid("a snapshot needs a name"));
+        return Err(Status::invalid_argument("a snapshot needs a name"));
     }
     if request.name.len() > LONGEST {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "a snapshot's name has at most {LONGEST} bytes, and this one {}",
             request.name.len()
         )));
     }
     if request.source_volume_id.is_empty() {
-        return Err(Refusal::invalid("say of which volume: source_volume_id"));
+        return Err(Status::invalid_argument(
+            "say of which volume: source_volume_id",
+        ));
     }
     let known = |key: &&String| key.starts_with(names::PARAMETER_PREFIX);
     if let Some(key) = request.parameters.keys().find(|key| !known(key)) {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "the VolumeSnapshotClass has a parameter {key}, which means nothing here; remove it"
         )));
     }
@@ -60,11 +62,11 @@ pub fn create(
     request: &CreateSnapshotRequest,
     settings: &Settings,
     volume: &Volume,
-) -> Result<Wanted, Refusal> {
+) -> Result<Wanted, Status> {
     check(request)?;
     let class = settings.offer.of_storage_class(&volume.storage_class);
     let Some(class) = class.and_then(|class| class.snapshot_class.as_ref()) else {
-        return Err(Refusal::invalid(format!(
+        return Err(Status::invalid_argument(format!(
             "storage of class {} has no snapshots; copy what is in volume {}",
             volume.storage_class, volume.id
         )));
@@ -103,14 +105,14 @@ pub fn create(
 ///
 /// # Errors
 /// ALREADY_EXISTS naming the difference; ABORTED while it is being deleted.
-pub fn same(snapshot: &Snapshot, name: &str, volume: &str) -> Result<(), Refusal> {
+pub fn same(snapshot: &Snapshot, name: &str, volume: &str) -> Result<(), Status> {
     if snapshot.deleting {
-        return Err(Refusal::aborted(format!(
+        return Err(Status::aborted(format!(
             "the snapshot named {name} that was there before is not gone yet; try again"
         )));
     }
     if snapshot.name != name || snapshot.volume != volume {
-        return Err(Refusal::exists(format!(
+        return Err(Status::already_exists(format!(
             "a snapshot named {name} is there already, and is of volume {}; use another name",
             snapshot.volume
         )));

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proto::csi::volume_capability::{AccessMode, BlockVolume};
 use tonic::Code;
 
+use super::page::{Page, page};
 use super::*;
 use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 

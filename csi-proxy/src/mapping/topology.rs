@@ -1,4 +1,5 @@
-//! Which zones a volume can be attached in: those of its class, of which the platform team says so.
+//! Topology of volumes: the zones that one can be attached in are those of its class, of which the
+//! platform team says so.
 //!
 //! Invariant: pure; a volume can be attached in every zone of its class, so there is nothing to choose,
 //! only to refuse.
@@ -8,8 +9,8 @@ use std::collections::BTreeMap;
 use api::names::LABEL_ZONE;
 use proto::csi::{Topology, TopologyRequirement};
 
-use crate::refusal::Refusal;
 use crate::settings::Class;
+use crate::status::Status;
 
 /// A zone as CSI writes it: the label of its nodes.
 #[must_use]
@@ -37,7 +38,7 @@ pub fn reaches(class: &Class, there: &Topology) -> bool {
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED naming the zones of the class.
-pub fn fits(class: &Class, required: Option<&TopologyRequirement>) -> Result<(), Refusal> {
+pub fn fits(class: &Class, required: Option<&TopologyRequirement>) -> Result<(), Status> {
     let places = required.map_or(&[][..], |required| &required.requisite);
     if places.is_empty() || places.iter().any(|there| reaches(class, there)) {
         return Ok(());
@@ -47,7 +48,7 @@ pub fn fits(class: &Class, required: Option<&TopologyRequirement>) -> Result<(),
         None => format!("a place without {LABEL_ZONE}"),
     };
     let asked: Vec<_> = places.iter().map(named).collect();
-    Err(Refusal::exhausted(format!(
+    Err(Status::resource_exhausted(format!(
         "volumes of class {} can be attached in zones {} alone, and one is asked for in {}; use \
          another class, or let the pod run there",
         class.name,

@@ -1,4 +1,5 @@
-//! What is done on a node: disks are found and read, filesystems made, mounted, and let go of.
+//! Host: the one place where the node's kernel and programs are used. Disks are found and read,
+//! filesystems made, mounted, and let go of.
 //!
 //! Invariant: nothing is decided here but what the kernel decides; no program is told to go on
 //! against its own judgement, and nothing is removed that is not empty.
@@ -17,7 +18,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::mounts::{self, Flag, Mount, Options};
 use super::plan::{Action, Disk, Place};
 use super::superblock::{self, Content, Filesystem, Image};
-use crate::refusal::Refusal;
+use crate::status::Status;
 
 /// Where things are on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,17 +58,17 @@ pub enum Error {
     Twice(String, String),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let message = kit::errors::chain(&error);
         match &error {
             Error::Kernel { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-                Self::precondition(format!("{message}; something still uses it"))
+                Self::failed_precondition(format!("{message}; something still uses it"))
             }
             Error::Kernel { source, .. } if source.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Self::precondition(format!("{message}; nothing in it is removed"))
+                Self::failed_precondition(format!("{message}; nothing in it is removed"))
             }
-            Error::Twice(..) => Self::precondition(message),
+            Error::Twice(..) => Self::failed_precondition(message),
             _ => Self::internal(message),
         }
     }
@@ -175,15 +176,15 @@ impl Host {
         }
     }
 
-    /// What is on a disk, by two looks past the page cache.
+    /// What is on a disk, read twice past the page cache.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn looks(&self, disk: &Disk) -> Result<[Content; 2]> {
-        Ok([self.look(disk)?, self.look(disk)?])
+    pub fn probe(&self, disk: &Disk) -> Result<[Content; 2]> {
+        Ok([self.probe_once(disk)?, self.probe_once(disk)?])
     }
 
-    fn look(&self, disk: &Disk) -> Result<Content> {
+    fn probe_once(&self, disk: &Disk) -> Result<Content> {
         let path = self.device(disk);
         let what = || format!("read {}", path.display());
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -235,10 +236,10 @@ impl Host {
     ///
     /// # Errors
     /// When it leads elsewhere.
-    pub fn path(&self, path: &str) -> std::result::Result<Option<PathBuf>, Refusal> {
+    pub fn path(&self, path: &str) -> std::result::Result<Option<PathBuf>, Status> {
         let given = Path::new(path);
         let elsewhere = || {
-            Refusal::invalid(format!(
+            Status::invalid_argument(format!(
                 "{path} is not below {}, where the kubelet keeps volumes",
                 self.folders.kubelet.display()
             ))
@@ -257,7 +258,7 @@ impl Host {
             Ok(folder) if folder.starts_with(&kubelet) => Ok(Some(folder.join(name))),
             Ok(_) => Err(elsewhere()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Refusal::internal(format!("look at {path}: {error}"))),
+            Err(error) => Err(Status::internal(format!("look at {path}: {error}"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is mounted where, as the kernel tells it, and options of mounts, as users write them.
+//! Mounts as the kernel tells them, and options of mounts, as users write them.
 //!
 //! Invariant: pure; a line that cannot be read is left out, and an option that is not known goes to
 //! the filesystem as it is.

@@ -1,5 +1,5 @@
-//! The next step of a call on a node. After each step everything is looked at again, so a call that
-//! was broken off anywhere is taken up by the next one.
+//! Plan of a call on a node: its next step. After each step everything is observed again, so a call
+//! that was broken off anywhere is taken up by the next one.
 //!
 //! Invariant: pure and total; a device is formatted only when it was seen to be empty twice; nothing
 //! is ever removed but an empty folder or an empty file; and a volume is said to be unstaged only when
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::{Mount, Number, top};
 use super::superblock::{Content, Filesystem};
-use crate::refusal::Refusal;
+use crate::status::Status;
 
 /// A disk of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,8 +88,8 @@ pub type ReadOnly = bool;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The disk has to be looked at.
-    Look,
+    /// The disk has to be probed.
+    Probe,
     /// This.
     Do(Action),
     /// Nothing: it is as it should be.
@@ -111,8 +111,8 @@ pub struct Stage<'a> {
     pub mounts: &'a [Mount],
     /// Which disk it has is written down.
     pub remembered: bool,
-    /// What two looks at the disk told, if there were any.
-    pub looks: Option<[Content; 2]>,
+    /// What two probes of the disk told, if there were any.
+    pub probes: Option<[Content; 2]>,
     /// This call has repaired it.
     pub checked: bool,
     /// This call has let it grow.
@@ -123,7 +123,7 @@ pub struct Stage<'a> {
 ///
 /// # Errors
 /// When something else is mounted there, or the disk holds something else.
-pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
+pub fn stage(call: &Stage<'_>) -> Result<Step, Status> {
     let Stage { path, disk, .. } = call;
     if !call.remembered {
         return Ok(Step::Do(Action::Remember));
@@ -139,7 +139,7 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
     }
     if let Some(mount) = mounted {
         if mount.read_only != read_only {
-            return Err(Refusal::exists(format!(
+            return Err(Status::already_exists(format!(
                 "the volume is staged at {} already, for {}; unstage it first",
                 path.display(),
                 if mount.read_only {
@@ -155,28 +155,28 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
         if read_only || call.grown {
             return Ok(Step::Done);
         }
-        let Some([_, look]) = call.looks else {
-            return Ok(Step::Look);
+        let Some([_, found]) = call.probes else {
+            return Ok(Step::Probe);
         };
         // A volume that was made larger while it was nowhere, or of a smaller snapshot.
-        let smaller = matches!(look, Content::Filesystem(_, bytes) if bytes < disk.bytes);
+        let smaller = matches!(found, Content::Filesystem(_, bytes) if bytes < disk.bytes);
         return Ok(match smaller {
             true => Step::Do(Action::Grow(filesystem, path.to_path_buf())),
             false => Step::Done,
         });
     }
-    let Some([first, second]) = call.looks else {
-        return Ok(Step::Look);
+    let Some([first, second]) = call.probes else {
+        return Ok(Step::Probe);
     };
     if first != second {
-        return Err(Refusal::unavailable(format!(
+        return Err(Status::unavailable(format!(
             "disk {} shows {first:?} at first and {second:?} then; it is not touched, try again",
             disk.name
         )));
     }
     let found = match first {
         Content::Empty if read_only => {
-            return Err(Refusal::precondition(format!(
+            return Err(Status::failed_precondition(format!(
                 "disk {} is empty and can only be read, so there is nothing to mount; use the \
                  volume for writing first",
                 disk.name
@@ -184,7 +184,7 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
         }
         Content::Empty => {
             if let Some(mount) = call.mounts.iter().find(|mount| shows(mount, disk)) {
-                return Err(Refusal::precondition(format!(
+                return Err(Status::failed_precondition(format!(
                     "disk {} is in use at {}, so it is not formatted",
                     disk.name,
                     mount.point.display()
@@ -198,7 +198,7 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
         Content::Unknown => return Err(not_ours(disk, "something unknown")),
     };
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
-        return Err(Refusal::precondition(format!(
+        return Err(Status::failed_precondition(format!(
             "the volume has a filesystem {} and {} is asked for; it is not made anew, correct \
              csi.storage.k8s.io/fstype of the StorageClass",
             found.name(),
@@ -211,17 +211,17 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Refusal> {
     }))
 }
 
-fn not_ours(disk: &Disk, what: &str) -> Refusal {
-    Refusal::precondition(format!(
+fn not_ours(disk: &Disk, what: &str) -> Status {
+    Status::failed_precondition(format!(
         "disk {} holds {what}, which is not a filesystem that can be mounted here; it is not \
          formatted. Use the volume with volumeMode Block to see what it is, or another volume",
         disk.name
     ))
 }
 
-fn occupied(path: &Path, mount: &Mount) -> Refusal {
+fn occupied(path: &Path, mount: &Mount) -> Status {
     let (major, minor) = mount.number;
-    Refusal::precondition(format!(
+    Status::failed_precondition(format!(
         "something else is mounted at {}: {} of device {major}:{minor}; unmount it",
         path.display(),
         mount.kind
@@ -239,7 +239,7 @@ pub struct Unstage<'a> {
     pub remembered: bool,
     /// That disk, if there is one.
     pub disk: Option<&'a Disk>,
-    /// Whether something uses the disk; none when nobody looked.
+    /// Whether something uses the disk; none when nobody asked.
     pub busy: Option<bool>,
 }
 
@@ -247,7 +247,7 @@ pub struct Unstage<'a> {
 ///
 /// # Errors
 /// When something on the node still uses the disk.
-pub fn unstage(call: &Unstage<'_>) -> Result<Step, Refusal> {
+pub fn unstage(call: &Unstage<'_>) -> Result<Step, Status> {
     let staged = top(call.mounts, call.path);
     if let (Some(mount), Some(disk)) = (staged, call.disk)
         && mount.number != disk.number
@@ -260,7 +260,7 @@ pub fn unstage(call: &Unstage<'_>) -> Result<Step, Refusal> {
                 || call.disk.is_some_and(|disk| shows(mount, disk)))
     };
     if let Some(mount) = call.mounts.iter().find(used) {
-        return Err(Refusal::precondition(format!(
+        return Err(Status::failed_precondition(format!(
             "the volume is in use at {}; it can be unstaged once that is unmounted",
             mount.point.display()
         )));
@@ -270,8 +270,8 @@ pub fn unstage(call: &Unstage<'_>) -> Result<Step, Refusal> {
     }
     match (call.remembered, call.disk, call.busy) {
         (false, ..) => Ok(Step::Done),
-        (true, Some(_), None) => Ok(Step::Look),
-        (true, Some(disk), Some(true)) => Err(Refusal::precondition(format!(
+        (true, Some(_), None) => Ok(Step::Probe),
+        (true, Some(disk), Some(true)) => Err(Status::failed_precondition(format!(
             "disk {} is unmounted here and still in use, by a mount in another namespace or by a \
              device above it; look for it with: grep {}:{} /proc/*/mountinfo",
             disk.name, disk.number.0, disk.number.1
@@ -315,7 +315,7 @@ pub struct Publish<'a> {
 ///
 /// # Errors
 /// When it is not staged, or something else is there.
-pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
+pub fn publish(call: &Publish<'_>) -> Result<Step, Status> {
     let Publish {
         staging,
         target,
@@ -326,7 +326,7 @@ pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
     let block = call.access == Access::Block;
     let staged = top(mounts, staging).filter(|mount| mount.number == disk.number);
     if !block && staged.is_none() {
-        return Err(Refusal::precondition(format!(
+        return Err(Status::failed_precondition(format!(
             "the volume is not staged at {}; stage it first",
             staging.display()
         )));
@@ -343,7 +343,7 @@ pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
             return Ok(Step::Do(Action::MakeReadOnly(target.to_path_buf())));
         }
         if !call.read_only && mount.read_only && staged.is_none_or(|staged| !staged.read_only) {
-            return Err(Refusal::exists(format!(
+            return Err(Status::already_exists(format!(
                 "the volume is published at {} already, for reading alone; unpublish it first",
                 target.display()
             )));
@@ -358,7 +358,7 @@ pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
         shown && mount.point != *staging
     };
     if let Some(other) = mounts.iter().find(elsewhere).filter(|_| call.alone) {
-        return Err(Refusal::precondition(format!(
+        return Err(Status::failed_precondition(format!(
             "the volume is for one pod alone (ReadWriteOncePod), and is at {}; it is free once \
              that pod is gone",
             other.point.display()
@@ -370,7 +370,7 @@ pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
         (false, Place::Nothing) => Action::MakeFolder(target.to_path_buf()),
         (false, Place::Folder) => Action::Bind(staging.to_path_buf(), target.to_path_buf()),
         (_, place) => {
-            return Err(Refusal::precondition(format!(
+            return Err(Status::failed_precondition(format!(
                 "{place:?} is in the way at {}; remove it",
                 target.display()
             )));
@@ -382,7 +382,7 @@ pub fn publish(call: &Publish<'_>) -> Result<Step, Refusal> {
 ///
 /// # Errors
 /// When something that nobody published is there.
-pub fn unpublish(target: &Path, mounts: &[Mount], place: Place) -> Result<Step, Refusal> {
+pub fn unpublish(target: &Path, mounts: &[Mount], place: Place) -> Result<Step, Status> {
     let target = target.to_path_buf();
     if top(mounts, &target).is_some() {
         return Ok(Step::Do(Action::Unmount(target)));
@@ -392,7 +392,7 @@ pub fn unpublish(target: &Path, mounts: &[Mount], place: Place) -> Result<Step, 
         Place::Folder => Step::Do(Action::RemoveFolder(target)),
         Place::File => Step::Do(Action::RemoveFile(target)),
         Place::Device(_) | Place::Other => {
-            return Err(Refusal::precondition(format!(
+            return Err(Status::failed_precondition(format!(
                 "{} was not made by this driver; look what it is and remove it",
                 target.display()
             )));

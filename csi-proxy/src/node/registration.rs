@@ -1,18 +1,21 @@
-//! Tells the kubelet of the driver: the kubelet finds a socket in its folder of plugins, and asks
-//! there (pluginregistration v1).
+//! gRPC service Registration (pluginregistration v1): the kubelet finds a socket in its folder of
+//! plugins, and asks there for the driver.
 //!
 //! Invariant: what the kubelet refused is an end, so that whoever watches the process sees it.
 
 use std::path::Path;
 
-use proto::pluginregistration::registration_server::Registration;
+use anyhow::Context as _;
+use proto::pluginregistration::registration_server::{Registration, RegistrationServer};
 use proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
+use tokio::net::UnixListener;
 use tokio::sync::watch;
+use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::names;
+use crate::{names, socket};
 
 /// Versions of CSI that are spoken, as the kubelet compares them.
 const VERSION: &str = "1.0.0";
@@ -90,4 +93,19 @@ impl Registration for Service {
         });
         Ok(Response::new(RegistrationStatusResponse {}))
     }
+}
+
+/// Serves Registration on a Unix socket until `stop`.
+///
+/// # Errors
+/// When the socket is lost.
+pub async fn serve(
+    service: Service,
+    listener: UnixListener,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let served = Server::builder()
+        .add_service(RegistrationServer::new(service))
+        .serve_with_incoming_shutdown(socket::connections(listener), stop);
+    served.await.context("serve the socket of the registration")
 }

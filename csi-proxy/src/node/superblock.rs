@@ -1,8 +1,8 @@
-//! What is on a device, told by bytes of it. Nobody else is asked: what udev remembers may be older
-//! than the disk, and a device that was taken for empty is formatted.
+//! Superblocks: what is on a device, told by bytes of it. Nobody else is asked: what udev remembers may
+//! be older than the disk, and a device that was taken for empty is formatted.
 //!
 //! Invariant: pure; empty is a device with nothing but zeros where every filesystem begins, and with
-//! none of the marks that are left when only that beginning was lost.
+//! none of the signatures that are left when only that beginning was lost.
 
 /// A filesystem that can be made and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Image {
 /// Reads are whole multiples of this, from whole multiples of this, but for the end of a device:
 /// whatever goes past the page cache needs that.
 pub const STEP: u64 = 4096;
-/// First bytes of a device that are looked at: marks are found up to 128 KiB.
+/// First bytes of a device that are read: signatures are found up to 128 KiB.
 const HEAD: u64 = 256 << 10;
 /// The same at its end.
 const TAIL: u64 = 128 << 10;
@@ -68,8 +68,8 @@ const BEGINNING: usize = 4096;
 /// Where ext keeps its first spare superblock, by block size: at the second group of blocks.
 const SPARES: [(u64, u32); 3] = [(8193 << 10, 0), (16384 << 11, 1), (32768 << 12, 2)];
 
-/// Marks of others: where, what, whose.
-const MARKS: &[(u64, &[u8], &str)] = &[
+/// Signatures of others: where, what, whose.
+const SIGNATURES: &[(u64, &[u8], &str)] = &[
     (0, b"LUKS\xba\xbe", "an encrypted device (LUKS)"),
     (16 << 10, b"SKUL\xba\xbe", "an encrypted device (LUKS)"),
     (32 << 10, b"SKUL\xba\xbe", "an encrypted device (LUKS)"),
@@ -109,8 +109,8 @@ const MARKS: &[(u64, &[u8], &str)] = &[
     (64 << 10, b"\x01\x16\x19\x70", "a GFS2 filesystem"),
 ];
 
-/// Marks at the end of a device: how far from it, what, whose.
-const LAST_MARKS: &[(u64, &[u8], &str)] = &[
+/// Signatures at the end of a device: how far from it, what, whose.
+const LAST_SIGNATURES: &[(u64, &[u8], &str)] = &[
     (512, b"EFI PART", "a partition table"),
     (4096, b"EFI PART", "a partition table"),
 ];
@@ -124,8 +124,8 @@ impl Image {
         })
     }
 
-    fn has(&self, offset: u64, mark: &[u8]) -> bool {
-        self.at(offset, mark.len()) == Some(mark)
+    fn has(&self, offset: u64, signature: &[u8]) -> bool {
+        self.at(offset, signature.len()) == Some(signature)
     }
 
     fn number<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
@@ -162,11 +162,15 @@ pub fn content(image: &Image) -> Content {
         (Some(found), None) | (None, Some(found)) => return found,
         (None, None) => {}
     }
-    let marks = MARKS.iter().copied();
-    let last = LAST_MARKS.iter().filter_map(|(from_end, mark, whose)| {
-        Some((image.size.checked_sub(*from_end)?, *mark, *whose))
-    });
-    let found = marks.chain(last).find(|(at, mark, _)| image.has(*at, mark));
+    let signatures = SIGNATURES.iter().copied();
+    let last = LAST_SIGNATURES
+        .iter()
+        .filter_map(|(from_end, signature, whose)| {
+            Some((image.size.checked_sub(*from_end)?, *signature, *whose))
+        });
+    let found = signatures
+        .chain(last)
+        .find(|(at, signature, _)| image.has(*at, signature));
     if let Some((_, _, whose)) = found {
         return Content::Foreign(whose);
     }
@@ -240,10 +244,10 @@ fn spare(image: &Image, at: u64, log: u32) -> bool {
 
 /// ZFS keeps a ring of uberblocks from 128 KiB on, of which any may be the only one.
 fn zfs(image: &Image) -> bool {
-    const MARK: u64 = 0x00ba_b10c;
+    const SIGNATURE: u64 = 0x00ba_b10c;
     (128..256_u64).any(|kib| {
         let at = kib << 10;
-        image.has(at, &MARK.to_le_bytes()) || image.has(at, &MARK.to_be_bytes())
+        image.has(at, &SIGNATURE.to_le_bytes()) || image.has(at, &SIGNATURE.to_be_bytes())
     })
 }
 

@@ -1,4 +1,4 @@
-//! In which zone the node is, as its Node says.
+//! Zone of the node, as its Node says.
 //!
 //! Invariant: nothing is said before the cloud controller manager has been at the Node, because it is
 //! who knows the zone: the kubelet asks once, and a Node that gets another zone than it was told of
@@ -13,10 +13,10 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::refusal::Refusal;
+use crate::status::Status;
 
 /// The zone, if the node is in one; or why that is not known yet.
-pub type Zone = Result<Option<String>, Refusal>;
+pub type Zone = Result<Option<String>, Status>;
 
 /// How long to wait before the Node is read again.
 const WAIT: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
@@ -29,7 +29,7 @@ pub fn read(node: &Node) -> Zone {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let fresh = |taint: &k8s_openapi::api::core::v1::Taint| taint.key == TAINT_UNINITIALIZED;
     if taints.is_some_and(|taints| taints.iter().any(fresh)) {
-        return Err(Refusal::unavailable(format!(
+        return Err(Status::unavailable(format!(
             "the zone of node {} is not known before the cloud controller manager takes the taint \
              {TAINT_UNINITIALIZED} away; see that it runs",
             node.name_any()

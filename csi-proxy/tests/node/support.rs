@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use csi_proxy::node::host::Folders;
-use csi_proxy::node::{Service, Settings};
-use csi_proxy::{names, run};
+use csi_proxy::node::server::{self, Service, Settings};
+use csi_proxy::{names, socket};
 use proto::csi::node_client::NodeClient;
 use proto::csi::volume_capability::access_mode::Mode;
 use proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
@@ -65,7 +65,7 @@ impl Node {
         }
         fs::create_dir(folder.path().join("kubelet/staging"))?;
         let socket = folder.path().join("csi.sock");
-        let listener = run::bind(&socket)?;
+        let listener = socket::bind(&socket)?;
         let service = Service::new(Settings {
             name: "a".to_owned(),
             most_volumes: 64,
@@ -74,7 +74,7 @@ impl Node {
             folders: folders(folder.path()),
         });
         let server = tokio::spawn(async move {
-            let _ = run::serve_node(service, listener, std::future::pending()).await;
+            let _ = server::serve(service, listener, std::future::pending()).await;
         });
         let uri = format!("unix://{}", socket.display());
         Ok(Self {

@@ -8,17 +8,17 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use csi_proxy::model::Machine;
+use csi_proxy::cache::objects::Machine;
 use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::faults::wherever_it_dies;
 use tonic::{Code, Status};
 
-use crate::support::{Driver, Fakes, PATIENCE, Site};
+use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 /// Calls as a sidecar does: again, when the controller or the sidecar itself died on the way.
 struct Life<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     driver: Driver,
     /// The write at which the sidecar dies; none: it does not, or has.
     caller_dies: Option<u64>,
@@ -76,26 +76,30 @@ impl Life<'_> {
             Some(result) if !plan.is_crashed() => Ok(result?),
             _ => {
                 self.died = true;
-                self.driver = Driver::start(self.site).await?;
+                self.driver = Driver::start(self.environment).await?;
                 Ok(call(&self.driver).await?)
             }
         }
     }
 }
 
-async fn state(site: &Site, id: &str, serial: &str) -> Result<Value> {
-    let vm = site.vm("a", |_| true).await?;
+async fn state(environment: &Environment, id: &str, serial: &str) -> Result<Value> {
+    let vm = environment.vm("a", |_| true).await?;
     let disks = vm.spec.template.spec.clone().unwrap().domain.devices.disks;
     let volumes = vm.spec.template.spec.unwrap().volumes;
-    let claim = site.claims().get(id).await?;
+    let claim = environment.claims().get(id).await?;
     let text = json!([disks, volumes, claim.metadata.annotations, claim.spec]).to_string();
     Ok(serde_json::from_str(&text.replace(serial, "SERIAL"))?)
 }
 
-async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result<(bool, Value)> {
-    let driver = Driver::with(site, site.settings(), plan).await?;
+async fn life(
+    environment: &Environment,
+    plan: &FaultPlan,
+    caller_dies: Option<u64>,
+) -> Result<(bool, Value)> {
+    let driver = Driver::with(environment, environment.settings(), plan).await?;
     let mut life = Life {
-        site,
+        environment,
         driver,
         caller_dies,
         died: false,
@@ -106,10 +110,10 @@ async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result
     let serial = life
         .call(async |driver| driver.publish(&id, "a").await)
         .await?;
-    let seen = state(site, &id, &serial).await?;
+    let seen = state(environment, &id, &serial).await?;
     life.call(async |driver| driver.unpublish(&id, "a").await)
         .await?;
-    let vm = site.vm("a", |_| true).await?;
+    let vm = environment.vm("a", |_| true).await?;
     ensure!(!Machine::read(&vm).has(&id), "it is said to be detached");
     life.call(async |driver| driver.publish(&id, "b").await)
         .await?;
@@ -117,43 +121,43 @@ async fn life(site: &Site, plan: &FaultPlan, caller_dies: Option<u64>) -> Result
         .await?;
     life.call(async |driver| driver.delete(&id).await).await?;
     ensure!(
-        site.claims().get_opt(&id).await?.is_none(),
+        environment.claims().get_opt(&id).await?.is_none(),
         "it is said to be gone"
     );
     Ok((life.died, seen))
 }
 
 /// Two machines, where everything works.
-async fn stage(prefix: &str) -> Result<Option<(Site, Fakes)>> {
-    let Some(site) = Site::new(prefix).await? else {
+async fn stage(prefix: &str) -> Result<Option<(Environment, Fakes)>> {
+    let Some(environment) = Environment::new(prefix).await? else {
         return Ok(None);
     };
-    let fakes = Fakes::start(&site);
-    site.machine("a").await?;
-    site.machine("b").await?;
-    Ok(Some((site, fakes)))
+    let fakes = Fakes::start(&environment);
+    environment.machine("a").await?;
+    environment.machine("b").await?;
+    Ok(Some((environment, fakes)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_the_controller_dies() -> Result<()> {
-    let Some((site, _fakes)) = stage("crash").await? else {
+    let Some((environment, _fakes)) = stage("crash").await? else {
         return Ok(());
     };
-    let writes = wherever_it_dies(async |plan| life(&site, plan, None).await).await?;
-    // Made; twice marked, plugged, unmarked, unplugged, released; deleted.
+    let writes = wherever_it_dies(async |plan| life(&environment, plan, None).await).await?;
+    // Made; twice wanted, plugged, unwanted, unplugged, released; deleted.
     ensure!(writes > 10, "a life has more writes than {writes}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_a_sidecar_dies_in_mid_call() -> Result<()> {
-    let Some((site, _fakes)) = stage("caller").await? else {
+    let Some((environment, _fakes)) = stage("caller").await? else {
         return Ok(());
     };
-    let (_, expected) = life(&site, &FaultPlan::none(), None).await?;
+    let (_, expected) = life(&environment, &FaultPlan::none(), None).await?;
     let mut k = 1;
     loop {
-        let (died, seen) = life(&site, &FaultPlan::none(), Some(k)).await?;
+        let (died, seen) = life(&environment, &FaultPlan::none(), Some(k)).await?;
         ensure!(seen == expected, "died at write {k}: {seen:#?}");
         if !died {
             break;

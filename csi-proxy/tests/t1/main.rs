@@ -1,6 +1,6 @@
 //! T1: the controller on a real Unix socket and a real kube-apiserver, called by the generated
 //! client. The tests play the sidecars, the storage of the management cluster and KubeVirt (with
-//! DeclarativeHotplugVolumes; subresources cannot be served by a definition, `attach/mechanism/tests.rs`
+//! DeclarativeHotplugVolumes; subresources cannot be served by a definition, `attach/hotplug/tests.rs`
 //! plays those).
 //!
 //! Each test has a tenant namespace of its own in a management API that they share. Invariant: no

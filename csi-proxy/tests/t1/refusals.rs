@@ -13,35 +13,35 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::support::driver::create;
-use crate::support::{Driver, Fakes, Mode, Site};
+use crate::support::{Driver, Environment, Fakes, Mode};
 
 /// How long a driver waits that is to wait in vain. What has to succeed is asked of another one.
 const HASTE: Duration = Duration::from_millis(800);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
-    let Some(site) = Site::new("quota").await? else {
+    let Some(environment) = Environment::new("quota").await? else {
         return Ok(());
     };
-    let fakes = Fakes::start(&site);
-    let hasty = Driver::hasty(&site, HASTE).await?;
+    let fakes = Fakes::start(&environment);
+    let hasty = Driver::hasty(&environment, HASTE).await?;
     fakes.set(Mode::Full);
     let full = hasty.told_in_vain("no room on any disk", async || hasty.create("full").await);
     full.await?;
     drop(hasty);
-    let driver = Driver::start(&site).await?;
+    let driver = Driver::start(&environment).await?;
     fakes.set(Mode::Works);
     assert_eq!(driver.create("full").await?, "vol-full");
 
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "volumes", "namespace": site.ns },
+        "metadata": { "name": "volumes", "namespace": environment.ns },
         "spec": { "hard": { "persistentvolumeclaims": "1" } },
     });
-    site.apply(&quota).await?;
+    environment.apply(&quota).await?;
     // No controller counts here.
     let quotas: kube::Api<k8s_openapi::api::core::v1::ResourceQuota> =
-        kube::Api::namespaced(site.admin.clone(), &site.ns);
+        kube::Api::namespaced(environment.admin.clone(), &environment.ns);
     let count = json!({ "persistentvolumeclaims": "1" });
     let status = Patch::Merge(json!({ "status": { "hard": count, "used": count } }));
     quotas
@@ -67,11 +67,11 @@ async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clone_is_asked_of_storage_and_of_what_is_not_there_refused() -> Result<()> {
-    let Some(site) = Site::new("clone").await? else {
+    let Some(environment) = Environment::new("clone").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let driver = Driver::start(&site).await?;
+    let _fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
     let mut request = create("copy", 0);
     let source = |id: &str| VolumeContentSource {
         r#type: Some(Source::Volume(VolumeSource {
@@ -85,7 +85,7 @@ async fn clone_is_asked_of_storage_and_of_what_is_not_there_refused() -> Result<
     let made = driver.controller().create_volume(request).await?;
     let made = made.into_inner().volume.unwrap();
     assert_eq!(made.content_source, Some(source("vol-first")));
-    let claim = site.claims().get(&made.volume_id).await?;
+    let claim = environment.claims().get(&made.volume_id).await?;
     let named = claim.spec.unwrap().data_source.map(|source| source.name);
     assert_eq!(named.as_deref(), Some("vol-first"));
     Ok(())
@@ -93,24 +93,25 @@ async fn clone_is_asked_of_storage_and_of_what_is_not_there_refused() -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_others_are_neither_used_nor_deleted() -> Result<()> {
-    let Some(site) = Site::new("foreign").await? else {
+    let Some(environment) = Environment::new("foreign").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let driver = Driver::start(&site).await?;
-    site.machine("a").await?;
+    let _fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
+    environment.machine("a").await?;
     for name in ["data-etcd-0", "vol-theirs"] {
-        site.apply(&json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": { "name": name, "namespace": site.ns },
-            "spec": {
-                "accessModes": ["ReadWriteOnce"], "storageClassName": "ceph",
-                "resources": { "requests": { "storage": "1Gi" } },
-            },
-        }))
-        .await?;
+        environment
+            .apply(&json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": { "name": name, "namespace": environment.ns },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "ceph",
+                    "resources": { "requests": { "storage": "1Gi" } },
+                },
+            }))
+            .await?;
         driver.delete(name).await?;
-        let claim = site.claims().get(name).await?;
+        let claim = environment.claims().get(name).await?;
         assert_eq!(
             claim.metadata.deletion_timestamp, None,
             "{name} is not ours"

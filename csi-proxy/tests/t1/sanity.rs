@@ -10,11 +10,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use api::foreign::kubevirt::VirtualMachine;
-use csi_proxy::model::Machine;
+use csi_proxy::cache::objects::Machine;
 use csi_proxy::node::host::Folders;
-use csi_proxy::node::{self, Service};
-use csi_proxy::run;
+use csi_proxy::node::server::{self, Service};
 use csi_proxy::settings::Settings;
+use csi_proxy::socket;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::runtime::WatchStreamExt as _;
@@ -25,7 +25,7 @@ use serde_json::json;
 use testkit::FaultPlan;
 use testkit::disks::{LoopDevice, alone};
 
-use crate::support::{Driver, Fakes, PATIENCE, Site};
+use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 /// What may be skipped, because it is not advertised.
 const MISSING: [&str; 5] = [
@@ -52,25 +52,25 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
         else {
             return Ok(());
         };
-        let Some(site) = Site::new("sanity").await? else {
+        let Some(environment) = Environment::new("sanity").await? else {
             return Ok(());
         };
-        let _fakes = Fakes::start(&site);
+        let _fakes = Fakes::start(&environment);
         let mut settings = Settings {
             most_volumes: MOST,
-            ..site.settings()
+            ..environment.settings()
         };
         settings.offer.classes[0].zones = vec![ZONE.to_owned()];
-        let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;
-        site.machine("a").await?;
+        let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
+        environment.machine("a").await?;
         let folder = tempfile::tempdir()?;
         let path = |name: &str| folder.path().join(name);
         for name in ["sys", "disks"] {
             fs::create_dir(path(name))?;
         }
         let plugs = Plugs {
-            vms: site.vms(),
-            claims: site.claims(),
+            vms: environment.vms(),
+            claims: environment.claims(),
             sys: path("sys"),
             disks: path("disks"),
         };
@@ -79,7 +79,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
                 eprintln!("disks are not plugged any more: {error:?}");
             }
         });
-        let service = Service::new(node::Settings {
+        let service = Service::new(server::Settings {
             name: "a".to_owned(),
             most_volumes: i64::try_from(MOST)?,
             patience: PATIENCE,
@@ -91,11 +91,11 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
                 records: path("records"),
             },
         });
-        service.find_zone(&tenant(&site).await?).await;
+        service.find_zone(&tenant(&environment).await?).await;
         let socket = path("node.sock");
-        let listener = run::bind(&socket)?;
+        let listener = socket::bind(&socket)?;
         let server = tokio::spawn(async move {
-            let _ = run::serve_node(service, listener, std::future::pending()).await;
+            let _ = server::serve(service, listener, std::future::pending()).await;
         });
         for access in ["mount", "block"] {
             let report = path(&format!("{access}.xml"));
@@ -142,7 +142,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
 }
 
 /// The API that shows the Node, as the half on nodes may read it. The management API plays that, too.
-async fn tenant(site: &Site) -> Result<Client> {
+async fn tenant(environment: &Environment) -> Result<Client> {
     let (user, group) = ("csi-node", "rbac.authorization.k8s.io");
     for object in [
         json!({
@@ -151,7 +151,7 @@ async fn tenant(site: &Site) -> Result<Client> {
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": { "name": user },
-            "rules": kit::rbac::render(&csi_proxy::rights::node()),
+            "rules": kit::rbac::render(&csi_proxy::rbac::node()),
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
@@ -160,9 +160,9 @@ async fn tenant(site: &Site) -> Result<Client> {
             "subjects": [{ "apiGroup": group, "kind": "User", "name": user }],
         }),
     ] {
-        site.apply(&object).await?;
+        environment.apply(&object).await?;
     }
-    site.management.client_as(user, &[])
+    environment.management.client_as(user, &[])
 }
 
 /// Plugs what the templates of virtual machines name, and unplugs what they no longer do.

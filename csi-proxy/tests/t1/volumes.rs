@@ -19,17 +19,17 @@ use testkit::fixtures::wait_gone;
 use tonic::Code;
 
 use crate::support::driver::{create, mount};
-use crate::support::{Driver, Fakes, PATIENCE, Site};
+use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 const GIB: i64 = 1 << 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
-    let Some(site) = Site::new("life").await? else {
+    let Some(environment) = Environment::new("life").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let driver = Driver::start(&site).await?;
+    let _fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
     let mut controller = driver.controller();
     // One byte more than storage counts in: the real size is answered, not the one asked for.
     let request = create("pvc-1", GIB + 1);
@@ -100,7 +100,7 @@ async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
     assert_eq!(same.capacity_bytes, 3 * GIB, "a volume never shrinks");
 
     driver.delete(&made.volume_id).await?;
-    wait_gone(&site.claims(), &made.volume_id, PATIENCE).await?;
+    wait_gone(&environment.claims(), &made.volume_id, PATIENCE).await?;
     driver.delete(&made.volume_id).await?;
     let gone = controller.controller_get_volume(get).await.unwrap_err();
     assert_eq!(gone.code(), Code::NotFound);
@@ -109,11 +109,11 @@ async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_shows_every_volume_page_by_page() -> Result<()> {
-    let Some(site) = Site::new("list").await? else {
+    let Some(environment) = Environment::new("list").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let driver = Driver::start(&site).await?;
+    let _fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
     for name in ["a", "b", "c"] {
         driver.create(name).await?;
     }
@@ -144,11 +144,11 @@ async fn list_shows_every_volume_page_by_page() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
-    let Some(site) = Site::new("snapshot").await? else {
+    let Some(environment) = Environment::new("snapshot").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let driver = Driver::start(&site).await?;
+    let _fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
     let mut controller = driver.controller();
     let snapshot = |name: &str, volume: &str| CreateSnapshotRequest {
         name: name.to_owned(),
@@ -185,7 +185,7 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     let restored = controller.create_volume(copy.clone()).await?.into_inner();
     let restored = restored.volume.unwrap();
     assert_eq!(restored.content_source, copy.volume_content_source);
-    let claim = site.claims().get(&restored.volume_id).await?;
+    let claim = environment.claims().get(&restored.volume_id).await?;
     let source = claim.spec.unwrap().data_source.unwrap();
     assert_eq!(
         (source.kind.as_str(), source.name),
@@ -197,7 +197,7 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
         ..Default::default()
     };
     controller.delete_snapshot(delete.clone()).await?;
-    wait_gone(&site.snapshots(), &made.snapshot_id, PATIENCE).await?;
+    wait_gone(&environment.snapshots(), &made.snapshot_id, PATIENCE).await?;
     controller.delete_snapshot(delete).await?;
     Ok(())
 }
@@ -205,10 +205,10 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn driver_says_who_it_is_and_answers_unimplemented_to_what_it_does_not_advertise()
 -> Result<()> {
-    let Some(site) = Site::new("identity").await? else {
+    let Some(environment) = Environment::new("identity").await? else {
         return Ok(());
     };
-    let driver = Driver::start(&site).await?;
+    let driver = Driver::start(&environment).await?;
     let info = driver
         .identity()
         .get_plugin_info(GetPluginInfoRequest {})
@@ -234,7 +234,7 @@ async fn driver_says_who_it_is_and_answers_unimplemented_to_what_it_does_not_adv
     });
     assert_eq!(
         types.collect::<Vec<_>>(),
-        csi_proxy::controller::capabilities(&site.settings().offer)
+        csi_proxy::server::controller::capabilities(&environment.settings().offer)
     );
     let all = controller
         .get_capacity(GetCapacityRequest::default())
@@ -245,13 +245,13 @@ async fn driver_says_who_it_is_and_answers_unimplemented_to_what_it_does_not_adv
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn volume_says_the_zones_of_its_class_and_is_not_made_elsewhere() -> Result<()> {
-    let Some(site) = Site::new("zones").await? else {
+    let Some(environment) = Environment::new("zones").await? else {
         return Ok(());
     };
-    let _fakes = Fakes::start(&site);
-    let mut settings = site.settings();
+    let _fakes = Fakes::start(&environment);
+    let mut settings = environment.settings();
     settings.offer.classes[0].zones = vec!["east".to_owned(), "west".to_owned()];
-    let driver = Driver::with(&site, settings, &FaultPlan::none()).await?;
+    let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
     let request = GetPluginCapabilitiesRequest {};
     let able = driver.identity().get_plugin_capabilities(request).await?;
     let topology = PluginType::Service(Service {

@@ -147,8 +147,8 @@ impl Node {
     }
 
     /// Carries a call out, or its first `steps` steps; how many there were.
-    fn call(&mut self, call: Call, steps: usize) -> Result<usize, Refusal> {
-        let (mut looks, mut busy, mut checked, mut grown) = (None, None, false, false);
+    fn call(&mut self, call: Call, steps: usize) -> Result<usize, Status> {
+        let (mut probes, mut busy, mut checked, mut grown) = (None, None, false, false);
         for done in 0..steps {
             assert!(done < 12, "{call:?} never ends");
             let disk = self.disk.clone();
@@ -161,7 +161,7 @@ impl Node {
                     disk: &disk,
                     mounts: &mounts,
                     remembered: self.remembered,
-                    looks,
+                    probes,
                     checked,
                     grown,
                 }),
@@ -189,8 +189,8 @@ impl Node {
             };
             match step? {
                 Step::Done => return Ok(done),
-                Step::Look => {
-                    looks = Some([self.content; 2]);
+                Step::Probe => {
+                    probes = Some([self.content; 2]);
                     busy = Some(self.elsewhere || !self.mounts.is_empty());
                 }
                 Step::Do(action) => {
@@ -198,7 +198,7 @@ impl Node {
                     grown |= matches!(action, Action::Grow(..));
                     // What was told before is not true any more.
                     if matches!(action, Action::Format(_)) {
-                        looks = None;
+                        probes = None;
                     }
                     self.act(action);
                 }
@@ -382,7 +382,7 @@ fn disk_that_shows_two_things_is_not_touched() {
         disk: &disk,
         mounts: &[],
         remembered: true,
-        looks: Some([Content::Empty, Content::Filesystem(Filesystem::Ext4, BYTES)]),
+        probes: Some([Content::Empty, Content::Filesystem(Filesystem::Ext4, BYTES)]),
         checked: false,
         grown: false,
     };

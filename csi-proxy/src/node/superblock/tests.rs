@@ -52,11 +52,14 @@ fn nothing_is_empty_and_something_at_the_beginning_is_not() {
 
 #[test]
 fn marks_of_others_are_known_wherever_they_are() {
-    for (at, mark, whose) in MARKS {
-        assert_eq!(told(&[(*at, mark)]), Content::Foreign(whose), "{at}");
+    for (at, signature, whose) in SIGNATURES {
+        assert_eq!(told(&[(*at, signature)]), Content::Foreign(whose), "{at}");
     }
-    for (from_end, mark, whose) in LAST_MARKS {
-        assert_eq!(told(&[(SIZE - from_end, mark)]), Content::Foreign(whose));
+    for (from_end, signature, whose) in LAST_SIGNATURES {
+        assert_eq!(
+            told(&[(SIZE - from_end, signature)]),
+            Content::Foreign(whose)
+        );
     }
     assert!(matches!(
         told(&[(200 << 10, &0x00ba_b10c_u64.to_le_bytes())]),

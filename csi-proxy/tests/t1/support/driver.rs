@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use csi_proxy::context::Context;
-use csi_proxy::run;
+use csi_proxy::manager::Manager;
 use csi_proxy::settings::Settings;
+use csi_proxy::socket;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
 use proto::csi::controller_client::ControllerClient;
@@ -26,7 +27,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use super::Site;
+use super::Environment;
 
 /// One that runs.
 pub(crate) struct Driver {
@@ -38,31 +39,35 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A healthy one.
-    pub(crate) async fn start(site: &Site) -> Result<Self> {
-        Self::with(site, site.settings(), &FaultPlan::none()).await
+    pub(crate) async fn start(environment: &Environment) -> Result<Self> {
+        Self::with(environment, environment.settings(), &FaultPlan::none()).await
     }
 
     /// One with other settings, or faults on the way to the API. It has listed everything.
-    pub(crate) async fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
+    pub(crate) async fn with(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+    ) -> Result<Self> {
         // The tests share two cores; what is tested is not the rate limit.
         let args = ClientArgs {
             qps: 500.0,
             burst: 1000,
             ..ClientArgs::default()
         };
-        let config = site.management.config_as(&site.user(), &[])?;
+        let config = environment.management.config_as(&environment.user(), &[])?;
         let client = kit::client::build(config, &args, &RequestCounter::new(), &plan.layer())?;
         let ctx = Arc::new(Context::new(client, settings));
         let folder = tempfile::tempdir()?;
-        let socket = folder.path().join("csi.sock");
-        let listener = run::bind(&socket)?;
-        let background = tokio::spawn(run::background(Arc::clone(&ctx)));
-        let served = Arc::clone(&ctx);
+        let path = folder.path().join("csi.sock");
+        let listener = socket::bind(&path)?;
+        let manager = Manager::new(Arc::clone(&ctx));
+        let background = tokio::spawn(manager.clone().run());
         let server = tokio::spawn(async move {
-            let _ = run::serve(&served, listener, std::future::pending()).await;
+            let _ = manager.serve(listener, std::future::pending()).await;
         });
-        let channel = connect(&socket)?;
-        let listed = tokio::time::timeout(super::PATIENCE, ctx.world.listed());
+        let channel = connect(&path)?;
+        let listed = tokio::time::timeout(super::PATIENCE, ctx.cache.listed());
         listed.await.context("the watches do not come about")?;
         Ok(Self {
             plan: plan.clone(),
@@ -73,12 +78,12 @@ impl Driver {
     }
 
     /// A healthy one whose calls wait only this long: for those that wait in vain.
-    pub(crate) async fn hasty(site: &Site, patience: Duration) -> Result<Self> {
+    pub(crate) async fn hasty(environment: &Environment, patience: Duration) -> Result<Self> {
         let settings = Settings {
             patience,
-            ..site.settings()
+            ..environment.settings()
         };
-        Self::with(site, settings, &FaultPlan::none()).await
+        Self::with(environment, settings, &FaultPlan::none()).await
     }
 
     /// Calls, as sidecars do again and again, until the driver waited in vain and knew why: it may not

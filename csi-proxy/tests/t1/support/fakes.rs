@@ -1,4 +1,4 @@
-//! Storage and KubeVirt of a site: claims are bound and grow, virtual machines run, disks that a
+//! Storage and KubeVirt of an environment: claims are bound and grow, virtual machines run, disks that a
 //! template names become ready, and go when it no longer does.
 //!
 //! Invariant: they act on what watches tell, and never look at what the driver does.
@@ -6,7 +6,7 @@
 use testkit::fakes::kubevirt::{Behaviour, FakeKubeVirt, Selection, Volumes};
 use testkit::fakes::storage::{self, FakeStorage};
 
-use super::Site;
+use super::Environment;
 
 /// What they do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,12 +28,12 @@ pub(crate) struct Fakes {
 }
 
 impl Fakes {
-    pub(crate) fn start(site: &Site) -> Self {
-        let machines = Selection::namespace(&site.ns);
+    pub(crate) fn start(environment: &Environment) -> Self {
+        let machines = Selection::namespace(&environment.ns);
         Self {
             // No tenant cluster is there to be joined.
-            kubevirt: FakeKubeVirt::start(&site.admin, &machines, |_| {}),
-            storage: FakeStorage::start(&site.admin, &site.ns, kit::apply::bytes),
+            kubevirt: FakeKubeVirt::start(&environment.admin, &machines, |_| {}),
+            storage: FakeStorage::start(&environment.admin, &environment.ns, kit::apply::bytes),
         }
     }
 

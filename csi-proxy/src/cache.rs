@@ -1,0 +1,295 @@
+//! Cache of watched claims, virtual machines, instances and snapshots.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`objects`] | pure: what is remembered of each of them |
+//! | [`state`] | pure: all of them, and the questions that are asked |
+//! | [`watches`] | the table of watches |
+//!
+//! Invariant: nothing is decided here. What an API answered to a write is believed until a watch
+//! tells something newer; and nothing is read from here before every watch has been through once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::DynamicObject;
+use tokio::sync::watch;
+
+use self::objects::{Instance, Machine, Snapshot, Version, Volume};
+use self::state::State;
+
+pub mod objects;
+pub mod state;
+pub mod watches;
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Claims.
+    Volume,
+    /// Virtual machines.
+    Machine,
+    /// Their instances.
+    Instance,
+    /// VolumeSnapshots.
+    Snapshot,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Volume, Self::Machine, Self::Instance, Self::Snapshot];
+}
+
+/// An object as the API writes it.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A claim.
+    Claim(Box<PersistentVolumeClaim>),
+    /// A virtual machine.
+    Vm(Box<VirtualMachine>),
+    /// An instance.
+    Vmi(Box<VirtualMachineInstance>),
+    /// A VolumeSnapshot.
+    Snapshot(Box<DynamicObject>),
+}
+
+/// What a watch tells.
+#[derive(Clone, Debug)]
+pub enum WatchEvent {
+    /// It begins to list a kind anew.
+    Init(Kind),
+    /// An object is there, or changed.
+    Applied(Object),
+    /// An object is gone.
+    Deleted(Object),
+    /// It has listed a kind; what it did not name is gone.
+    InitDone(Kind),
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: State,
+    /// Names seen since a watch began anew.
+    listing: BTreeMap<Kind, BTreeSet<String>>,
+    synced: BTreeSet<Kind>,
+}
+
+/// Shared by watches, calls and controllers.
+#[derive(Debug)]
+pub struct Cache {
+    cluster_uid: String,
+    inner: Mutex<Inner>,
+    changes: watch::Sender<u64>,
+}
+
+impl Cache {
+    /// Nothing seen yet, of the tenant cluster with this UID.
+    #[must_use]
+    pub fn new(cluster_uid: &str) -> Self {
+        Self {
+            cluster_uid: cluster_uid.to_owned(),
+            inner: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// What is not listed yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Kind> {
+        let inner = self.lock();
+        Kind::ALL
+            .into_iter()
+            .filter(|kind| !inner.synced.contains(kind))
+            .collect()
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn listed(&self) {
+        let mut changes = self.changes.subscribe();
+        // The sender is ours, so waiting cannot fail.
+        let _ = changes.wait_for(|_| self.missing().is_empty()).await;
+    }
+
+    /// Reads what there is.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.lock().state)
+    }
+
+    /// Reads now and after every change, until there is a result or patience ends.
+    pub async fn wait<T>(
+        &self,
+        patience: Duration,
+        mut read: impl FnMut(&State) -> Option<T>,
+    ) -> Option<T> {
+        let mut changes = self.changes.subscribe();
+        let found = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(found) = self.read(&mut read) {
+                    return found;
+                }
+                // The sender is ours, so waiting cannot fail.
+                let _ = changes.changed().await;
+            }
+        };
+        tokio::time::timeout(patience, found).await.ok()
+    }
+
+    /// Told after every change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Takes in what a watch tells.
+    pub fn observe(&self, event: &WatchEvent) {
+        match event {
+            WatchEvent::Init(kind) => self.begin(*kind),
+            WatchEvent::Applied(object) => self.apply(object),
+            WatchEvent::Deleted(object) => self.delete(object),
+            WatchEvent::InitDone(kind) => self.end(*kind),
+        }
+    }
+
+    /// Takes in what the API answered to a request of ours; a watch tells it later.
+    pub fn observe_write(&self, object: &Object) {
+        self.apply(object);
+    }
+
+    fn begin(&self, kind: Kind) {
+        self.lock().listing.insert(kind, BTreeSet::new());
+    }
+
+    fn end(&self, kind: Kind) {
+        let mut inner = self.lock();
+        let Inner {
+            state,
+            listing,
+            synced,
+        } = &mut *inner;
+        let listed = listing.remove(&kind).unwrap_or_default();
+        match kind {
+            Kind::Volume => state.volumes.retain(|name, _| listed.contains(name)),
+            Kind::Machine => state.machines.retain(|name, _| listed.contains(name)),
+            Kind::Instance => state.instances.retain(|name, _| listed.contains(name)),
+            Kind::Snapshot => state.snapshots.retain(|name, _| listed.contains(name)),
+        }
+        synced.insert(kind);
+        drop(inner);
+        self.notify();
+    }
+
+    fn apply(&self, object: &Object) {
+        let mut inner = self.lock();
+        let Inner { state, listing, .. } = &mut *inner;
+        let (kind, name) = match object {
+            Object::Claim(claim) => match Volume::read(claim, &self.cluster_uid) {
+                Some(volume) => (
+                    Kind::Volume,
+                    put(&mut state.volumes, volume.id.clone(), volume),
+                ),
+                None => return,
+            },
+            Object::Vm(vm) => {
+                let machine = Machine::read(vm);
+                (
+                    Kind::Machine,
+                    put(&mut state.machines, machine.name.clone(), machine),
+                )
+            }
+            Object::Vmi(vmi) => {
+                let instance = Instance::read(vmi);
+                (
+                    Kind::Instance,
+                    put(&mut state.instances, instance.name.clone(), instance),
+                )
+            }
+            Object::Snapshot(object) => match Snapshot::read(object, &self.cluster_uid) {
+                Some(snapshot) => (
+                    Kind::Snapshot,
+                    put(&mut state.snapshots, snapshot.id.clone(), snapshot),
+                ),
+                None => return,
+            },
+        };
+        if let Some(listed) = listing.get_mut(&kind) {
+            listed.insert(name);
+        }
+        drop(inner);
+        self.notify();
+    }
+
+    fn delete(&self, object: &Object) {
+        let mut inner = self.lock();
+        let state = &mut inner.state;
+        match object {
+            Object::Claim(claim) => {
+                if let Some(volume) = Volume::read(claim, &self.cluster_uid) {
+                    take(&mut state.volumes, &volume.id, &volume);
+                }
+            }
+            Object::Vm(vm) => {
+                let machine = Machine::read(vm);
+                take(&mut state.machines, &machine.name, &machine);
+            }
+            Object::Vmi(vmi) => {
+                let instance = Instance::read(vmi);
+                take(&mut state.instances, &instance.name, &instance);
+            }
+            Object::Snapshot(object) => {
+                if let Some(snapshot) = Snapshot::read(object, &self.cluster_uid) {
+                    take(&mut state.snapshots, &snapshot.id, &snapshot);
+                }
+            }
+        }
+        drop(inner);
+        self.notify();
+    }
+
+    fn notify(&self) {
+        self.changes
+            .send_modify(|number| *number = number.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+trait Versioned {
+    fn version(&self) -> &Version;
+}
+
+macro_rules! versioned {
+    ($($kind:ty),*) => {
+        $(impl Versioned for $kind {
+            fn version(&self) -> &Version {
+                &self.version
+            }
+        })*
+    };
+}
+
+versioned!(Volume, Machine, Instance, Snapshot);
+
+/// Keeps the newer of two; the name is given back.
+fn put<T: Versioned>(all: &mut BTreeMap<String, T>, name: String, new: T) -> String {
+    let newer = |old: &T| old.version().number <= new.version().number;
+    if all.get(&name).is_none_or(newer) {
+        all.insert(name.clone(), new);
+    }
+    name
+}
+
+/// Takes away what is gone, unless one of the same name is there already.
+fn take<T: Versioned>(all: &mut BTreeMap<String, T>, name: &str, gone: &T) {
+    if all
+        .get(name)
+        .is_some_and(|old| old.version().uid == gone.version().uid)
+    {
+        all.remove(name);
+    }
+}

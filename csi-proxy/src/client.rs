@@ -1,0 +1,303 @@
+//! Client of the management cluster's API: requests about claims, machines and snapshots, all of them
+//! in the tenant namespace.
+//!
+//! Invariant: only claims of ours are read as volumes, changed or deleted; every change names the
+//! version that it was decided on, so of two who decide at once one is refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, ResourceQuota};
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::cache::objects::{Holders, Instance, Machine, Snapshot, Volume};
+use crate::cache::{Cache, Object};
+use crate::error::Error;
+use crate::names::{self, FIELD_MANAGER};
+use crate::settings::Settings;
+
+/// The API of the management cluster, as far as it concerns one tenant cluster.
+pub struct ManagementClient {
+    claims: Api<PersistentVolumeClaim>,
+    vms: Api<VirtualMachine>,
+    vmis: Api<VirtualMachineInstance>,
+    events: Api<Event>,
+    quotas: Api<ResourceQuota>,
+    snapshots: Api<DynamicObject>,
+    cluster_uid: String,
+    cache: Arc<Cache>,
+}
+
+/// What came of making a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Made {
+    /// There is a volume of this name: this one.
+    Volume(Box<Volume>),
+    /// There is a claim of this name, and it is none of ours.
+    Foreign,
+}
+
+const CLAIM: &str = "PersistentVolumeClaim";
+const SNAPSHOT: &str = names::SNAPSHOT_KIND;
+
+impl ManagementClient {
+    /// One for the tenant namespace; what is answered goes into the cache.
+    #[must_use]
+    pub fn new(client: &Client, settings: &Settings, cache: Arc<Cache>) -> Self {
+        let ns = &settings.namespace;
+        Self {
+            claims: Api::namespaced(client.clone(), ns),
+            vms: Api::namespaced(client.clone(), ns),
+            vmis: Api::namespaced(client.clone(), ns),
+            events: Api::namespaced(client.clone(), ns),
+            quotas: Api::namespaced(client.clone(), ns),
+            snapshots: Api::namespaced_with(client.clone(), ns, &Snapshot::resource()),
+            cluster_uid: settings.cluster_uid.clone(),
+            cache,
+        }
+    }
+
+    /// A volume as it is now; none when there is no claim of ours with this name.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn volume(&self, id: &str) -> Result<Option<Volume>, Error> {
+        if !names::is_volume(id) {
+            return Ok(None);
+        }
+        let claim = self.claims.get_opt(id).await;
+        let claim = claim.map_err(|source| Error::new("read", CLAIM, id, source))?;
+        Ok(claim.and_then(|claim| self.observe_claim(claim)))
+    }
+
+    /// A virtual machine as it is now.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn machine(&self, name: &str) -> Result<Option<Machine>, Error> {
+        if !names::is_machine(name) {
+            return Ok(None);
+        }
+        let vm = self.vms.get_opt(name).await;
+        let vm = vm.map_err(|source| Error::new("read", "VirtualMachine", name, source))?;
+        Ok(vm.as_ref().map(Machine::read))
+    }
+
+    /// An instance as it is now.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn instance(&self, name: &str) -> Result<Option<Instance>, Error> {
+        if !names::is_machine(name) {
+            return Ok(None);
+        }
+        let vmi = self.vmis.get_opt(name).await;
+        let vmi =
+            vmi.map_err(|source| Error::new("read", "VirtualMachineInstance", name, source))?;
+        Ok(vmi.as_ref().map(Instance::read))
+    }
+
+    /// Makes a claim, unless one of its name is there.
+    ///
+    /// # Errors
+    /// When the API refuses, for example because a quota is used up.
+    pub async fn create(&self, claim: &PersistentVolumeClaim) -> Result<Made, Error> {
+        let id = claim.metadata.name.clone().unwrap_or_default();
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let made = match self.claims.create(&params, claim).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                let there = self.claims.get(&id).await;
+                there.map_err(|source| Error::new("read", CLAIM, &id, source))?
+            }
+            made => made.map_err(|source| Error::new("create", CLAIM, &id, source))?,
+        };
+        let volume = self.observe_claim(made);
+        Ok(volume.map_or(Made::Foreign, |volume| Made::Volume(Box::new(volume))))
+    }
+
+    /// Writes who is to have a volume, and who may; nothing when that is so already.
+    ///
+    /// # Errors
+    /// A conflict when the claim changed since it was read.
+    pub async fn set_holders(&self, volume: &Volume, holders: &Holders) -> Result<(), Error> {
+        if volume.holders == *holders {
+            return Ok(());
+        }
+        let list = |names: &BTreeSet<String>| match names.is_empty() {
+            true => Value::Null,
+            false => names.iter().cloned().collect::<Vec<_>>().join(",").into(),
+        };
+        let read_only = holders.read_only.then_some("true");
+        let annotations = json!({
+            names::ANNOTATION_WANTED: list(&holders.wanted),
+            names::ANNOTATION_HELD: list(&holders.held),
+            names::ANNOTATION_READ_ONLY: read_only,
+        });
+        self.patch(
+            "mark",
+            volume,
+            json!({ "metadata": { "annotations": annotations } }),
+        )
+        .await
+    }
+
+    /// Lets a claim ask for more bytes.
+    ///
+    /// # Errors
+    /// A conflict when the claim changed since it was read; whatever else the API refuses.
+    pub async fn grow(&self, volume: &Volume, bytes: i64) -> Result<(), Error> {
+        let requests = json!({ "storage": bytes.to_string() });
+        let patch = json!({ "spec": { "resources": { "requests": requests } } });
+        self.patch("grow", volume, patch).await
+    }
+
+    async fn patch(
+        &self,
+        verb: &'static str,
+        volume: &Volume,
+        mut patch: Value,
+    ) -> Result<(), Error> {
+        patch["metadata"]["uid"] = volume.version.uid.as_str().into();
+        patch["metadata"]["resourceVersion"] = volume.version.text.as_str().into();
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let claim = self
+            .claims
+            .patch(&volume.id, &params, &Patch::Merge(patch))
+            .await;
+        let claim = claim.map_err(|source| Error::new(verb, CLAIM, &volume.id, source))?;
+        self.observe_claim(claim);
+        Ok(())
+    }
+
+    /// Deletes a claim; one that is gone is no error.
+    ///
+    /// # Errors
+    /// A conflict when the claim changed since it was read.
+    pub async fn delete(&self, volume: &Volume) -> Result<(), Error> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(volume.version.uid.clone()),
+                resource_version: Some(volume.version.text.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        match self.claims.delete(&volume.id, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(source) => return Err(Error::new("delete", CLAIM, &volume.id, source)),
+            Ok(_) => {}
+        }
+        Ok(())
+    }
+
+    /// What the management cluster last complained about a claim.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn complaint(&self, volume: &Volume) -> Result<Option<String>, Error> {
+        let uid = &volume.version.uid;
+        let params =
+            ListParams::default().fields(&format!("involvedObject.uid={uid},type=Warning"));
+        let events = self.events.list(&params).await;
+        let events =
+            events.map_err(|source| Error::new("list", "Events of", &volume.id, source))?;
+        let when = |event: &Event| {
+            let last = event.last_timestamp.clone().map(|time| time.0);
+            last.or_else(|| event.event_time.clone().map(|time| time.0))
+        };
+        let last = events.items.into_iter().max_by_key(when);
+        Ok(last.and_then(|event| event.message))
+    }
+
+    /// The quotas that the tenant namespace has.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn quotas(&self) -> Result<Vec<ResourceQuota>, Error> {
+        let list = self.quotas.list(&ListParams::default()).await;
+        let list = list.map_err(|source| Error::new("list", "ResourceQuotas", "", source))?;
+        Ok(list.items)
+    }
+
+    /// A snapshot as it is now; none when there is none of ours with this name.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn snapshot(&self, id: &str) -> Result<Option<Snapshot>, Error> {
+        if !names::is_snapshot(id) {
+            return Ok(None);
+        }
+        let object = self.snapshots.get_opt(id).await;
+        let object = object.map_err(|source| Error::new("read", SNAPSHOT, id, source))?;
+        Ok(object.and_then(|object| self.observe_snapshot(object)))
+    }
+
+    /// Makes a snapshot, unless one of its name is there; none when that is none of ours.
+    ///
+    /// # Errors
+    /// When the API refuses.
+    pub async fn create_snapshot(
+        &self,
+        id: &str,
+        object: Value,
+    ) -> Result<Option<Snapshot>, Error> {
+        let failed = |source| Error::new("create", SNAPSHOT, id, source);
+        let object: DynamicObject = serde_json::from_value(object)
+            .map_err(|source| failed(kube::Error::SerdeError(source)))?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let made = match self.snapshots.create(&params, &object).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                self.snapshots.get(id).await.map_err(failed)?
+            }
+            made => made.map_err(failed)?,
+        };
+        Ok(self.observe_snapshot(made))
+    }
+
+    /// Deletes a snapshot; one that is gone is no error.
+    ///
+    /// # Errors
+    /// A conflict when another one of its name is there.
+    pub async fn delete_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(snapshot.version.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.snapshots.delete(&snapshot.id, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            done => done
+                .map(drop)
+                .map_err(|source| Error::new("delete", SNAPSHOT, &snapshot.id, source)),
+        }
+    }
+
+    fn observe_snapshot(&self, object: DynamicObject) -> Option<Snapshot> {
+        let snapshot = Snapshot::read(&object, &self.cluster_uid)?;
+        self.cache
+            .observe_write(&Object::Snapshot(Box::new(object)));
+        Some(snapshot)
+    }
+
+    /// Tells the cache what the API answered; none when it is no volume of ours.
+    fn observe_claim(&self, claim: PersistentVolumeClaim) -> Option<Volume> {
+        let volume = Volume::read(&claim, &self.cluster_uid)?;
+        self.cache.observe_write(&Object::Claim(Box::new(claim)));
+        Some(volume)
+    }
+}

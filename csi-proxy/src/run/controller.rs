@@ -1,0 +1,56 @@
+//! Process of `csi-proxy controller`.
+//!
+//! Invariant: it says that it is ready once every watch has been through once, not before.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kit::admin::Admin;
+use kit::client::RequestCounter;
+
+use super::{begin, open_admin_port};
+use crate::args::ControllerArgs;
+use crate::context::Context;
+use crate::manager::Manager;
+use crate::socket;
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When it cannot start, or the socket is lost.
+pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
+    let shutdown = begin(&args.log)?;
+    let settings = args.settings()?;
+    let requests = RequestCounter::new();
+    let client = kit::client::connect(&args.client, &requests).await;
+    let client = client.context("set up the client of the management cluster's API")?;
+    let ctx = Arc::new(Context::new(client, settings));
+    let port = Admin::new();
+    port.metrics(kit::metrics::ProcessMetrics::register);
+    port.metrics(|registry| requests.register(registry));
+    let listed = Arc::clone(&ctx.cache);
+    port.ready("watches", move || match listed.missing().as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("not listed yet: {missing:?}")),
+    });
+    let shown = Arc::clone(&ctx.cache);
+    port.state("csi-proxy", move || {
+        shown.read(|state| {
+            serde_json::json!({
+                "volumes": state.volumes.len(),
+                "virtualMachines": state.machines.len(),
+                "instances": state.instances.len(),
+            })
+        })
+    });
+    open_admin_port(port, &args.admin, &shutdown).await?;
+    let shown = args.socket.display();
+    let listener = socket::bind(&args.socket).with_context(|| format!("open socket {shown}"))?;
+    tracing::info!(socket = %shown, "socket is open");
+    let manager = Manager::new(ctx);
+    let background = tokio::spawn(manager.clone().run());
+    let result = manager.serve(listener, shutdown.triggered()).await;
+    background.abort();
+    tracing::info!("stops");
+    result
+}
