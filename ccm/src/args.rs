@@ -11,8 +11,10 @@ use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
 use kit::args::{AdminArgs, LogArgs};
 
-use crate::cloud_config::CloudConfig;
+use crate::args::cloud_config::CloudConfig;
 use crate::settings::{Endpoints, Settings};
+
+pub mod cloud_config;
 
 /// The cloud controller manager of one tenant cluster.
 #[derive(Clone, Debug, Parser)]
@@ -54,7 +56,7 @@ pub struct Args {
     /// Name of this process in the Lease
     #[arg(long, env = "POD_NAME", default_value = "ccm")]
     pub identity: String,
-    /// Nodes and Services looked at at the same time
+    /// Nodes and Services reconciled at the same time
     #[arg(long, env = "COVEY_CONCURRENCY", default_value_t = 8)]
     pub concurrency: u16,
 

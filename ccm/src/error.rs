@@ -1,4 +1,6 @@
-//! Why a look at a node or a Service failed.
+//! Why a reconcile of a node or a Service failed.
+//!
+//! Invariant: each error has a class, which alone decides when it is tried again.
 
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;

@@ -5,6 +5,11 @@
 
 use sha2::{Digest, Sha256};
 
+/// Field manager of everything that is applied in the management cluster.
+pub const FIELD_MANAGER: &str = "covey-ccm";
+/// Name of the Lease in the tenant namespace.
+pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
+
 /// Label on mirrors and their EndpointSlices: UID of the tenant's Service.
 pub const LABEL_SERVICE_UID: &str = "covey.dev/service-uid";
 /// Annotation on mirrors, for people: name of the tenant's Service.

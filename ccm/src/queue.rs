@@ -1,4 +1,4 @@
-//! Who is next: one queue of nodes and Services, each at most once in it and at most once in hand.
+//! Work queue: whose turn it is, each key at most once in it and at most once in hand.
 //!
 //! Invariant: what is added while it is in hand comes again afterwards, so no change is lost; and
 //! whoever waits after a failure is not brought forward by time alone, only by a change.
@@ -10,41 +10,22 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What is looked after.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// A Service of the tenant cluster, by UID, whether it is there or not.
-    Service(String),
-    /// A node of the tenant cluster, by name.
-    Node(String),
-}
-
-impl Key {
-    /// The UID or the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Service(name) | Self::Node(name) => name,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    ready: VecDeque<(Key, Instant)>,
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<(K, Instant)>,
     /// Of those in `ready`.
-    queued: BTreeSet<Key>,
-    in_hand: BTreeSet<Key>,
+    queued: BTreeSet<K>,
+    in_hand: BTreeSet<K>,
     /// Added while in hand.
-    again: BTreeSet<Key>,
-    later: BTreeMap<(Instant, u64), Key>,
+    again: BTreeSet<K>,
+    later: BTreeMap<(Instant, u64), K>,
     number: u64,
 }
 
 /// Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Queue {
-    state: Arc<Mutex<State>>,
+#[derive(Clone, Debug)]
+pub struct Queue<K> {
+    state: Arc<Mutex<State<K>>>,
     changed: Arc<Notify>,
     /// Told whenever a key was given back.
     given_back: Arc<Notify>,
@@ -52,14 +33,32 @@ pub struct Queue {
 
 /// One key in hand; give it back with [`Queue::done`].
 #[derive(Debug)]
-pub struct Turn {
+pub struct Turn<K> {
     /// Whose turn it is.
-    pub key: Key,
+    pub key: K,
     /// How long it waited for it.
     pub age: Duration,
 }
 
-impl Queue {
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            queued: BTreeSet::new(),
+            in_hand: BTreeSet::new(),
+            again: BTreeSet::new(),
+            later: BTreeMap::new(),
+            number: 0,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            changed: Arc::default(),
+            given_back: Arc::default(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
@@ -67,7 +66,7 @@ impl Queue {
     }
 
     /// Adds a key, unless it is queued already.
-    pub fn add(&self, key: Key) {
+    pub fn add(&self, key: K) {
         let mut state = self.lock();
         state.add(key);
         drop(state);
@@ -75,7 +74,7 @@ impl Queue {
     }
 
     /// Adds a key after a while.
-    pub fn add_after(&self, key: Key, wait: Duration) {
+    pub fn add_after(&self, key: K, wait: Duration) {
         let mut state = self.lock();
         state.number += 1;
         let number = state.number;
@@ -85,7 +84,7 @@ impl Queue {
     }
 
     /// Waits for the next key.
-    pub async fn next(&self) -> Turn {
+    pub async fn next(&self) -> Turn<K> {
         loop {
             let due = {
                 let mut state = self.lock();
@@ -111,7 +110,7 @@ impl Queue {
     }
 
     /// Gives a key back.
-    pub fn done(&self, key: &Key) {
+    pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.in_hand.remove(key);
         if state.again.remove(key) {
@@ -146,13 +145,13 @@ impl Queue {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn add(&mut self, key: Key) {
+impl<K: Ord + Clone> State<K> {
+    fn add(&mut self, key: K) {
         if self.in_hand.contains(&key) {
             self.again.insert(key);
         } else if self.queued.insert(key.clone()) {
@@ -170,7 +169,7 @@ impl State {
         }
     }
 
-    fn take(&mut self) -> Option<Turn> {
+    fn take(&mut self) -> Option<Turn<K>> {
         let (key, since) = self.ready.pop_front()?;
         self.queued.remove(&key);
         self.in_hand.insert(key.clone());
@@ -185,19 +184,15 @@ impl State {
 mod tests {
     use super::*;
 
-    fn node(name: &str) -> Key {
-        Key::Node(name.to_owned())
-    }
-
-    async fn next(queue: &Queue) -> String {
-        queue.next().await.key.name().to_owned()
+    async fn next(queue: &Queue<&'static str>) -> &'static str {
+        queue.next().await.key
     }
 
     #[tokio::test(start_paused = true)]
     async fn keys_come_in_order_and_once() {
         let queue = Queue::new();
         for name in ["a", "b", "a"] {
-            queue.add(node(name));
+            queue.add(name);
         }
         assert_eq!(next(&queue).await, "a");
         assert_eq!(next(&queue).await, "b");
@@ -207,10 +202,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_change_of_what_is_in_hand_is_not_lost_nor_done_twice_at_once() {
         let queue = Queue::new();
-        queue.add(node("a"));
+        queue.add("a");
         let turn = queue.next().await;
-        queue.add(node("a"));
-        queue.add(node("a"));
+        queue.add("a");
+        queue.add("a");
         let none = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
         assert!(none.is_err(), "it is in hand");
         queue.done(&turn.key);
@@ -221,7 +216,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!idle.is_finished(), "it is in hand");
-        queue.done(&node("a"));
+        queue.done(&"a");
         idle.await.expect("it is at rest");
         assert!(queue.is_empty());
     }
@@ -230,9 +225,9 @@ mod tests {
     async fn who_waits_comes_in_time_and_a_change_comes_first() {
         let queue = Queue::new();
         let begin = Instant::now();
-        queue.add_after(node("late"), Duration::from_secs(5));
-        queue.add_after(node("early"), Duration::from_secs(2));
-        queue.add(node("now"));
+        queue.add_after("late", Duration::from_secs(5));
+        queue.add_after("early", Duration::from_secs(2));
+        queue.add("now");
         assert_eq!(next(&queue).await, "now");
         assert_eq!(next(&queue).await, "early");
         assert_eq!(begin.elapsed().as_secs(), 2);
@@ -251,7 +246,7 @@ mod tests {
             .collect();
         tokio::task::yield_now().await;
         for name in ["a", "b", "c"] {
-            queue.add(node(name));
+            queue.add(name);
         }
         let mut seen = Vec::new();
         for wait in waits {

@@ -43,7 +43,7 @@ async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<
     let leases: Api<Lease> = Api::namespaced(site.admin.clone(), &site.ns);
     let mut first = start(&site, &dir, "first")?;
     let leads = |lease: Option<&Lease>| holder(lease) == Some("first");
-    wait_for(&leases, ccm::run::LEASE, leads, PATIENCE).await?;
+    wait_for(&leases, ccm::names::LEASE, leads, PATIENCE).await?;
     let _second = start(&site, &dir, "second")?;
     let service = site.service("web", &json!({})).await?;
     site.mirror(&service, |_| true)
@@ -52,7 +52,7 @@ async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<
     let asked = std::time::Instant::now();
     first.signal(rustix::process::Signal::TERM)?;
     let leads = |lease: Option<&Lease>| holder(lease) == Some("second");
-    wait_for(&leases, ccm::run::LEASE, leads, PATIENCE).await?;
+    wait_for(&leases, ccm::names::LEASE, leads, PATIENCE).await?;
     eprintln!("another one led {:.2?} after SIGTERM", asked.elapsed());
     let later = site.service("later", &json!({})).await?;
     site.mirror(&later, |_| true).await?;

@@ -43,9 +43,9 @@ async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> 
 
 /// Waits until everything has been looked at.
 async fn rest(ccm: &Ccm) {
-    let context = &ccm.parts.context;
-    context.world.listed().await;
+    let context = &ccm.manager.context;
+    context.cache.listed().await;
     // Whoever leads queues everything in one go; asking for it here, too, leaves no gap before that.
-    context.world.queue_all();
+    context.queue_all();
     context.queue.idle().await;
 }

@@ -1,4 +1,4 @@
-//! The rights are enough, and none is superfluous: what [`ccm::rights`] grants is compared with what
+//! The rights are enough, and none is superfluous: what [`ccm::rbac`] grants is compared with what
 //! the audit logs of a whole life show.
 
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ async fn live(site: &Site) -> Result<()> {
     let management = kube::Client::try_from(site.management.config_as(&site.user(), &[])?)?;
     let lease = LeaseConfig {
         namespace: site.ns.clone(),
-        name: ccm::run::LEASE.to_owned(),
+        name: ccm::names::LEASE.to_owned(),
         identity: "ccm-1".to_owned(),
         timing: Timing::default(),
     };
@@ -83,12 +83,12 @@ async fn every_right_is_used_and_none_is_lacking() -> Result<()> {
         (
             site.management.audit().window()?,
             site.user(),
-            ccm::rights::management(),
+            ccm::rbac::management(),
         ),
         (
             site.tenant.audit().window()?,
             site.tenant_user(),
-            ccm::rights::tenant(),
+            ccm::rbac::tenant(),
         ),
     ];
     live(&site).await?;

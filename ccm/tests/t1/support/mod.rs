@@ -1,7 +1,7 @@
 //! What the tests stand on: [`Site`] (a tenant cluster and its tenant namespace) and [`Ccm`] (a
 //! running cloud controller manager).
 //!
-//! Invariant: the users of a running one have exactly the rights of [`ccm::rights`].
+//! Invariant: the users of a running one have exactly the rights of [`ccm::rbac`].
 
 pub(crate) mod process;
 pub(crate) mod site;

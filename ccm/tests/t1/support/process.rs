@@ -1,9 +1,9 @@
-//! A running cloud controller manager: the very parts of the binary, minus signals and admin port.
+//! A running cloud controller manager: the very manager of the binary, minus signals and admin port.
 //!
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
 use anyhow::Result;
-use ccm::run::Parts;
+use ccm::manager::Manager;
 use ccm::settings::Settings;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
@@ -17,7 +17,7 @@ use super::Site;
 /// One that runs.
 pub(crate) struct Ccm {
     pub(crate) plan: FaultPlan,
-    pub(crate) parts: Parts,
+    pub(crate) manager: Manager,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -41,15 +41,15 @@ impl Ccm {
         let management = client(site.management.config_as(&site.user(), &[])?)?;
         let port = kit::admin::Admin::new();
         let leadership = Leadership::always();
-        let parts = Parts::new(tenant, management, settings, leadership, "ccm-1", &port);
-        let watches = tokio::spawn(parts.watches());
-        let leads = parts.clone();
+        let manager = Manager::new(tenant, management, settings, leadership, "ccm-1", &port);
+        let watches = tokio::spawn(manager.watches());
+        let leads = manager.clone();
         let lead = tokio::spawn(async move {
             let _ = leads.lead(8, Shutdown::new()).await;
         });
         Ok(Self {
             plan: plan.clone(),
-            parts,
+            manager,
             tasks: vec![watches, lead],
         })
     }

@@ -136,10 +136,10 @@ impl Site {
             })
         };
         let (user, tenant_user) = (self.user(), self.tenant_user());
-        apply(&self.admin, &role("Role", &ccm::rights::management())).await?;
+        apply(&self.admin, &role("Role", &ccm::rbac::management())).await?;
         apply(&self.admin, &binding("Role", &user)).await?;
         let mut inside = [
-            role("ClusterRole", &ccm::rights::tenant()),
+            role("ClusterRole", &ccm::rbac::tenant()),
             binding("ClusterRole", &tenant_user),
         ];
         for object in &mut inside {

@@ -1,0 +1,103 @@
+//! Cache of watched nodes, machines, Services and EndpointSlices of both clusters.
+//!
+//! It knows neither queue nor plans: it gives what changed, [`triggers`] turn that into keys, and
+//! each controller's `observe` makes of it what a plan sees.
+//! Invariant: nothing is read from here before every watch has been through once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kit::events::Notice;
+use tokio::sync::Notify;
+
+use crate::cache::events::{Change, Kind, WatchEvent, Write};
+use crate::cache::state::State;
+use crate::settings::Settings;
+
+pub mod endpoint_slices;
+pub mod events;
+pub mod heartbeats;
+pub mod objects;
+pub mod services;
+pub mod state;
+pub mod triggers;
+pub mod watches;
+
+/// Shared by watches and reconciles.
+pub struct Cache {
+    state: Mutex<State>,
+    listed: Notify,
+}
+
+impl Cache {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            state: Mutex::new(State::new(settings)),
+            listed: Notify::new(),
+        }
+    }
+
+    /// What is not listed yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Kind> {
+        self.lock().missing()
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn listed(&self) {
+        loop {
+            let listed = self.listed.notified();
+            if self.missing().is_empty() {
+                return;
+            }
+            listed.await;
+        }
+    }
+
+    /// A watch begins to list anew.
+    pub fn begin(&self, kind: Kind) {
+        self.lock().begin(kind);
+    }
+
+    /// A watch has listed everything: what it did not tell of is gone.
+    #[must_use]
+    pub fn end(&self, kind: Kind) -> Vec<Change> {
+        let changes = self.lock().end(kind);
+        self.listed.notify_waiters();
+        changes
+    }
+
+    /// Something is there, or is otherwise than it was.
+    #[must_use]
+    pub fn put(&self, event: WatchEvent) -> Vec<Change> {
+        self.lock().put(event)
+    }
+
+    /// Something is gone.
+    #[must_use]
+    pub fn remove(&self, event: &WatchEvent) -> Vec<Change> {
+        self.lock().remove(event)
+    }
+
+    /// A write was answered: that is believed at once.
+    #[must_use]
+    pub fn observe_write(&self, write: Write) -> Vec<Change> {
+        self.lock().observe_write(write)
+    }
+
+    /// Reads what there is; nobody changes it meanwhile.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.lock())
+    }
+
+    /// Whether these complaints about a Service are news; what is said once is not said again while
+    /// it lasts.
+    pub fn are_news(&self, uid: &str, complaints: &[Notice]) -> bool {
+        self.lock().are_news(uid, complaints)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

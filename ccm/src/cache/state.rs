@@ -1,0 +1,218 @@
+//! State of the cache: everything that the watches told, and the questions that plans and triggers
+//! have to it.
+//!
+//! Invariant: nothing is decided here; a question changes nothing.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use kit::events::Notice;
+
+use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
+use crate::cache::events::Kind;
+use crate::cache::objects::{Instance, Node, Target, Vm};
+use crate::cache::services::{Place, place};
+use crate::names;
+use crate::settings::Settings;
+
+mod put;
+
+/// Nodes on which a slice has endpoints.
+type Nodes = Vec<(Arc<str>, LocalEndpoints)>;
+
+/// What is known of both clusters.
+#[derive(Default)]
+pub struct State {
+    settings: Arc<Settings>,
+    /// By UID: those that want a load balancer, or may have one.
+    services: BTreeMap<String, Arc<Service>>,
+    /// Namespace and name of those, to the UID.
+    uids: HashMap<Place, String>,
+    /// Where endpoints of the tenant's Services are: by namespace and name of the Service, then by
+    /// slice.
+    local: HashMap<Place, BTreeMap<String, Nodes>>,
+    /// Namespace and name of a tenant's slice, to the Service that it belongs to.
+    local_of: HashMap<String, Place>,
+    nodes: BTreeMap<Arc<str>, Node>,
+    vms: BTreeMap<String, Vm>,
+    instances: BTreeMap<String, Instance>,
+    /// By UID: the UID of the tenant's Service, and the mirror.
+    mirrors: BTreeMap<String, (String, Arc<Service>)>,
+    /// By name: what the KubeVirt CCM made.
+    legacy: BTreeMap<String, Arc<Service>>,
+    /// By the Service that they belong to, then by name.
+    slices: HashMap<String, BTreeMap<String, Slice>>,
+    /// Name of a slice, to the Service that it belongs to.
+    slice_of: HashMap<String, String>,
+    /// Made of nodes and instances when it is asked for.
+    targets: OnceCell<Arc<Vec<Target>>>,
+    /// What was published about a Service.
+    published: HashMap<String, u64>,
+    /// Keys seen since a watch began anew.
+    listing: BTreeMap<Kind, BTreeSet<String>>,
+    synced: BTreeSet<Kind>,
+}
+
+impl State {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// What can be configured.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What is not listed yet.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Kind> {
+        let missing = Kind::ALL.into_iter().filter(|k| !self.synced.contains(k));
+        missing.collect()
+    }
+
+    /// The tenant's Services by UID: those that want a load balancer, or may have one.
+    pub fn services(&self) -> impl Iterator<Item = (&String, &Arc<Service>)> {
+        self.services.iter()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn service(&self, uid: &str) -> Option<&Arc<Service>> {
+        self.services.get(uid)
+    }
+
+    /// The one of this namespace and name.
+    #[must_use]
+    pub fn service_at(&self, place: &Place) -> Option<(&String, &Arc<Service>)> {
+        self.services.get_key_value(self.uids.get(place)?)
+    }
+
+    /// Nodes of the tenant cluster by name.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Arc<str>, &Node)> {
+        self.nodes.iter()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// A virtual machine of the tenant namespace.
+    #[must_use]
+    pub fn vm(&self, name: &str) -> Option<&Vm> {
+        self.vms.get(name)
+    }
+
+    /// The instance of a virtual machine.
+    #[must_use]
+    pub fn instance(&self, name: &str) -> Option<&Instance> {
+        self.instances.get(name)
+    }
+
+    /// What mirrors the tenant's Service with this UID: one, as a rule.
+    #[must_use]
+    pub fn mirrors_of(&self, uid: &str) -> Vec<Arc<Service>> {
+        let mirrors = self.mirrors.values().filter(|(of, _)| of == uid);
+        let mut mirrors: Vec<_> = mirrors.map(|(_, mirror)| Arc::clone(mirror)).collect();
+        let known = |mirror: &Arc<Service>| {
+            let uid = &mirror.metadata.uid;
+            mirrors.iter().any(|m| m.metadata.uid == *uid)
+        };
+        let legacy = self.legacy.get(&names::legacy_mirror(uid));
+        let adopted = legacy.filter(|m| !known(m)).cloned();
+        mirrors.extend(adopted);
+        mirrors
+    }
+
+    /// EndpointSlices of the mirrors that the tenant's Service with this UID has or may have.
+    #[must_use]
+    pub fn slices_of(&self, uid: &str) -> Vec<Slice> {
+        let ours = names::mirror(&self.settings.cluster_uid, uid);
+        [ours, names::legacy_mirror(uid)]
+            .iter()
+            .filter_map(|name| self.slices.get(name))
+            .flat_map(|slices| slices.values().cloned())
+            .collect()
+    }
+
+    /// UIDs of the tenant's Services that are not there any more, and have left something.
+    pub fn orphans(&self) -> impl Iterator<Item = &String> {
+        let mirrors = self.mirrors.values().map(|(uid, _)| uid);
+        let slices = self.slices.values().flat_map(BTreeMap::values);
+        mirrors
+            .chain(slices.filter_map(|slice| slice.of.as_ref()))
+            .filter(|uid| !self.services.contains_key(*uid))
+    }
+
+    /// The machines that take traffic, by node.
+    #[must_use]
+    pub fn targets(&self) -> Arc<Vec<Target>> {
+        let made = self.targets.get_or_init(|| {
+            let proxies = self.proxies();
+            let proxied =
+                |node: &Arc<str>| proxies.as_ref().is_none_or(|ready| ready.contains(node));
+            let target = |(name, node): (&Arc<str>, &Node)| {
+                let instance = self.instances.get(node.machine()?)?;
+                Target::new(name, node, instance, proxied(name))
+            };
+            Arc::new(self.nodes.iter().filter_map(target).collect())
+        });
+        Arc::clone(made)
+    }
+
+    /// Nodes whose kube-proxy is ready; none when the tenant cluster does not tell, because it has
+    /// another one. A node is Ready as soon as it has a network, and a node port leads nowhere
+    /// until kube-proxy has written its rules.
+    fn proxies(&self) -> Option<BTreeSet<&Arc<str>>> {
+        let (namespace, name) = names::KUBE_PROXY;
+        let slices = self.local.get(&(namespace.to_owned(), name.to_owned()))?;
+        let ready = slices.values().flatten().filter(|(_, has)| has.ready);
+        Some(ready.map(|(node, _)| node).collect())
+    }
+
+    /// The nodes on which a Service of the tenant cluster has endpoints.
+    #[must_use]
+    pub fn local_endpoints(&self, service: &Service) -> BTreeMap<Arc<str>, LocalEndpoints> {
+        let mut local: BTreeMap<Arc<str>, LocalEndpoints> = BTreeMap::new();
+        let slices = self.local.get(&place(service)).into_iter();
+        for (node, endpoints) in slices.flat_map(BTreeMap::values).flatten() {
+            local.entry(Arc::clone(node)).or_default().add(*endpoints);
+        }
+        local
+    }
+
+    /// Whether these complaints are news; what is said once is not said again while it lasts.
+    pub fn are_news(&mut self, uid: &str, complaints: &[Notice]) -> bool {
+        if complaints.is_empty() {
+            self.published.remove(uid);
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        complaints.hash(&mut hasher);
+        let hash = hasher.finish();
+        self.published.insert(uid.to_owned(), hash) != Some(hash)
+    }
+
+    /// Numbers for people.
+    #[must_use]
+    pub fn counts(&self) -> serde_json::Value {
+        serde_json::json!({
+            "services": self.services.len(),
+            "mirrors": self.mirrors.len(),
+            "slices": self.slice_of.len(),
+            "nodes": self.nodes.len(),
+            "virtualMachines": self.vms.len(),
+            "instances": self.instances.len(),
+        })
+    }
+}

@@ -1,0 +1,354 @@
+//! How what a watch or an answer tells gets into the [`State`], and what changes by it.
+//!
+//! Invariant: an event that changes nothing that is remembered gives no change; what an API answered
+//! to a write is believed until a watch tells something newer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
+use super::State;
+use crate::cache::endpoint_slices::{Slice, local_endpoints};
+use crate::cache::events::{Change, Kind, WatchEvent, Write};
+use crate::cache::objects::{Instance, Node, Vm};
+use crate::cache::services::{
+    Place, is_legacy, is_of_concern, is_older, mirrored, place, stripped,
+};
+use crate::names;
+
+impl State {
+    /// A watch begins to list anew.
+    pub fn begin(&mut self, kind: Kind) {
+        self.listing.insert(kind, Default::default());
+    }
+
+    /// A watch has listed everything: what it did not tell of is gone.
+    #[must_use]
+    pub fn end(&mut self, kind: Kind) -> Vec<Change> {
+        let seen = self.listing.remove(&kind).unwrap_or_default();
+        let mut changes = Vec::new();
+        for key in self.keys(kind) {
+            if !seen.contains(&key) {
+                changes.extend(self.forget(kind, &key));
+            }
+        }
+        self.synced.insert(kind);
+        changes
+    }
+
+    /// Something is there, or is otherwise than it was.
+    #[must_use]
+    pub fn put(&mut self, event: WatchEvent) -> Vec<Change> {
+        if let Some(listing) = self.listing.get_mut(&event.kind()) {
+            listing.insert(event.key());
+        }
+        match event {
+            WatchEvent::Service(service) => self.put_service(Arc::new(stripped(service))),
+            WatchEvent::Local(slice) => self.put_local(&slice),
+            WatchEvent::Node(node) => self.put_node(Node::from(&*node)),
+            WatchEvent::Vm(vm) => self.put_vm(Vm::from(&vm)),
+            WatchEvent::Instance(instance) => self.put_instance(Instance::from(&instance)),
+            WatchEvent::Mirror(mirror) => self.put_mirror(Arc::new(stripped(mirror))),
+            WatchEvent::Slice(slice) => self.put_slice(Slice::from(&slice)),
+        }
+    }
+
+    /// Something is gone.
+    #[must_use]
+    pub fn remove(&mut self, event: &WatchEvent) -> Vec<Change> {
+        self.forget(event.kind(), &event.key())
+    }
+
+    /// A write was answered. Who wrote goes on with the answer by itself, so it tells only of what
+    /// others changed meanwhile: the watch's event will then bring nothing new.
+    #[must_use]
+    pub fn observe_write(&mut self, write: Write) -> Vec<Change> {
+        match write {
+            Write::Service(service) => {
+                let uid = service.metadata.uid.clone().unwrap_or_default();
+                let old = self.services.get(&uid);
+                if old.is_some_and(|old| is_older(old, &service)) {
+                    self.services.insert(uid, service);
+                }
+                Vec::new()
+            }
+            Write::Node(node) => {
+                let old = self.nodes.get(node.name.as_str());
+                if old.is_some_and(|old| old.uid == node.uid && old.version() <= node.version()) {
+                    return self.replace_node(*node).1;
+                }
+                Vec::new()
+            }
+            Write::Mirror(mirror) => {
+                let mut changes = self.put_mirror(mirror);
+                changes.retain(|change| matches!(change, Change::Disowned(_)));
+                changes
+            }
+            Write::MirrorGone(uid) => {
+                self.mirrors.remove(&uid);
+                self.forget_legacy(&uid);
+                Vec::new()
+            }
+            Write::Slice(slice) => {
+                drop(self.put_slice(slice));
+                Vec::new()
+            }
+            Write::SliceGone(name) => {
+                self.take_slice(&name);
+                Vec::new()
+            }
+        }
+    }
+
+    fn keys(&self, kind: Kind) -> Vec<String> {
+        match kind {
+            Kind::Service => self.services.keys().cloned().collect(),
+            Kind::Local => self.local_of.keys().cloned().collect(),
+            Kind::Node => self.nodes.keys().map(ToString::to_string).collect(),
+            Kind::Vm => self.vms.keys().cloned().collect(),
+            Kind::Instance => self.instances.keys().cloned().collect(),
+            Kind::Mirror => {
+                let legacy = self.legacy.values().filter_map(|m| m.metadata.uid.clone());
+                self.mirrors.keys().cloned().chain(legacy).collect()
+            }
+            Kind::Slice => self.slice_of.keys().cloned().collect(),
+        }
+    }
+
+    fn forget(&mut self, kind: Kind, key: &str) -> Vec<Change> {
+        match kind {
+            Kind::Service => self.forget_service(key),
+            Kind::Local => self.forget_local(key),
+            Kind::Node => {
+                self.nodes.remove(key);
+                vec![self.change_targets(), Change::Node(key.to_owned())]
+            }
+            Kind::Vm => {
+                self.vms.remove(key);
+                vec![Change::Machine(key.to_owned())]
+            }
+            Kind::Instance => {
+                self.instances.remove(key);
+                vec![Change::Machine(key.to_owned()), self.change_targets()]
+            }
+            Kind::Mirror => {
+                let mirror = self.mirrors.remove(key);
+                self.forget_legacy(key);
+                mirror
+                    .map(|(of, _)| Change::Mirror(of))
+                    .into_iter()
+                    .collect()
+            }
+            Kind::Slice => {
+                let slice = self.take_slice(key);
+                let of = slice.and_then(|slice| self.mirrored_by(&slice));
+                of.map(Change::Mirror).into_iter().collect()
+            }
+        }
+    }
+
+    fn put_service(&mut self, service: Arc<Service>) -> Vec<Change> {
+        let uid = service.metadata.uid.clone().unwrap_or_default();
+        if !is_of_concern(&service) {
+            return self.forget_service(&uid);
+        }
+        let old = self.services.get(&uid);
+        let version = &service.metadata.resource_version;
+        let known = old.is_some_and(|old| old.metadata.resource_version == *version);
+        if known || old.is_some_and(|old| !is_older(old, &service)) {
+            return Vec::new();
+        }
+        self.uids.insert(place(&service), uid.clone());
+        self.services.insert(uid.clone(), service);
+        vec![Change::Service(uid)]
+    }
+
+    fn forget_service(&mut self, uid: &str) -> Vec<Change> {
+        let Some(gone) = self.services.remove(uid) else {
+            return Vec::new();
+        };
+        self.uids.retain(|_, of| of != uid);
+        let published = gone.metadata.uid.as_deref().unwrap_or_default();
+        self.published.remove(published);
+        vec![Change::Service(uid.to_owned())]
+    }
+
+    fn put_local(&mut self, slice: &EndpointSlice) -> Vec<Change> {
+        let meta = &slice.metadata;
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let name = meta.name.as_deref().unwrap_or_default();
+        let key = format!("{namespace}/{name}");
+        let labels = meta.labels.as_ref();
+        let Some(service) = labels.and_then(|l| l.get(names::LABEL_SLICE_OF)) else {
+            return self.forget_local(&key);
+        };
+        let place = (namespace, service.clone());
+        let nodes = local_endpoints(slice, |name| {
+            let known = self.nodes.get_key_value(name).map(|(name, _)| name);
+            known.map_or_else(|| name.into(), Arc::clone)
+        });
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        let mut changes = Vec::new();
+        if self.local_of.get(&key).is_some_and(|of| *of != place) {
+            changes.extend(self.forget_local(&key));
+        }
+        self.local_of.insert(key.clone(), place.clone());
+        let slices = self.local.entry(place.clone()).or_default();
+        if slices.insert(key, nodes.clone()).as_ref() != Some(&nodes) {
+            changes.push(self.change_local(place));
+        }
+        changes
+    }
+
+    fn forget_local(&mut self, key: &str) -> Vec<Change> {
+        let Some(place) = self.local_of.remove(key) else {
+            return Vec::new();
+        };
+        if let Some(slices) = self.local.get_mut(&place) {
+            slices.remove(key);
+            if slices.is_empty() {
+                self.local.remove(&place);
+            }
+        }
+        vec![self.change_local(place)]
+    }
+
+    /// Where kube-proxies are changes where all traffic goes.
+    fn change_local(&mut self, place: Place) -> Change {
+        match (place.0.as_str(), place.1.as_str()) == names::KUBE_PROXY {
+            true => self.change_targets(),
+            false => Change::LocalEndpoints(place),
+        }
+    }
+
+    /// Traffic goes elsewhere: what was made of nodes and instances is made again.
+    fn change_targets(&mut self) -> Change {
+        self.targets.take();
+        Change::Targets
+    }
+
+    fn put_node(&mut self, node: Node) -> Vec<Change> {
+        let (name, version) = (node.name.clone(), node.resource_version.clone());
+        let (old, mut changes) = self.replace_node(node.clone());
+        let old = old.map(|old| Node {
+            resource_version: version,
+            ..old
+        });
+        if old != Some(node) {
+            changes.push(Change::Node(name));
+        }
+        changes
+    }
+
+    /// Takes it in, and tells where it changes where traffic goes. Gives what was known, too.
+    fn replace_node(&mut self, node: Node) -> (Option<Node>, Vec<Change>) {
+        let traffic = |node: &Node| {
+            (
+                node.takes_traffic(),
+                node.ready,
+                node.machine().map(ToOwned::to_owned),
+            )
+        };
+        let now = traffic(&node);
+        let old = self.nodes.insert(node.name.as_str().into(), node);
+        let changes = match old.as_ref().map(traffic) == Some(now) {
+            true => Vec::new(),
+            false => vec![self.change_targets()],
+        };
+        (old, changes)
+    }
+
+    fn put_vm(&mut self, vm: Vm) -> Vec<Change> {
+        let name = vm.name.clone();
+        match self.vms.insert(name.clone(), vm.clone()).as_ref() == Some(&vm) {
+            true => Vec::new(),
+            false => vec![Change::Machine(name)],
+        }
+    }
+
+    fn put_instance(&mut self, instance: Instance) -> Vec<Change> {
+        let name = instance.name.clone();
+        let old = self.instances.insert(name.clone(), instance.clone());
+        match old.as_ref() == Some(&instance) {
+            true => Vec::new(),
+            false => vec![Change::Machine(name), self.change_targets()],
+        }
+    }
+
+    fn put_mirror(&mut self, mirror: Arc<Service>) -> Vec<Change> {
+        let meta = &mirror.metadata;
+        let (uid, name) = (
+            meta.uid.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        );
+        if let Some(of) = mirrored(&mirror, &self.settings) {
+            self.legacy.remove(&name);
+            let old = self.mirrors.get(&uid).map(|(_, old)| old);
+            let same = old.is_some_and(|o| o.metadata.resource_version == meta.resource_version);
+            if same || old.is_some_and(|old| !is_older(old, &mirror)) {
+                return Vec::new();
+            }
+            self.mirrors.insert(uid, (of.clone(), mirror));
+            return vec![Change::Mirror(of)];
+        }
+        let mut changes = Vec::new();
+        // Its labels are not ours any more: somebody took them off.
+        if let Some((of, _)) = self.mirrors.remove(&uid) {
+            changes.push(Change::Disowned(of));
+        }
+        if is_legacy(&mirror, &self.settings) {
+            let labels = meta.labels.clone().unwrap_or_default();
+            let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+            let place = (label(names::LEGACY_NAMESPACE), label(names::LEGACY_SERVICE));
+            self.legacy.insert(name, mirror);
+            changes.extend(self.uids.get(&place).cloned().map(Change::Mirror));
+        }
+        changes
+    }
+
+    fn forget_legacy(&mut self, uid: &str) {
+        let uid = Some(uid);
+        self.legacy.retain(|_, m| m.metadata.uid.as_deref() != uid);
+    }
+
+    fn put_slice(&mut self, slice: Slice) -> Vec<Change> {
+        let of = self.slice_of.get(&slice.name);
+        let old = of.and_then(|of| self.slices.get(of)?.get(&slice.name));
+        if old.is_some_and(|old| old.uid == slice.uid && old.version >= slice.version) {
+            return Vec::new();
+        }
+        let before = old.map(|old| (old.hash, old.deleting, old.service.clone()));
+        let changed = before != Some((slice.hash, slice.deleting, slice.service.clone()));
+        self.take_slice(&slice.name);
+        let (name, service) = (slice.name.clone(), slice.service.clone());
+        self.slice_of.insert(name.clone(), service.clone());
+        let of = self.mirrored_by(&slice).filter(|_| changed);
+        let mates: &mut BTreeMap<_, _> = self.slices.entry(service).or_default();
+        mates.insert(name, slice);
+        of.map(Change::Mirror).into_iter().collect()
+    }
+
+    fn take_slice(&mut self, name: &str) -> Option<Slice> {
+        let of = self.slice_of.remove(name)?;
+        let slices = self.slices.get_mut(&of)?;
+        let slice = slices.remove(name);
+        if slices.is_empty() {
+            self.slices.remove(&of);
+        }
+        slice
+    }
+
+    /// UID of the tenant's Service whose mirror a slice belongs to: by its label if it is ours, else
+    /// by the name of the mirror.
+    fn mirrored_by(&self, slice: &Slice) -> Option<String> {
+        let ours = slice.of.as_ref().filter(|_| slice.ours);
+        let by_name = || {
+            self.mirrors.values().find_map(|(uid, mirror)| {
+                (mirror.metadata.name.as_ref() == Some(&slice.service)).then_some(uid)
+            })
+        };
+        ours.or_else(by_name).cloned()
+    }
+}

@@ -1,0 +1,116 @@
+//! What watches and answers tell, in whichever order they come, and whom it triggers.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::cache::Cache;
+use crate::cache::events::{WatchEvent, Write};
+use crate::cache::objects::Node;
+
+fn read<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// The node `a`, in this version.
+fn node(version: &str, ready: &str) -> k8s_openapi::api::core::v1::Node {
+    read(json!({
+        "metadata": { "name": "a", "uid": "a", "resourceVersion": version },
+        "spec": { "providerID": "kubevirt://a" },
+        "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+    }))
+}
+
+/// A cache with a load balancer, and a node that is not ready yet; and whether that triggered the
+/// Service.
+fn cache() -> (Cache, bool) {
+    let cache = Cache::new(Arc::default());
+    let interface =
+        json!({ "name": "default", "ipAddress": "10.5.0.1", "ipAddresses": ["10.5.0.1"] });
+    let events = [
+        WatchEvent::Service(read(json!({
+            "metadata": {
+                "name": "web", "namespace": "default", "uid": "web", "resourceVersion": "1",
+            },
+            "spec": { "type": "LoadBalancer" },
+        }))),
+        WatchEvent::Instance(read(json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+            "metadata": { "name": "a" }, "spec": {},
+            "status": { "phase": "Running", "nodeName": "host", "interfaces": [interface] },
+        }))),
+        WatchEvent::Node(Box::new(node("2", "False"))),
+    ];
+    let all = events.map(|event| triggers(&cache, &cache.put(event)));
+    (cache, all.contains(&true))
+}
+
+/// Whether the node gets traffic.
+fn ready(cache: &Cache) -> bool {
+    let targets = cache.read(State::targets);
+    let [target] = targets.as_slice() else {
+        panic!("{targets:?}");
+    };
+    target.ready
+}
+
+/// Whether these changes trigger the Service.
+fn triggers(cache: &Cache, changes: &[Change]) -> bool {
+    let keys = cache.read(|state| triggered(state, changes));
+    keys.contains(&Key::Service("web".to_owned()))
+}
+
+#[test]
+fn what_an_answer_tells_first_is_not_lost() {
+    let (cache, triggered) = cache();
+    assert!(triggered && !ready(&cache));
+    let answer = node("4", "True");
+    let changes = cache.observe_write(Write::Node(Box::new(Node::from(&answer))));
+    assert!(triggers(&cache, &changes), "traffic goes elsewhere");
+    assert!(ready(&cache));
+    // The events of both writes come late, and change nothing.
+    for event in [node("3", "True"), answer] {
+        let changes = cache.put(WatchEvent::Node(Box::new(event)));
+        assert!(!triggers(&cache, &changes) && ready(&cache));
+    }
+}
+
+#[test]
+fn an_answer_that_is_late_does_not_undo_what_a_watch_told() {
+    let (cache, _) = cache();
+    let changes = cache.put(WatchEvent::Node(Box::new(node("4", "True"))));
+    assert!(triggers(&cache, &changes));
+    let late = Write::Node(Box::new(Node::from(&node("3", "False"))));
+    let changes = cache.observe_write(late);
+    assert!(!triggers(&cache, &changes) && ready(&cache));
+}
+
+#[test]
+fn a_change_of_a_machine_triggers_the_node_on_it_and_every_load_balancer() {
+    let (cache, _) = cache();
+    let (node, service) = (Key::Node("a".to_owned()), Key::Service("web".to_owned()));
+    let machine = [Change::Machine("a".to_owned())];
+    let all = cache.read(everything);
+    assert_eq!(all, [service, node]);
+    assert_eq!(cache.read(|s| triggered(s, &machine)), all[1..]);
+    assert_eq!(cache.read(|s| triggered(s, &[Change::Targets])), all[..1]);
+    assert_eq!(cache.read(orphans), []);
+}
+
+#[test]
+fn moved_endpoints_trigger_only_a_service_that_keeps_traffic_on_the_node() {
+    let (cache, _) = cache();
+    let moved = [Change::LocalEndpoints((
+        "default".to_owned(),
+        "web".to_owned(),
+    ))];
+    assert_eq!(cache.read(|s| triggered(s, &moved)), []);
+    let changes = cache.put(WatchEvent::Service(read(json!({
+        "metadata": {
+            "name": "web", "namespace": "default", "uid": "web", "resourceVersion": "2",
+        },
+        "spec": { "type": "LoadBalancer", "externalTrafficPolicy": "Local" },
+    }))));
+    assert!(triggers(&cache, &changes) && triggers(&cache, &moved));
+}

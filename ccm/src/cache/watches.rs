@@ -1,0 +1,117 @@
+//! Watches on both APIs.
+//!
+//! Invariant: what they tell goes into the cache, and what changes by it to `on_change`; nothing else
+//! happens here.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::cache::Cache;
+use crate::cache::events::{Change, Kind, WatchEvent};
+use crate::settings::Settings;
+
+/// Who is told of changes.
+type OnChange = Arc<dyn Fn(&[Change]) + Send + Sync>;
+
+/// Keeps the cache up to date. Ends never.
+pub fn all(
+    cache: &Arc<Cache>,
+    tenant: &Client,
+    management: &Client,
+    settings: &Settings,
+    on_change: impl Fn(&[Change]) + Send + Sync + 'static,
+) -> BoxFuture<'static, ()> {
+    let ns = &settings.namespace;
+    let sink = Sink {
+        cache: Arc::clone(cache),
+        on_change: Arc::new(on_change),
+    };
+    let slices = Config::default().labels(crate::names::LABEL_SLICE_OF);
+    let any = Config::default();
+    let mut watches = vec![
+        sink.watch(Api::all(tenant.clone()), any.clone(), Kind::Node, |node| {
+            WatchEvent::Node(Box::new(node))
+        }),
+        sink.watch(
+            Api::namespaced(management.clone(), ns),
+            any.clone(),
+            Kind::Vm,
+            WatchEvent::Vm,
+        ),
+        sink.watch(
+            Api::namespaced(management.clone(), ns),
+            any.clone(),
+            Kind::Instance,
+            WatchEvent::Instance,
+        ),
+    ];
+    if settings.services {
+        let of_tenant: Api<DeserializeGuard<EndpointSlice>> = Api::all(tenant.clone());
+        let of_mirrors: Api<DeserializeGuard<EndpointSlice>> =
+            Api::namespaced(management.clone(), ns);
+        watches.extend([
+            sink.watch(
+                Api::all(tenant.clone()),
+                any.clone(),
+                Kind::Service,
+                WatchEvent::Service,
+            ),
+            sink.watch(of_tenant, slices.clone(), Kind::Local, WatchEvent::Local),
+            sink.watch(
+                Api::namespaced(management.clone(), ns),
+                any,
+                Kind::Mirror,
+                WatchEvent::Mirror,
+            ),
+            sink.watch(of_mirrors, slices, Kind::Slice, WatchEvent::Slice),
+        ]);
+    } else {
+        for kind in [Kind::Service, Kind::Local, Kind::Mirror, Kind::Slice] {
+            cache.begin(kind);
+            (sink.on_change)(&cache.end(kind));
+        }
+    }
+    Box::pin(async move {
+        join_all(watches).await;
+    })
+}
+
+/// Where events go.
+struct Sink {
+    cache: Arc<Cache>,
+    on_change: OnChange,
+}
+
+impl Sink {
+    fn watch<K>(
+        &self,
+        api: Api<DeserializeGuard<K>>,
+        config: Config,
+        kind: Kind,
+        event_of: fn(K) -> WatchEvent,
+    ) -> BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let (cache, on_change) = (Arc::clone(&self.cache), Arc::clone(&self.on_change));
+        kit::watch::keep(api, config, kind, move |event| {
+            let changes = match event {
+                Event::Init => {
+                    cache.begin(kind);
+                    return;
+                }
+                Event::InitDone => cache.end(kind),
+                Event::Apply(object) | Event::InitApply(object) => cache.put(event_of(object)),
+                Event::Delete(object) => cache.remove(&event_of(object)),
+            };
+            on_change(&changes);
+        })
+    }
+}

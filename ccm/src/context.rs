@@ -1,0 +1,72 @@
+//! Context of the controllers: the handles that all reconciles share.
+//!
+//! Invariant: whoever uses it is not imported here.
+
+use std::sync::Arc;
+
+use kit::admin::Progress;
+use kit::backoff::Attempts;
+use kit::events::Publisher;
+use kit::metrics::Controller;
+
+use crate::cache::Cache;
+use crate::cache::events::{Change, Write};
+use crate::cache::heartbeats::Heartbeats;
+use crate::cache::triggers::{self, Key};
+use crate::client::Client;
+use crate::queue::Queue;
+use crate::settings::Settings;
+
+/// What every reconcile shares.
+pub struct Context {
+    /// Requests to both APIs.
+    pub client: Client,
+    /// What can be configured.
+    pub settings: Arc<Settings>,
+    /// What the watches told.
+    pub cache: Arc<Cache>,
+    /// Who is next.
+    pub queue: Queue<Key>,
+    /// Kubelets that were listened to.
+    pub heartbeats: Heartbeats,
+    /// Events in the tenant cluster.
+    pub events: Publisher,
+    /// Metrics of nodes.
+    pub nodes: Controller,
+    /// Metrics of Services.
+    pub services: Controller,
+    /// Failures in a row.
+    pub attempts: Attempts<Key>,
+    /// Whether reconciles come to an end.
+    pub progress: Progress,
+}
+
+impl Context {
+    /// Queues whom changes concern.
+    pub fn on_change(&self, changes: &[Change]) {
+        if !changes.is_empty() {
+            self.add_all(self.cache.read(|state| triggers::triggered(state, changes)));
+        }
+    }
+
+    /// Believes an answer at once, so the next plan does not depend on how late a watch is.
+    pub fn observe_write(&self, write: Write) {
+        self.on_change(&self.cache.observe_write(write));
+    }
+
+    /// Queues everything that there is, and orphans.
+    pub fn queue_all(&self) {
+        self.add_all(self.cache.read(triggers::everything));
+    }
+
+    /// Queues what has no Service any more.
+    pub fn queue_orphans(&self) {
+        self.add_all(self.cache.read(triggers::orphans));
+    }
+
+    fn add_all(&self, keys: Vec<Key>) {
+        for key in keys {
+            self.queue.add(key);
+        }
+    }
+}

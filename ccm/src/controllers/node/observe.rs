@@ -1,0 +1,69 @@
+//! Observation of one node: what the watches told, and, where the plan asks for it, what the APIs
+//! say when they are asked by name.
+//!
+//! Invariant: nothing is decided here; only the answer "not found" makes anything absent.
+
+use tokio::time::Instant;
+
+use super::plan::{Heartbeat, Known, Observed};
+use crate::cache::objects::{Instance, Vm};
+use crate::cache::triggers::Key;
+use crate::context::Context;
+use crate::error::Error;
+
+/// Everything about one node; none when it is gone.
+#[must_use]
+pub fn observe(ctx: &Context, name: &str) -> Option<Observed> {
+    let zones = ctx.settings.zones;
+    let mut observed = ctx.cache.read(|state| {
+        let node = state.node(name)?.clone();
+        let machine = node.machine().unwrap_or_default();
+        Some(Observed {
+            vm: Known::watched(state.vm(machine)),
+            instance: Known::watched(state.instance(machine)),
+            node,
+            heartbeat: Heartbeat::Unknown,
+            waited: false,
+            zones,
+        })
+    })?;
+    observed.waited = ctx.heartbeats.waited(&observed.node.uid, Instant::now());
+    Some(observed)
+}
+
+/// Asks the management API for what the watch does not know.
+///
+/// # Errors
+/// [`Error`].
+pub async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Error> {
+    let Some(machine) = observed.node.machine().map(ToOwned::to_owned) else {
+        return Ok(());
+    };
+    if observed.vm.get().is_none() {
+        let found = ctx.client.virtual_machine(&machine).await?;
+        observed.vm = Known::asked(found.map(|vm| Vm::from(&vm)));
+    }
+    if observed.instance.get().is_none() {
+        let found = ctx.client.instance(&machine).await?;
+        observed.instance = Known::asked(found.map(|instance| Instance::from(&instance)));
+    }
+    Ok(())
+}
+
+/// Reads the kubelet's Lease. One that is not there tells nothing: then it is waited for the node not
+/// to be Ready.
+///
+/// # Errors
+/// [`Error`].
+pub async fn check_heartbeat(ctx: &Context, observed: &mut Observed) -> Result<(), Error> {
+    let (name, uid) = (&observed.node.name, &observed.node.uid);
+    let found = ctx.client.kubelet_lease(name).await?;
+    observed.heartbeat = Heartbeat::Recent;
+    if let Some(version) = found.and_then(|lease| lease.metadata.resource_version) {
+        match ctx.heartbeats.observe(uid, &version, Instant::now()) {
+            Some(wait) => ctx.queue.add_after(Key::Node(name.clone()), wait),
+            None => observed.heartbeat = Heartbeat::Silent,
+        }
+    }
+    Ok(())
+}

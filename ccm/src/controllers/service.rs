@@ -1,0 +1,56 @@
+//! Controller of one Service of the tenant cluster: observe → plan → apply, until nothing is left.
+//!
+//! Invariant: it does not matter why a Service is reconciled, nor where the last reconcile was cut
+//! off; nothing waits here for an address.
+
+use kit::errors::{Class, Classify as _};
+use kit::events::Notice;
+
+use crate::context::Context;
+use crate::error::Error;
+
+pub mod apply;
+pub mod observe;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+/// More steps than any life needs; reaching it is a bug in the plan.
+const MAX_STEPS: usize = 12;
+/// Failures in a row after which people are told of one that may go away by itself.
+const TOLD_AFTER: u32 = 3;
+
+/// One reconcile of the Service with this UID, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
+    let mut observed = observe::observe(ctx, uid);
+    for _ in 0..MAX_STEPS {
+        let plan = plan::plan(&observed, &ctx.settings);
+        for action in &plan.actions {
+            let again = Box::pin(apply::apply(ctx, action, &mut observed)).await?;
+            if again {
+                // What follows was decided on an object that looks different now.
+                break;
+            }
+        }
+        apply::publish(ctx, &observed, &plan.events).await;
+        if plan.actions.is_empty() {
+            apply::complain(ctx, &observed, &plan.complaints).await;
+            ctx.services.waiting(uid, plan.waiting_on);
+            return Ok(());
+        }
+    }
+    Err(Error::Endless("Service"))
+}
+
+/// Tells people of a failure that does not go away by itself.
+pub async fn failed(ctx: &Context, uid: &str, error: &Error, failures: u32) {
+    let lasting = matches!(error.class(), Class::Invalid | Class::Bug);
+    if lasting || failures == TOLD_AFTER {
+        let message = format!("Error syncing load balancer: {}", kit::errors::chain(error));
+        let notice = Notice::warning("SyncLoadBalancerFailed", message);
+        apply::publish(ctx, &observe::observe(ctx, uid), &[notice]).await;
+    }
+}

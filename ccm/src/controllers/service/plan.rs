@@ -1,0 +1,268 @@
+//! Plan of one Service: from one observation to the next step. No I/O, no clock, no chance.
+//!
+//! A life: finalizer → mirror → EndpointSlices → address back into the tenant's status. Its end:
+//! status emptied → mirror and slices deleted and seen gone → finalizer off. A mirror whose Service
+//! is not there any more is an orphan, and goes the same way.
+//!
+//! Invariant: nothing is waited for here: an address that has not been allocated is something that
+//! a watch will tell. What a plan cannot map stays as it last was, and people are told why.
+
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
+use kit::events::Notice;
+use serde_json::{Value, json};
+
+use self::types::{Action, Observed, Plan};
+use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
+use crate::names;
+use crate::settings::{Endpoints, Settings};
+
+pub mod endpoint_slices;
+pub mod mirror;
+pub mod types;
+pub mod unsupported;
+
+/// The next step for one Service.
+#[must_use]
+pub fn plan(observed: &Observed, settings: &Settings) -> Plan {
+    let Some(service) = &observed.service else {
+        return clean_up(observed);
+    };
+    match desired_load_balancer(service, settings) {
+        DesiredLoadBalancer::Ours => ensure(observed, service, settings),
+        DesiredLoadBalancer::Theirs(class) => {
+            // The finalizer on it may be theirs as well: only what is ours goes.
+            let mut plan = clean_up(observed);
+            let message = format!(
+                "its load balancer is left to whoever implements the class {class:?}; leave \
+                 spec.loadBalancerClass out to have it mirrored into the management cluster"
+            );
+            plan.complaints.push(Notice::normal("OtherClass", message));
+            plan
+        }
+        DesiredLoadBalancer::None => release(observed, service),
+    }
+}
+
+fn has_finalizer(service: &Service) -> bool {
+    let finalizers = service.metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|f| f == names::FINALIZER)
+}
+
+/// The tenant's Service with other finalizers, at the resource version that was seen.
+fn finalizers(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Action {
+    let mut finalizers = service.metadata.finalizers.clone().unwrap_or_default();
+    change(&mut finalizers);
+    Action::PatchService(json!({ "metadata": {
+        "resourceVersion": service.metadata.resource_version,
+        "finalizers": finalizers,
+    } }))
+}
+
+fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
+    let (ports, complaints) = unsupported::check(service, settings);
+    let mirror = mirror::choose(observed, settings);
+    if ports.is_empty() {
+        return Plan {
+            complaints,
+            waiting_on: Some("NotMappable"),
+            ..report(observed, service, mirror, Plan::default())
+        };
+    }
+    if !has_finalizer(service) {
+        return Plan {
+            events: vec![Notice::normal(
+                "EnsuringLoadBalancer",
+                "Ensuring load balancer",
+            )],
+            complaints,
+            ..Plan::act(finalizers(service, |all| {
+                all.push(names::FINALIZER.to_owned());
+            }))
+        };
+    }
+    let mut plan = Plan {
+        complaints,
+        ..Plan::default()
+    };
+    if mirror.is_some_and(|m| m.metadata.deletion_timestamp.is_some()) {
+        // Somebody deleted it; a watch tells when it is gone, and another one is made.
+        plan.waiting_on = Some("MirrorIsDeleted");
+        return report(observed, service, None, plan);
+    }
+    let desired = mirror::desired(service, &ports, mirror, observed, settings);
+    match mirror {
+        Some(live) if mirror::is_as_desired(&desired, live) => {}
+        Some(_) => {
+            let message = "the load balancer follows a change";
+            plan.events
+                .push(Notice::normal("UpdatedLoadBalancer", message));
+            plan.actions.push(Action::ApplyMirror(desired));
+        }
+        None => {
+            plan.actions.push(Action::ApplyMirror(desired));
+            // What follows needs its UID.
+            return report(observed, service, mirror, plan);
+        }
+    }
+    if let Some(live) = mirror {
+        endpoints(observed, service, &ports, live, settings, &mut plan);
+        for spare in observed
+            .mirrors
+            .iter()
+            .filter(|m| m.metadata.uid != live.metadata.uid)
+        {
+            plan.actions.extend(delete_mirror(spare));
+        }
+    }
+    report(observed, service, mirror, plan)
+}
+
+/// Slices of the mirror, or none where a selector does their work.
+fn endpoints(
+    observed: &Observed,
+    service: &Service,
+    ports: &[unsupported::Port],
+    mirror: &Service,
+    settings: &Settings,
+    plan: &mut Plan,
+) {
+    let by_selector = matches!(settings.endpoints, Endpoints::Selector(_));
+    let name = mirror.metadata.name.as_deref().unwrap_or_default();
+    let selected = mirror
+        .spec
+        .as_ref()
+        .and_then(|s| s.selector.as_ref())
+        .is_some_and(|s| !s.is_empty());
+    if selected && !by_selector {
+        plan.actions.push(Action::DropSelector {
+            name: name.to_owned(),
+            patch: json!({
+                "metadata": { "resourceVersion": mirror.metadata.resource_version },
+                "spec": { "selector": null },
+            }),
+        });
+    }
+    let desired = match by_selector {
+        true => Vec::new(),
+        false => endpoint_slices::desired(service, ports, mirror, observed, settings),
+    };
+    let none = !by_selector && desired.iter().all(|slice| !slice.has_ready());
+    if none {
+        plan.complaints.push(Notice::warning(
+            "UnAvailableLoadBalancer",
+            "There are no available nodes for LoadBalancer",
+        ));
+    }
+    endpoint_slices::difference(&desired, observed, name, selected, plan);
+}
+
+/// Brings the mirror's addresses into the tenant's status.
+fn report(
+    observed: &Observed,
+    service: &Service,
+    mirror: Option<&Service>,
+    mut plan: Plan,
+) -> Plan {
+    let wanted = mirror.map(ingress).unwrap_or_default();
+    let has = ingress(service);
+    if wanted != has {
+        if !wanted.is_empty() {
+            let (reason, message) = match has.is_empty() {
+                true => ("EnsuredLoadBalancer", "Ensured load balancer"),
+                false => ("UpdatedLoadBalancer", "the load balancer's address changed"),
+            };
+            plan.events.push(Notice::normal(reason, message));
+        }
+        plan.actions.push(status(&observed.uid, &wanted));
+    }
+    if wanted.is_empty() && plan.waiting_on.is_none() && observed.service.is_some() {
+        plan.waiting_on = Some("NoAddressYet");
+    }
+    plan
+}
+
+fn ingress(service: &Service) -> Vec<LoadBalancerIngress> {
+    let status = service.status.as_ref();
+    let balancer = status.and_then(|s| s.load_balancer.as_ref());
+    balancer.and_then(|b| b.ingress.clone()).unwrap_or_default()
+}
+
+/// The UID makes the API refuse it for another Service of the same name.
+fn status(uid: &str, ingress: &[LoadBalancerIngress]) -> Action {
+    let ingress = match ingress.is_empty() {
+        true => Value::Null,
+        false => json!(ingress),
+    };
+    Action::PatchStatus(json!({
+        "metadata": { "uid": uid },
+        "status": { "loadBalancer": { "ingress": ingress } },
+    }))
+}
+
+/// The end of a Service that has a load balancer of ours, or had one.
+fn release(observed: &Observed, service: &Service) -> Plan {
+    let mut plan = clean_up(observed);
+    if !has_finalizer(service) {
+        return plan;
+    }
+    if !plan.actions.is_empty() || plan.waiting_on.is_some() {
+        if !plan.actions.is_empty() {
+            let message = "Deleting load balancer";
+            plan.events
+                .push(Notice::normal("DeletingLoadBalancer", message));
+        }
+        if !ingress(service).is_empty() {
+            plan.actions.insert(0, status(&observed.uid, &[]));
+        }
+        return plan;
+    }
+    if !ingress(service).is_empty() {
+        return Plan::act(status(&observed.uid, &[]));
+    }
+    if !observed.certain {
+        return Plan::act(Action::MakeSure);
+    }
+    Plan {
+        events: vec![Notice::normal(
+            "DeletedLoadBalancer",
+            "Deleted load balancer",
+        )],
+        ..Plan::act(finalizers(service, |all| {
+            all.retain(|f| f != names::FINALIZER);
+        }))
+    }
+}
+
+/// Deletes mirrors, and their slices once those are gone.
+fn clean_up(observed: &Observed) -> Plan {
+    let mut plan = Plan::default();
+    if !observed.mirrors.is_empty() {
+        let mut mirrors: Vec<_> = observed.mirrors.iter().collect();
+        mirrors.sort_by_key(|m| m.metadata.name.clone());
+        plan.actions = mirrors
+            .into_iter()
+            .filter_map(|m| delete_mirror(m))
+            .collect();
+        // Whoever allocated the address may hold it until that is given back.
+        plan.waiting_on = Some("MirrorIsDeleted");
+        return plan;
+    }
+    let mut left: Vec<_> = observed
+        .slices
+        .iter()
+        .filter(|s| s.ours && !s.deleting)
+        .collect();
+    left.sort_by(|a, b| a.name.cmp(&b.name));
+    plan.actions = left.into_iter().map(endpoint_slices::delete).collect();
+    plan
+}
+
+fn delete_mirror(mirror: &Service) -> Option<Action> {
+    let meta = &mirror.metadata;
+    meta.deletion_timestamp
+        .is_none()
+        .then(|| Action::DeleteMirror {
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        })
+}

@@ -1,0 +1,185 @@
+//! Mirror: the Service of type LoadBalancer in the tenant namespace, from the tenant's Service.
+//!
+//! Everything that says how traffic is treated is taken over. Not taken over, because they are of
+//! the tenant cluster alone: cluster IPs, node ports, the health-check node port (two tenant
+//! clusters may have the same; the management cluster allocates its own), the selector, and
+//! annotations and addresses that nobody allowed.
+//! Invariant: the same Service gives the same mirror; the class of a mirror never changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::names::{LABEL_COMPONENT, LABEL_MANAGED_BY, LABEL_TENANT_UID, MANAGED_BY};
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::types::Observed;
+use super::unsupported::Port;
+use crate::names;
+use crate::settings::{Endpoints, Settings};
+
+/// The mirror to go on with: ours by name, or, where that is wanted, the one of the KubeVirt CCM.
+#[must_use]
+pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Service> {
+    let ours = names::mirror(&settings.cluster_uid, &observed.uid);
+    let theirs = names::legacy_mirror(&observed.uid);
+    let named = |name: &str| {
+        let mut mirrors = observed.mirrors.iter();
+        mirrors
+            .find(|m| m.metadata.name.as_deref() == Some(name))
+            .map(Arc::as_ref)
+    };
+    // Its address is in use; ours, should both be there, was made while it was out of sight.
+    let adopted = named(&theirs).filter(|_| settings.adopt);
+    adopted.or_else(|| named(&ours))
+}
+
+/// Labels of mirrors and of their EndpointSlices. Not those by which the operator finds the owner of
+/// what it applied: it need not reconcile its TenantCluster whenever a mirror changes.
+#[must_use]
+pub fn labels(settings: &Settings, service_uid: &str) -> BTreeMap<String, String> {
+    let ours = [
+        (LABEL_MANAGED_BY, MANAGED_BY),
+        (LABEL_COMPONENT, names::COMPONENT),
+        (LABEL_TENANT_UID, &settings.cluster_uid),
+        (names::LABEL_SERVICE_UID, service_uid),
+    ];
+    let mut labels = settings.labels.clone();
+    labels.extend(ours.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    labels
+}
+
+/// The mirror as it should be, for server-side apply.
+#[must_use]
+pub fn desired(
+    service: &Service,
+    ports: &[Port],
+    live: Option<&Service>,
+    observed: &Observed,
+    settings: &Settings,
+) -> Value {
+    let meta = &service.metadata;
+    let name = live.and_then(|live| live.metadata.name.clone());
+    let name = name.unwrap_or_else(|| names::mirror(&settings.cluster_uid, &observed.uid));
+    let mut annotations: BTreeMap<_, _> = meta
+        .annotations
+        .iter()
+        .flatten()
+        .filter(|(key, _)| settings.allows_annotation(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let (service_name, namespace) = (meta.name.clone(), meta.namespace.clone());
+    for (key, value) in [
+        (names::ANNOTATION_SERVICE, service_name),
+        (names::ANNOTATION_SERVICE_NAMESPACE, namespace),
+    ] {
+        annotations.insert(key.to_owned(), value.unwrap_or_default());
+    }
+    let mut mirror = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": settings.namespace,
+            "labels": labels(settings, &observed.uid),
+            "annotations": annotations,
+        },
+        "spec": spec(service, ports, live, settings),
+    });
+    let digest = Sha256::digest(mirror.to_string());
+    // Tells when a field is not wanted any more, which a comparison with the live object cannot.
+    mirror["metadata"]["annotations"][api::names::ANNOTATION_HASH] =
+        hex::encode(&digest[..8]).into();
+    mirror
+}
+
+fn spec(service: &Service, ports: &[Port], live: Option<&Service>, settings: &Settings) -> Value {
+    let mut spec = Map::new();
+    let mut set = |key: &str, value: Value| {
+        if !value.is_null() {
+            spec.insert(key.to_owned(), value);
+        }
+    };
+    set("type", json!("LoadBalancer"));
+    let mut ports = ports.to_vec();
+    ports.sort_by(|a, b| (a.port, &a.protocol).cmp(&(b.port, &b.protocol)));
+    set("ports", ports.iter().map(port).collect());
+    if let Some(wanted) = &service.spec {
+        set(
+            "externalTrafficPolicy",
+            json!(wanted.external_traffic_policy),
+        );
+        set(
+            "internalTrafficPolicy",
+            json!(wanted.internal_traffic_policy),
+        );
+        set("trafficDistribution", json!(wanted.traffic_distribution));
+        set("sessionAffinity", json!(wanted.session_affinity));
+        set(
+            "sessionAffinityConfig",
+            json!(wanted.session_affinity_config),
+        );
+        set("ipFamilies", json!(wanted.ip_families));
+        set("ipFamilyPolicy", json!(wanted.ip_family_policy));
+        set(
+            "loadBalancerSourceRanges",
+            json!(wanted.load_balancer_source_ranges),
+        );
+        let external = wanted.external_ips.iter().flatten();
+        let external: Vec<_> = external.filter(|ip| settings.allows_address(ip)).collect();
+        if !external.is_empty() {
+            set("externalIPs", json!(external));
+        }
+        let asked = wanted.load_balancer_ip.as_ref();
+        set(
+            "loadBalancerIP",
+            json!(asked.filter(|ip| settings.allows_address(ip))),
+        );
+    }
+    // The API refuses to change it, so a mirror keeps the class that it was made with.
+    let class = match live {
+        Some(live) => live
+            .spec
+            .as_ref()
+            .and_then(|s| s.load_balancer_class.as_ref()),
+        None => settings.mirror_class.as_ref(),
+    };
+    set("loadBalancerClass", json!(class));
+    if !settings.allocate_node_ports {
+        set("allocateLoadBalancerNodePorts", json!(false));
+    }
+    if let Endpoints::Selector(labels) = &settings.endpoints {
+        set("selector", json!(labels));
+    }
+    Value::Object(spec)
+}
+
+fn port(port: &Port) -> Value {
+    let mut value = json!({
+        "protocol": port.protocol, "port": port.port, "targetPort": port.node_port,
+    });
+    if !port.name.is_empty() {
+        value["name"] = json!(port.name);
+    }
+    if let Some(protocol) = &port.app_protocol {
+        value["appProtocol"] = json!(protocol);
+    }
+    value
+}
+
+/// Whether nothing needs to be applied.
+#[must_use]
+pub fn is_as_desired(desired: &Value, live: &Service) -> bool {
+    let mut live = serde_json::to_value(live).unwrap_or_default();
+    // Server-side apply knows ports by number and protocol, and keeps an order of its own.
+    if let Some(ports) = live["spec"]["ports"].as_array_mut() {
+        ports.sort_by_key(|p| {
+            (
+                p["port"].as_i64(),
+                p["protocol"].as_str().map(str::to_owned),
+            )
+        });
+    }
+    kit::apply::difference(desired, &live).is_none()
+}

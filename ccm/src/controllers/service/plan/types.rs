@@ -1,0 +1,92 @@
+//! What a plan of one Service is made of, and what it says.
+//!
+//! Invariant: values only; two plans that are equal do the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use kit::events::Notice;
+use serde_json::Value;
+
+use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
+use crate::cache::objects::Target;
+
+/// Everything that a plan depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// UID of the tenant's Service.
+    pub uid: String,
+    /// The tenant's Service; none when it is gone, or never was of concern.
+    pub service: Option<Arc<Service>>,
+    /// What is in the tenant namespace for it: one, as a rule.
+    pub mirrors: Vec<Arc<Service>>,
+    /// EndpointSlices in the tenant namespace that belong to one of those, or carry the UID.
+    pub slices: Vec<Slice>,
+    /// The API, asked for it by name, said that there is no mirror.
+    pub certain: bool,
+    /// The machines that traffic may be sent to.
+    pub targets: Arc<Vec<Target>>,
+    /// Nodes with endpoints of the tenant's Service.
+    pub local: BTreeMap<Arc<str>, LocalEndpoints>,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Ask the management API for the mirror, by name.
+    MakeSure,
+    /// Merge this into the tenant's Service, if it is still at the resource version in it.
+    PatchService(Value),
+    /// Merge this into the status of the tenant's Service.
+    PatchStatus(Value),
+    /// Apply the mirror.
+    ApplyMirror(Value),
+    /// Take the selector off a mirror that somebody else made: a merge patch.
+    DropSelector {
+        /// Its name.
+        name: String,
+        /// The patch, with the resource version.
+        patch: Value,
+    },
+    /// Delete a mirror.
+    DeleteMirror {
+        /// Its name.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+    /// Apply an EndpointSlice.
+    ApplySlice(Value),
+    /// Delete an EndpointSlice.
+    DeleteSlice {
+        /// Its name.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+}
+
+/// The next step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What is to be done, one after the other.
+    pub actions: Vec<Action>,
+    /// Events to publish once that is done.
+    pub events: Vec<Notice>,
+    /// What is wrong with the Service: told once for as long as it does not change.
+    pub complaints: Vec<Notice>,
+    /// What keeps it from having an address, or being gone; waiting is not an error.
+    pub waiting_on: Option<&'static str>,
+}
+
+impl Plan {
+    /// One thing to do, and nothing to say.
+    #[must_use]
+    pub fn act(action: Action) -> Self {
+        Self {
+            actions: vec![action],
+            ..Self::default()
+        }
+    }
+}

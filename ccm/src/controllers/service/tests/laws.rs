@@ -1,0 +1,241 @@
+//! What holds for any Service, any machines, and whatever is found in the tenant namespace.
+//!
+//! Invariant: [`Clusters`] assert what an API would refuse, and that no finalizer goes early.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::clusters::{ALL, Clusters, service, target};
+use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
+use crate::cache::objects::Target;
+use crate::controllers::service::plan::plan;
+use crate::names;
+use crate::settings::Endpoints;
+
+fn choice(values: &[Value]) -> impl Strategy<Value = Value> + use<> {
+    prop::sample::select(values.to_vec())
+}
+
+fn any_ports() -> impl Strategy<Value = Value> {
+    let protocol = prop::sample::select(vec!["TCP", "UDP", "SCTP"]);
+    let port = (protocol, 1..9_i32, 0..4_i32, prop::option::of("[ab]"));
+    prop::collection::vec(port, 0..5).prop_map(|ports| {
+        let mut seen = BTreeSet::new();
+        let unique = ports
+            .into_iter()
+            .filter(|(protocol, port, ..)| seen.insert((*protocol, *port)));
+        let port = |(index, (protocol, port, node_port, app)): (usize, (_, i32, i32, _))| {
+            json!({
+                "name": format!("p{index}"), "protocol": protocol, "port": port,
+                "nodePort": if node_port == 0 { 0 } else { 30000 + node_port },
+                "appProtocol": app,
+            })
+        };
+        unique.enumerate().map(port).collect()
+    })
+}
+
+prop_compose! {
+    fn any_spec()(
+        ports in any_ports(),
+        kind in choice(&[json!("LoadBalancer"), json!("LoadBalancer"), json!("LoadBalancer"), json!("ClusterIP")]),
+        class in choice(&[json!(null), json!(null), json!("ours"), json!("theirs")]),
+        policy in choice(&[json!(null), json!("Local"), json!("Cluster")]),
+        families in choice(&[json!(null), json!(["IPv4"]), json!(["IPv6"]), json!(["IPv6", "IPv4"])]),
+        affinity in choice(&[json!(null), json!("None"), json!("ClientIP")]),
+        ranges in choice(&[json!(null), json!([]), json!(["10.0.0.0/8"])]),
+        external in choice(&[json!(null), json!(["192.0.2.1", "203.0.113.9"]), json!(["nonsense"])]),
+    ) -> Value {
+        json!({
+            "ports": ports, "type": kind, "loadBalancerClass": class, "externalTrafficPolicy": policy,
+            "ipFamilies": families, "sessionAffinity": affinity, "loadBalancerSourceRanges": ranges,
+            "externalIPs": external,
+        })
+    }
+}
+
+prop_compose! {
+    fn any_target()(
+        number in 0..300_u16,
+        ready in prop::bool::weighted(0.8),
+        serving in prop::bool::weighted(0.9),
+        terminating in prop::bool::weighted(0.1),
+        families in 0..4_u8,
+    ) -> Target {
+        let mut target = target(number);
+        target.addresses.retain(|ip| families & if ip.is_ipv4() { 1 } else { 2 } != 0);
+        Target { ready: ready && serving && !terminating, serving, terminating, ..target }
+    }
+}
+
+fn any_targets() -> impl Strategy<Value = Vec<Target>> {
+    let most = prop_oneof![4 => Just(8_usize), 1 => Just(300)];
+    most.prop_flat_map(|most| prop::collection::vec(any_target(), 0..most))
+        .prop_map(|mut targets| {
+            targets.sort();
+            targets.dedup_by(|a, b| a.node == b.node);
+            targets
+        })
+}
+
+prop_compose! {
+    fn any_clusters()(
+        spec in any_spec(),
+        targets in any_targets(),
+        local in prop::collection::btree_map(0..300_u16, any::<(bool, bool)>(), 0..8),
+        flags in any::<[bool; 6]>(),
+        before in prop::option::of((any_spec(), any_targets())),
+    ) -> Clusters {
+        let [deleting, gone, held, selector, allocated, legacy] = flags;
+        let mut clusters = Clusters::new(service(&json!({})));
+        clusters.settings.classes.insert("ours".to_owned());
+        clusters.settings.addresses = vec!["192.0.2.0/24".parse().unwrap()];
+        clusters.settings.adopt = legacy;
+        if legacy && allocated {
+            let name = names::legacy_mirror(super::UID);
+            clusters.foreign_mirror(&name, &json!({ "selector": { "a": "b" } }));
+            clusters.slice_of_selector(&name);
+        }
+        // What somebody made of an earlier Service, with other machines and another mode.
+        if let Some((before, earlier)) = before {
+            clusters.targets = earlier;
+            clusters.change(&json!({ "spec": before }));
+            clusters.reconcile(ALL);
+        }
+        if selector {
+            clusters.settings.endpoints = Endpoints::Selector([("c".to_owned(), "d".to_owned())].into());
+        }
+        clusters.targets = targets;
+        clusters.local = local
+            .into_iter()
+            .map(|(node, (ready, serving))| {
+                (format!("node-{node}").as_str().into(), LocalEndpoints { ready, serving: ready || serving })
+            })
+            .collect();
+        if allocated && !clusters.mirrors.is_empty() {
+            clusters.allocate("192.0.2.50");
+        }
+        // The class of a Service cannot change while it wants a load balancer.
+        let mut spec = spec;
+        let object = serde_json::to_value(clusters.service.as_ref()).unwrap();
+        spec["loadBalancerClass"] = object["spec"]["loadBalancerClass"].clone();
+        clusters.change(&json!({ "spec": spec }));
+        clusters.held = held && deleting;
+        if deleting {
+            clusters.delete_service();
+        } else if gone {
+            clusters.service = None;
+        }
+        clusters.log.clear();
+        clusters
+    }
+}
+
+/// The end, comparable: resource versions aside.
+fn end(clusters: &Clusters) -> Value {
+    let plain = |object: Value| {
+        let mut object = object;
+        if let Some(meta) = object["metadata"].as_object_mut() {
+            meta.remove("resourceVersion");
+        }
+        object
+    };
+    let service = plain(serde_json::to_value(clusters.service.as_ref()).unwrap());
+    let mirrors = clusters
+        .mirrors
+        .values()
+        .map(|m| plain(serde_json::to_value(m).unwrap()));
+    let slices = clusters
+        .slices
+        .values()
+        .map(|s| plain(serde_json::to_value(s).unwrap()));
+    json!({
+        "service": service,
+        "mirrors": mirrors.collect::<Vec<_>>(),
+        "slices": slices.collect::<Vec<_>>(),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_service_settles_and_a_second_look_writes_nothing(mut clusters in any_clusters()) {
+        clusters.reconcile(ALL);
+        prop_assert_eq!(clusters.reconcile(ALL), 0);
+    }
+
+    #[test]
+    fn a_death_after_any_write_leads_to_the_same_end(clusters in any_clusters()) {
+        let mut whole = clusters.clone();
+        let writes = whole.reconcile(ALL);
+        let whole = end(&whole);
+        for budget in 0..writes {
+            let mut cut = clusters.clone();
+            cut.reconcile(budget);
+            cut.reconcile(ALL);
+            prop_assert_eq!(&end(&cut), &whole, "died after {} writes", budget);
+        }
+    }
+
+    #[test]
+    fn the_order_of_what_is_seen_makes_no_difference(clusters in any_clusters()) {
+        let mut reversed = clusters.clone();
+        reversed.reversed = true;
+        prop_assert_eq!(
+            plan(&reversed.observe(), &clusters.settings),
+            plan(&clusters.observe(), &clusters.settings)
+        );
+    }
+
+    #[test]
+    fn every_machine_that_is_ready_gets_traffic_once_in_each_family(mut clusters in any_clusters()) {
+        clusters.settings.endpoints = Endpoints::Slices;
+        clusters.reconcile(ALL);
+        let wanted = clusters.service.as_ref().and_then(|s| s.spec.clone());
+        let wanted = wanted.filter(|_| !clusters.mirrors.is_empty() && !clusters.held);
+        let Some(spec) = wanted else { return Ok(()) };
+        let of_mirror = clusters.mirror().spec.clone().unwrap();
+        if of_mirror.ports.as_ref().is_none_or(|p| p.is_empty()) || spec.ports.is_none_or(|p| p.iter().all(|p| p.node_port.unwrap_or(0) == 0)) {
+            return Ok(());
+        }
+        let families = of_mirror.ip_families.unwrap_or_else(|| vec!["IPv4".to_owned()]);
+        let local = spec.external_traffic_policy.as_deref() == Some("Local");
+        for family in &families {
+            let v4 = family == "IPv4";
+            let mut expected: Vec<_> = clusters
+                .targets
+                .iter()
+                .filter(|t| t.ready && (!local || clusters.local.get(&t.node).is_some_and(|p| p.ready)))
+                .filter_map(|t| t.addresses.iter().find(|ip| ip.is_ipv4() == v4))
+                .map(ToString::to_string)
+                .collect();
+            expected.sort();
+            let slices = clusters.slices.values().filter(|s| s.address_type == *family);
+            let ready = |e: &&k8s_openapi::api::discovery::v1::Endpoint| {
+                e.conditions.as_ref().and_then(|c| c.ready) == Some(true)
+            };
+            let mut found: Vec<_> = slices
+                .filter(|s| Slice::from(*s).ours)
+                .flat_map(|s| s.endpoints.iter().filter(ready).flat_map(|e| e.addresses.clone()))
+                .collect();
+            found.sort();
+            let blind = !local && clusters.targets.iter().all(|t| !t.ready);
+            if !blind {
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_service_that_is_gone(mut clusters in any_clusters()) {
+        clusters.held = false;
+        clusters.delete_service();
+        clusters.reconcile(ALL);
+        clusters.reconcile(ALL);
+        let theirs = clusters.service.as_ref().is_some();
+        prop_assert!(theirs || (clusters.mirrors.is_empty() && clusters.slices.values().all(|s| !Slice::from(s).ours)));
+    }
+}
