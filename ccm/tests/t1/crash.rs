@@ -14,11 +14,11 @@ use testkit::FaultPlan;
 use testkit::faults::wherever_it_dies;
 use testkit::fixtures::wait_gone;
 
-use crate::support::{Ccm, PATIENCE, Site};
+use crate::support::{Ccm, Environment, PATIENCE};
 
 /// Does a step; when the ccm dies on the way, a healthy one takes over and the step has to succeed.
 struct Life<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     ccm: Ccm,
     died: bool,
 }
@@ -35,7 +35,7 @@ impl Life<'_> {
             Some(result) if !plan.is_crashed() => result,
             _ => {
                 self.died = true;
-                self.ccm = Ccm::start(self.site)?;
+                self.ccm = Ccm::start(self.environment)?;
                 wait().await
             }
         }
@@ -43,8 +43,8 @@ impl Life<'_> {
 }
 
 /// What there is, without what differs from one life to another.
-async fn state(site: &Site, service: &Service) -> Result<Value> {
-    let name = site.mirror_name(service);
+async fn state(environment: &Environment, service: &Service) -> Result<Value> {
+    let name = environment.mirror_name(service);
     let uid = service.uid().unwrap_or_default();
     let plain = |value: Value| {
         let text = value
@@ -53,7 +53,7 @@ async fn state(site: &Site, service: &Service) -> Result<Value> {
             .replace(&uid, "UID");
         serde_json::from_str::<Value>(&text)
     };
-    let mut mirror = serde_json::to_value(site.mirrors().get(&name).await?)?;
+    let mut mirror = serde_json::to_value(environment.mirrors().get(&name).await?)?;
     let mirror_uid = mirror["metadata"]["uid"]
         .as_str()
         .unwrap_or_default()
@@ -66,7 +66,11 @@ async fn state(site: &Site, service: &Service) -> Result<Value> {
         mirror["spec"][key] = Value::Null;
     }
     mirror["metadata"]["annotations"][api::names::ANNOTATION_HASH] = Value::Null;
-    let slices = site.slices().list(&ListParams::default()).await?.items;
+    let slices = environment
+        .slices()
+        .list(&ListParams::default())
+        .await?
+        .items;
     let mut endpoints = Vec::new();
     for slice in slices {
         let text = serde_json::to_value(&slice.metadata.owner_references)?;
@@ -74,8 +78,8 @@ async fn state(site: &Site, service: &Service) -> Result<Value> {
         let labels = plain(serde_json::to_value(&slice.metadata.labels)?)?;
         endpoints.push(json!([labels, slice.address_type, slice.endpoints]));
     }
-    let service = site.services().get("web").await?;
-    let node = site.nodes().get("a").await?;
+    let service = environment.services().get("web").await?;
+    let node = environment.nodes().get("a").await?;
     let meta = |key: &str| mirror["metadata"][key].clone();
     Ok(json!({
         "mirror": plain(json!([meta("name"), meta("labels"), meta("annotations"), mirror["spec"], mirror["status"]]))?,
@@ -85,33 +89,35 @@ async fn state(site: &Site, service: &Service) -> Result<Value> {
     }))
 }
 
-async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, Value)> {
-    let ccm = Ccm::with(site, site.settings(), plan)?;
+async fn life(environment: &Environment, plan: &FaultPlan) -> Result<(bool, Value)> {
+    let ccm = Ccm::with(environment, environment.settings(), plan)?;
     let mut life = Life {
-        site,
+        environment,
         ccm,
         died: false,
     };
-    site.worker("a", &["10.5.0.1"]).await?;
-    let service = site.service("web", &json!({})).await?;
-    let name = site.mirror_name(&service);
-    life.step(async || site.ready(&name, &["10.5.0.1"]).await)
+    environment.worker("a", &["10.5.0.1"]).await?;
+    let service = environment.service("web", &json!({})).await?;
+    let name = environment.mirror_name(&service);
+    life.step(async || environment.ready(&name, &["10.5.0.1"]).await)
         .await?;
-    site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
+    environment
+        .allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
         .await?;
-    life.step(async || site.addresses("web", &["192.0.2.1"]).await)
+    life.step(async || environment.addresses("web", &["192.0.2.1"]).await)
         .await?;
     let ports =
         json!([{ "port": 443, "protocol": "TCP" }, { "port": 53, "protocol": "UDP", "name": "b" }]);
     let mut ports = ports;
     ports[0]["name"] = json!("a");
-    site.change("web", &json!({ "spec": { "ports": ports } }))
+    environment
+        .change("web", &json!({ "spec": { "ports": ports } }))
         .await?;
     let follows = |m: &Service| m.spec.as_ref().unwrap().ports.as_ref().unwrap().len() == 2;
-    life.step(async || site.mirror(&service, follows).await.map(drop))
+    life.step(async || environment.mirror(&service, follows).await.map(drop))
         .await?;
     let two = async || {
-        crate::support::site::wait_all(&site.slices(), "", |slices| {
+        crate::support::environment::wait_all(&environment.slices(), "", |slices| {
             slices.len() == 1 && slices[0].ports.as_ref().is_some_and(|p| p.len() == 2)
         })
         .await
@@ -128,25 +134,30 @@ async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, Value)> {
                 .iter()
                 .all(|t| t.key != ccm::names::TAINT_UNINITIALIZED)
         };
-        site.wait_node("a", untainted).await.map(drop)
+        environment.wait_node("a", untainted).await.map(drop)
     };
     life.step(initialised).await?;
-    let seen = state(site, &service).await?;
-    site.services().delete("web", &Default::default()).await?;
-    life.step(async || wait_gone(&site.services(), "web", PATIENCE).await)
+    let seen = state(environment, &service).await?;
+    environment
+        .services()
+        .delete("web", &Default::default())
         .await?;
-    site.node_ready("a", "Unknown").await?;
-    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
-    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
-    life.step(async || wait_gone(&site.nodes(), "a", PATIENCE).await)
+    life.step(async || wait_gone(&environment.services(), "web", PATIENCE).await)
         .await?;
-    let left = site
+    environment.node_ready("a", "Unknown").await?;
+    environment.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    environment
+        .delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a")
+        .await?;
+    life.step(async || wait_gone(&environment.nodes(), "a", PATIENCE).await)
+        .await?;
+    let left = environment
         .mirrors()
         .list(&ListParams::default())
         .await?
         .items
         .len()
-        + site
+        + environment
             .slices()
             .list(&ListParams::default())
             .await?
@@ -158,10 +169,10 @@ async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, Value)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_the_ccm_dies() -> Result<()> {
-    let Some(site) = Site::new("crash").await? else {
+    let Some(environment) = Environment::new("crash").await? else {
         return Ok(());
     };
-    let writes = wherever_it_dies(async |plan| life(&site, plan).await).await?;
+    let writes = wherever_it_dies(async |plan| life(&environment, plan).await).await?;
     // Finalizer, mirror, slice, status, mirror, slice, three deletions, node twice and gone.
     ensure!(writes > 10, "a life has more writes than {writes}");
     Ok(())

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use testkit::fixtures::wait_gone;
 
-use crate::support::{Ccm, PATIENCE, Site, site::apply};
+use crate::support::{Ccm, Environment, PATIENCE, environment::apply};
 
 fn is_tainted(node: &Node, key: &str) -> bool {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
@@ -17,13 +17,13 @@ fn is_tainted(node: &Node, key: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> Result<()> {
-    let Some(site) = Site::new("node").await? else {
+    let Some(environment) = Environment::new("node").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
-    let made = site.node("a").await?;
-    site.machine("a", &["10.5.0.1", "fd00::1"]).await?;
-    let node = site
+    let _ccm = Ccm::start(&environment)?;
+    let made = environment.node("a").await?;
+    environment.machine("a", &["10.5.0.1", "fd00::1"]).await?;
+    let node = environment
         .wait_node("a", |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
         .await?;
     for key in names::TOPOLOGY.iter().flat_map(|keys| keys.iter()) {
@@ -50,20 +50,29 @@ async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> R
     );
 
     // Stopped: tainted, proven off, and still the same node.
-    site.node_ready("a", "Unknown").await?;
-    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
-    site.wait_node("a", |n| is_tainted(n, names::TAINT_SHUTDOWN))
+    environment.node_ready("a", "Unknown").await?;
+    environment
+        .delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a")
         .await?;
-    site.vm_status("a", &json!({ "created": false })).await?;
-    site.wait_node("a", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE))
+    environment
+        .wait_node("a", |n| is_tainted(n, names::TAINT_SHUTDOWN))
+        .await?;
+    environment
+        .vm_status("a", &json!({ "created": false }))
+        .await?;
+    environment
+        .wait_node("a", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE))
         .await?;
     // Started: in service at once, and not shut down once the kubelet reports.
-    site.vm_status("a", &json!({ "created": true })).await?;
-    site.instance("a", &["10.5.0.7"]).await?;
-    site.wait_node("a", |n| !is_tainted(n, names::TAINT_OUT_OF_SERVICE))
+    environment
+        .vm_status("a", &json!({ "created": true }))
         .await?;
-    site.node_ready("a", "True").await?;
-    let back = site
+    environment.instance("a", &["10.5.0.7"]).await?;
+    environment
+        .wait_node("a", |n| !is_tainted(n, names::TAINT_OUT_OF_SERVICE))
+        .await?;
+    environment.node_ready("a", "True").await?;
+    let back = environment
         .wait_node("a", |n| {
             let addresses = n.status.as_ref().and_then(|s| s.addresses.as_ref());
             !is_tainted(n, names::TAINT_SHUTDOWN)
@@ -73,27 +82,30 @@ async fn node_lives_with_its_machine_from_its_first_taint_to_its_deletion() -> R
     assert_eq!(back.uid(), made.uid());
 
     // Gone: first the virtual machine only, which is not enough.
-    site.node_ready("a", "Unknown").await?;
-    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
-    site.node("b").await?;
-    site.machine("b", &["10.5.0.2"]).await?;
-    site.wait_node("b", |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
+    environment.node_ready("a", "Unknown").await?;
+    environment.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    environment.node("b").await?;
+    environment.machine("b", &["10.5.0.2"]).await?;
+    environment
+        .wait_node("b", |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
         .await?;
-    assert_eq!(site.nodes().get("a").await?.uid(), made.uid());
-    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
-    wait_gone(&site.nodes(), "a", PATIENCE).await?;
-    site.event("DeletingNode").await?;
+    assert_eq!(environment.nodes().get("a").await?.uid(), made.uid());
+    environment
+        .delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a")
+        .await?;
+    wait_gone(&environment.nodes(), "a", PATIENCE).await?;
+    environment.event("DeletingNode").await?;
     Ok(())
 }
 
 /// The kubelet's Lease, renewed.
-async fn renew(site: &Site, node: &str, time: &str) -> Result<()> {
+async fn renew(environment: &Environment, node: &str, time: &str) -> Result<()> {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": node, "namespace": names::NAMESPACE_LEASES },
         "spec": { "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": time },
     });
-    apply(&site.inside, &lease).await
+    apply(&environment.inside, &lease).await
 }
 
 fn condition(node: &Node) -> Option<(String, Option<String>)> {
@@ -105,23 +117,26 @@ fn condition(node: &Node) -> Option<(String, Option<String>)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_of_a_dead_machine_is_not_waited_for_and_stays_until_its_volumes_are_detached()
 -> Result<()> {
-    let Some(site) = Site::new("silent").await? else {
+    let Some(environment) = Environment::new("silent").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
+    let _ccm = Ccm::start(&environment)?;
     for (name, address) in [("dead", "10.5.0.1"), ("heard", "10.5.0.2")] {
-        site.worker(name, &[address]).await?;
-        site.wait_node(name, |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
+        environment.worker(name, &[address]).await?;
+        environment
+            .wait_node(name, |n| !is_tainted(n, names::TAINT_UNINITIALIZED))
             .await?;
-        renew(&site, name, "2026-11-21T10:00:00.000000Z").await?;
+        renew(&environment, name, "2026-11-21T10:00:00.000000Z").await?;
     }
     let volumes = json!({ "status": { "volumesAttached": [{
         "name": "kubernetes.io/csi/csi.covey.dev^vol-1", "devicePath": "",
     }] } });
-    site.node_status("dead", &volumes).await?;
+    environment.node_status("dead", &volumes).await?;
     for name in ["dead", "heard"] {
-        site.delete(kinds::VIRTUAL_MACHINE, name).await?;
-        site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, name).await?;
+        environment.delete(kinds::VIRTUAL_MACHINE, name).await?;
+        environment
+            .delete(kinds::VIRTUAL_MACHINE_INSTANCE, name)
+            .await?;
     }
     // The kubelet of the other one renews its Lease as long as this one takes to be called silent.
     let heard = async {
@@ -129,24 +144,24 @@ async fn node_of_a_dead_machine_is_not_waited_for_and_stays_until_its_volumes_ar
         for number in 1.. {
             renewals.tick().await;
             let time = format!("2026-11-21T10:00:00.{number:06}Z");
-            renew(&site, "heard", &time).await?;
+            renew(&environment, "heard", &time).await?;
         }
         Ok::<_, anyhow::Error>(())
     };
-    let dead = site.wait_node("dead", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE));
+    let dead = environment.wait_node("dead", |n| is_tainted(n, names::TAINT_OUT_OF_SERVICE));
     let dead = tokio::select! {
         dead = dead => dead?,
         lives = heard => return lives,
     };
     let unknown = ("Unknown".to_owned(), Some("MachineIsOff".to_owned()));
     assert_eq!(condition(&dead), Some(unknown));
-    let other = site.nodes().get("heard").await?;
+    let other = environment.nodes().get("heard").await?;
     assert_eq!(condition(&other).map(|c| c.0).as_deref(), Some("True"));
     assert!(!is_tainted(&other, names::TAINT_OUT_OF_SERVICE));
-    site.event("OutOfService").await?;
+    environment.event("OutOfService").await?;
 
     let none = json!({ "status": { "volumesAttached": null } });
-    site.node_status("dead", &none).await?;
-    wait_gone(&site.nodes(), "dead", PATIENCE).await?;
+    environment.node_status("dead", &none).await?;
+    wait_gone(&environment.nodes(), "dead", PATIENCE).await?;
     Ok(())
 }

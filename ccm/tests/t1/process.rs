@@ -9,18 +9,22 @@ use serde_json::json;
 use testkit::fixtures::wait_for;
 use testkit::process::{Process, Workdir};
 
-use crate::support::{PATIENCE, Site};
+use crate::support::{Environment, PATIENCE};
 
-fn start(site: &Site, dir: &Workdir, identity: &str) -> Result<Process> {
-    let tenant = site.tenant.kubeconfig_as(&site.tenant_user(), &[])?;
+fn start(environment: &Environment, dir: &Workdir, identity: &str) -> Result<Process> {
+    let tenant = environment
+        .tenant
+        .kubeconfig_as(&environment.tenant_user(), &[])?;
     let tenant = dir.write("tenant.kubeconfig", &tenant)?;
-    let management = site.management.kubeconfig_as(&site.user(), &[])?;
+    let management = environment
+        .management
+        .kubeconfig_as(&environment.user(), &[])?;
     let management = dir.write("management.kubeconfig", &management)?;
     let flags = [
         ("tenant-kubeconfig", tenant.display().to_string()),
         ("management-kubeconfig", management.display().to_string()),
-        ("namespace", site.ns.clone()),
-        ("cluster-uid", site.uid.clone()),
+        ("namespace", environment.ns.clone()),
+        ("cluster-uid", environment.uid.clone()),
         ("identity", identity.to_owned()),
         ("admin-address", "127.0.0.1:0".to_owned()),
     ];
@@ -36,17 +40,18 @@ fn holder(lease: Option<&Lease>) -> Option<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<()> {
-    let Some(site) = Site::new("process").await? else {
+    let Some(environment) = Environment::new("process").await? else {
         return Ok(());
     };
     let dir = Workdir::new()?;
-    let leases: Api<Lease> = Api::namespaced(site.admin.clone(), &site.ns);
-    let mut first = start(&site, &dir, "first")?;
+    let leases: Api<Lease> = Api::namespaced(environment.admin.clone(), &environment.ns);
+    let mut first = start(&environment, &dir, "first")?;
     let leads = |lease: Option<&Lease>| holder(lease) == Some("first");
     wait_for(&leases, ccm::names::LEASE, leads, PATIENCE).await?;
-    let _second = start(&site, &dir, "second")?;
-    let service = site.service("web", &json!({})).await?;
-    site.mirror(&service, |_| true)
+    let _second = start(&environment, &dir, "second")?;
+    let service = environment.service("web", &json!({})).await?;
+    environment
+        .mirror(&service, |_| true)
         .await
         .with_context(|| first.log_tail(20))?;
     let asked = std::time::Instant::now();
@@ -54,8 +59,8 @@ async fn second_process_goes_on_where_one_that_is_told_to_end_stops() -> Result<
     let leads = |lease: Option<&Lease>| holder(lease) == Some("second");
     wait_for(&leases, ccm::names::LEASE, leads, PATIENCE).await?;
     eprintln!("another one led {:.2?} after SIGTERM", asked.elapsed());
-    let later = site.service("later", &json!({})).await?;
-    site.mirror(&later, |_| true).await?;
+    let later = environment.service("later", &json!({})).await?;
+    environment.mirror(&later, |_| true).await?;
     let status = first.ended(PATIENCE).await?;
     assert!(status.success(), "{status}: {}", first.log_tail(20));
     Ok(())

@@ -3,32 +3,39 @@
 use anyhow::Result;
 use serde_json::json;
 
-use crate::support::{Ccm, Site};
+use crate::support::{Ccm, Environment};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> {
-    let Some(site) = Site::new("quiet").await? else {
+    let Some(environment) = Environment::new("quiet").await? else {
         return Ok(());
     };
-    let ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1"]).await?;
+    let ccm = Ccm::start(&environment)?;
+    environment.worker("a", &["10.5.0.1"]).await?;
     let mut names = Vec::new();
     for number in 0..5 {
-        let service = site.service(&format!("web-{number}"), &json!({})).await?;
-        let name = site.mirror_name(&service);
-        site.ready(&name, &["10.5.0.1"]).await?;
+        let service = environment
+            .service(&format!("web-{number}"), &json!({}))
+            .await?;
+        let name = environment.mirror_name(&service);
+        environment.ready(&name, &["10.5.0.1"]).await?;
         let ip = format!("192.0.2.{number}");
-        site.allocate(&name, &json!([{ "ip": ip }])).await?;
-        site.addresses(&format!("web-{number}"), &[&ip]).await?;
+        environment.allocate(&name, &json!([{ "ip": ip }])).await?;
+        environment
+            .addresses(&format!("web-{number}"), &[&ip])
+            .await?;
         names.push(name);
     }
     rest(&ccm).await;
     let windows = [
-        (site.management.audit().window()?, site.user()),
-        (site.tenant.audit().window()?, site.tenant_user()),
+        (environment.management.audit().window()?, environment.user()),
+        (
+            environment.tenant.audit().window()?,
+            environment.tenant_user(),
+        ),
     ];
     drop(ccm);
-    let ccm = Ccm::start(&site)?;
+    let ccm = Ccm::start(&environment)?;
     rest(&ccm).await;
     rest(&ccm).await;
     for (window, user) in &windows {

@@ -5,21 +5,21 @@ use kube::api::ListParams;
 use serde_json::json;
 use testkit::fixtures::wait_gone;
 
-use crate::support::{Ccm, PATIENCE, Site};
+use crate::support::{Ccm, Environment, PATIENCE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tenants_with_the_same_service_names_do_not_meet_in_one_namespace() -> Result<()> {
-    let Some([one, two]) = Site::together("meet").await? else {
+    let Some([one, two]) = Environment::together("meet").await? else {
         return Ok(());
     };
     let _both = (Ccm::start(&one)?, Ccm::start(&two)?);
     let mut names = Vec::new();
-    for (site, ip) in [(&one, "192.0.2.1"), (&two, "192.0.2.2")] {
-        let service = site.service("web", &json!({})).await?;
-        let name = site.mirror_name(&service);
-        site.mirror(&service, |_| true).await?;
-        site.allocate(&name, &json!([{ "ip": ip }])).await?;
-        site.addresses("web", &[ip]).await?;
+    for (environment, ip) in [(&one, "192.0.2.1"), (&two, "192.0.2.2")] {
+        let service = environment.service("web", &json!({})).await?;
+        let name = environment.mirror_name(&service);
+        environment.mirror(&service, |_| true).await?;
+        environment.allocate(&name, &json!([{ "ip": ip }])).await?;
+        environment.addresses("web", &[ip]).await?;
         names.push(name);
     }
     assert_ne!(names[0], names[1]);

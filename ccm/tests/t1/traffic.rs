@@ -4,17 +4,17 @@ use anyhow::Result;
 use ccm::names;
 use serde_json::json;
 
-use crate::support::site::addresses;
-use crate::support::{Ccm, Site};
+use crate::support::environment::addresses;
+use crate::support::{Ccm, Environment};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn service_is_mirrored_with_its_machines_and_gets_its_address() -> Result<()> {
-    let Some(site) = Site::new("traffic").await? else {
+    let Some(environment) = Environment::new("traffic").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
-    site.worker("a", &["10.5.0.1", "fd00::1"]).await?;
-    site.worker("b", &["10.5.0.2", "fd00::2"]).await?;
+    let _ccm = Ccm::start(&environment)?;
+    environment.worker("a", &["10.5.0.1", "fd00::1"]).await?;
+    environment.worker("b", &["10.5.0.2", "fd00::2"]).await?;
     let ports = json!([
         { "name": "web", "port": 80, "protocol": "TCP", "appProtocol": "http" },
         { "name": "dns", "port": 53, "protocol": "UDP" },
@@ -25,8 +25,8 @@ async fn service_is_mirrored_with_its_machines_and_gets_its_address() -> Result<
         "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 60 } },
         "trafficDistribution": "PreferSameZone",
     });
-    let service = site.service("web", &spec).await?;
-    let mirror = site.mirror(&service, |_| true).await?;
+    let service = environment.service("web", &spec).await?;
+    let mirror = environment.mirror(&service, |_| true).await?;
     let (live, theirs) = (mirror.spec.clone().unwrap(), service.spec.clone().unwrap());
     for port in live.ports.iter().flatten() {
         let mut all = theirs.ports.iter().flatten();
@@ -44,54 +44,60 @@ async fn service_is_mirrored_with_its_machines_and_gets_its_address() -> Result<
     assert_eq!(live.session_affinity, theirs.session_affinity);
     assert_eq!(live.session_affinity_config, theirs.session_affinity_config);
     assert_eq!(live.traffic_distribution, theirs.traffic_distribution);
-    let name = site.mirror_name(&service);
-    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let name = environment.mirror_name(&service);
+    environment.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
 
-    site.allocate(&name, &json!([{ "ip": "192.0.2.10" }]))
+    environment
+        .allocate(&name, &json!([{ "ip": "192.0.2.10" }]))
         .await?;
-    site.addresses("web", &["192.0.2.10"]).await?;
-    site.allocate(
-        &name,
-        &json!([{ "hostname": "lb.example.com" }, { "ip": "192.0.2.11" }]),
-    )
-    .await?;
-    site.addresses("web", &["lb.example.com", "192.0.2.11"])
+    environment.addresses("web", &["192.0.2.10"]).await?;
+    environment
+        .allocate(
+            &name,
+            &json!([{ "hostname": "lb.example.com" }, { "ip": "192.0.2.11" }]),
+        )
         .await?;
-    site.allocate(&name, &json!(null)).await?;
-    site.addresses("web", &[]).await
+    environment
+        .addresses("web", &["lb.example.com", "192.0.2.11"])
+        .await?;
+    environment.allocate(&name, &json!(null)).await?;
+    environment.addresses("web", &[]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() -> Result<()> {
-    let Some(site) = Site::new("lost").await? else {
+    let Some(environment) = Environment::new("lost").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
-    let (service, name) = site.serving_by_two().await?;
-    site.node_ready("a", "Unknown").await?;
-    site.ready(&name, &["10.5.0.2"]).await?;
-    site.node_ready("a", "True").await?;
-    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let _ccm = Ccm::start(&environment)?;
+    let (service, name) = environment.serving_by_two().await?;
+    environment.node_ready("a", "Unknown").await?;
+    environment.ready(&name, &["10.5.0.2"]).await?;
+    environment.node_ready("a", "True").await?;
+    environment.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
     let label = |value| json!({ "metadata": { "labels": { names::LABEL_EXCLUDE: value } } });
     let patch = |value| kube::api::Patch::Merge(label(value));
-    site.nodes()
+    environment
+        .nodes()
         .patch("b", &Default::default(), &patch(json!("")))
         .await?;
-    site.ready(&name, &["10.5.0.1"]).await?;
-    site.nodes()
+    environment.ready(&name, &["10.5.0.1"]).await?;
+    environment
+        .nodes()
         .patch("b", &Default::default(), &patch(json!(null)))
         .await?;
-    site.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    environment.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
     // Another address, as after a start on another node.
-    site.instance("b", &["10.5.0.9"]).await?;
-    site.ready(&name, &["10.5.0.1", "10.5.0.9"]).await?;
+    environment.instance("b", &["10.5.0.9"]).await?;
+    environment.ready(&name, &["10.5.0.1", "10.5.0.9"]).await?;
 
-    site.change(
-        "web",
-        &json!({ "spec": { "externalTrafficPolicy": "Local" } }),
-    )
-    .await?;
-    site.ready(&name, &[]).await?;
+    environment
+        .change(
+            "web",
+            &json!({ "spec": { "externalTrafficPolicy": "Local" } }),
+        )
+        .await?;
+    environment.ready(&name, &[]).await?;
     let slice = |node: &str| {
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -102,10 +108,10 @@ async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() ->
         })
     };
     for (node, address) in [("a", "10.5.0.1"), ("b", "10.5.0.9")] {
-        crate::support::site::apply(&site.inside, &slice(node)).await?;
-        site.ready(&name, &[address]).await?;
+        crate::support::environment::apply(&environment.inside, &slice(node)).await?;
+        environment.ready(&name, &[address]).await?;
     }
-    let mirror = site.mirror(&service, |m| {
+    let mirror = environment.mirror(&service, |m| {
         let policy = m
             .spec
             .as_ref()
@@ -118,12 +124,12 @@ async fn lost_nodes_excluded_nodes_and_moved_pods_change_where_traffic_goes() ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_gets_traffic_once_its_kube_proxy_is_ready() -> Result<()> {
-    let Some(site) = Site::new("proxies").await? else {
+    let Some(environment) = Environment::new("proxies").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
+    let _ccm = Ccm::start(&environment)?;
     // Nobody says where kube-proxies are: the tenant may have something else instead.
-    let (_, name) = site.serving_by_two().await?;
+    let (_, name) = environment.serving_by_two().await?;
     let proxies = |a: bool, b: bool| {
         let endpoint = |node, address, ready| {
             let conditions = json!({ "ready": ready });
@@ -146,19 +152,19 @@ async fn node_gets_traffic_once_its_kube_proxy_is_ready() -> Result<()> {
         (false, false, &["10.5.0.1", "10.5.0.2"]),
         (true, false, &["10.5.0.1"]),
     ] {
-        crate::support::site::apply(&site.inside, &proxies(a, b)).await?;
-        site.ready(&name, ready).await?;
+        crate::support::environment::apply(&environment.inside, &proxies(a, b)).await?;
+        environment.ready(&name, ready).await?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_writer_on_the_mirror_does_not_last_and_makes_no_fight() -> Result<()> {
-    let Some(site) = Site::new("writer").await? else {
+    let Some(environment) = Environment::new("writer").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&site)?;
-    let (service, name) = site.serving().await?;
+    let _ccm = Ccm::start(&environment)?;
+    let (service, name) = environment.serving().await?;
     let params = kube::api::PatchParams::default();
     for round in 0..5 {
         // What is ours comes back; what is not (an annotation of a load balancer) stays.
@@ -166,23 +172,26 @@ async fn a_second_writer_on_the_mirror_does_not_last_and_makes_no_fight() -> Res
             "metadata": { "annotations": { "lb.io/id": format!("{round}") } },
             "spec": { "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local" },
         });
-        site.mirrors()
+        environment
+            .mirrors()
             .patch(&name, &params, &kube::api::Patch::Merge(&patch))
             .await?;
-        site.mirror(&service, |m| {
-            let spec = m.spec.as_ref().unwrap();
-            spec.session_affinity.as_deref() == Some("None")
-                && spec.external_traffic_policy.as_deref() == Some("Cluster")
-        })
-        .await?;
+        environment
+            .mirror(&service, |m| {
+                let spec = m.spec.as_ref().unwrap();
+                spec.session_affinity.as_deref() == Some("None")
+                    && spec.external_traffic_policy.as_deref() == Some("Cluster")
+            })
+            .await?;
         let slice = names::slice(&name, "IPv4", 0);
         let gone = json!({ "endpoints": [] });
-        site.slices()
+        environment
+            .slices()
             .patch(&slice, &params, &kube::api::Patch::Merge(&gone))
             .await?;
-        site.ready(&name, &["10.5.0.1"]).await?;
+        environment.ready(&name, &["10.5.0.1"]).await?;
     }
-    let mirror = site.mirror(&service, |_| true).await?;
+    let mirror = environment.mirror(&service, |_| true).await?;
     assert_eq!(mirror.metadata.annotations.unwrap()["lb.io/id"], "4");
     Ok(())
 }

@@ -21,29 +21,29 @@ use ccm::names;
 
 use super::Side;
 use super::scenario::{Cloud, Machine, State};
-use crate::support::{Ccm, Site};
+use crate::support::{Ccm, Environment};
 
 /// It, running.
 pub(super) struct Ours<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     _ccm: Ccm,
     cloud: watch::Sender<Cloud>,
     player: JoinHandle<Result<()>>,
 }
 
 impl<'a> Ours<'a> {
-    pub(super) fn start(site: &'a Site) -> Result<Self> {
+    pub(super) fn start(environment: &'a Environment) -> Result<Self> {
         let (cloud, told) = watch::channel(Cloud::default());
         Ok(Self {
-            site,
-            _ccm: Ccm::start(site)?,
+            environment,
+            _ccm: Ccm::start(environment)?,
             cloud,
-            player: tokio::spawn(play(site.mirrors(), told)),
+            player: tokio::spawn(play(environment.mirrors(), told)),
         })
     }
 
     async fn machine(&self, name: &str, machine: &Machine) -> Result<()> {
-        let site = self.site;
+        let environment = self.environment;
         let mut labels = BTreeMap::new();
         let values = [&machine.zone, &machine.region, &machine.size];
         for (keys, value) in names::TOPOLOGY.iter().zip(values) {
@@ -51,16 +51,21 @@ impl<'a> Ours<'a> {
                 labels.insert(keys[0], value);
             }
         }
-        site.vm(name, &json!(labels)).await?;
+        environment.vm(name, &json!(labels)).await?;
         if machine.state == State::Stopped {
             self.delete(kinds::VIRTUAL_MACHINE_INSTANCE, name).await?;
-            return site.vm_status(name, &json!({ "created": false })).await;
+            return environment
+                .vm_status(name, &json!({ "created": false }))
+                .await;
         }
-        site.vm_status(name, &json!({ "created": true })).await?;
+        environment
+            .vm_status(name, &json!({ "created": true }))
+            .await?;
         let addresses: Vec<_> = machine.addresses.iter().map(String::as_str).collect();
-        site.instance(name, &addresses).await?;
+        environment.instance(name, &addresses).await?;
         if machine.state == State::Ended {
-            let instances = kinds::VIRTUAL_MACHINE_INSTANCE.api(&site.admin, Some(&site.ns));
+            let instances =
+                kinds::VIRTUAL_MACHINE_INSTANCE.api(&environment.admin, Some(&environment.ns));
             let patch = json!({ "status": { "phase": "Succeeded" } });
             instances
                 .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -70,7 +75,7 @@ impl<'a> Ours<'a> {
     }
 
     async fn delete(&self, kind: Kind, name: &str) -> Result<()> {
-        let objects = kind.api(&self.site.admin, Some(&self.site.ns));
+        let objects = kind.api(&self.environment.admin, Some(&self.environment.ns));
         match objects.delete(name, &Default::default()).await {
             Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
             other => Ok(other.map(drop)?),
@@ -82,7 +87,7 @@ impl Side for Ours<'_> {
     const NAME: &'static str = "ours";
 
     fn tenant(&self) -> &Client {
-        &self.site.inside
+        &self.environment.inside
     }
 
     async fn set(&mut self, cloud: &Cloud) -> Result<()> {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::support::site::registered;
+use crate::support::environment::registered;
 
 /// One scenario.
 #[derive(Debug, Deserialize)]

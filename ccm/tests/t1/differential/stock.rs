@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::Side;
 use super::scenario::{Cloud, State};
-use crate::support::Site;
+use crate::support::Environment;
 
 /// The program, if it was built.
 pub(super) fn program() -> Result<Option<PathBuf>> {
@@ -25,7 +25,7 @@ pub(super) fn program() -> Result<Option<PathBuf>> {
 
 /// The controllers, running.
 pub(super) struct Stock<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     _process: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
@@ -33,10 +33,10 @@ pub(super) struct Stock<'a> {
 }
 
 impl<'a> Stock<'a> {
-    pub(super) async fn start(program: &Path, site: &'a Site) -> Result<Self> {
+    pub(super) async fn start(program: &Path, environment: &'a Environment) -> Result<Self> {
         let log = tempfile::tempfile()?;
         let mut process = Command::new(program)
-            .arg(site.tenant.kubeconfig())
+            .arg(environment.tenant.kubeconfig())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.try_clone()?)
@@ -46,7 +46,7 @@ impl<'a> Stock<'a> {
         let input = process.stdin.take().context("it has an input")?;
         let output = process.stdout.take().context("it has an output")?;
         let mut stock = Self {
-            site,
+            environment,
             _process: process,
             input,
             output: BufReader::new(output).lines(),
@@ -75,7 +75,7 @@ impl Side for Stock<'_> {
     const NAME: &'static str = "stock";
 
     fn tenant(&self) -> &Client {
-        &self.site.inside
+        &self.environment.inside
     }
 
     async fn set(&mut self, cloud: &Cloud) -> Result<()> {

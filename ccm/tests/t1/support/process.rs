@@ -12,7 +12,7 @@ use kit::shutdown::Shutdown;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 
-use super::Site;
+use super::Environment;
 
 /// One that runs.
 pub(crate) struct Ccm {
@@ -23,12 +23,16 @@ pub(crate) struct Ccm {
 
 impl Ccm {
     /// A healthy one.
-    pub(crate) fn start(site: &Site) -> Result<Self> {
-        Self::with(site, site.settings(), &FaultPlan::none())
+    pub(crate) fn start(environment: &Environment) -> Result<Self> {
+        Self::with(environment, environment.settings(), &FaultPlan::none())
     }
 
     /// One with other settings, or faults on the way to both APIs.
-    pub(crate) fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
+    pub(crate) fn with(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+    ) -> Result<Self> {
         // The tests share two cores; what is tested is not the rate limit.
         let args = ClientArgs {
             qps: 500.0,
@@ -37,8 +41,12 @@ impl Ccm {
         };
         let client =
             |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
-        let tenant = client(site.tenant.config_as(&site.tenant_user(), &[])?)?;
-        let management = client(site.management.config_as(&site.user(), &[])?)?;
+        let tenant = client(
+            environment
+                .tenant
+                .config_as(&environment.tenant_user(), &[])?,
+        )?;
+        let management = client(environment.management.config_as(&environment.user(), &[])?)?;
         let port = kit::admin::Admin::new();
         let leadership = Leadership::always();
         let manager = Manager::new(tenant, management, settings, leadership, "ccm-1", &port);

@@ -12,7 +12,7 @@ use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::wait_gone;
 
-use crate::support::{Ccm, PATIENCE, Site, site::apply};
+use crate::support::{Ccm, Environment, PATIENCE, environment::apply};
 
 fn granted(rules: &[Rule]) -> BTreeSet<(String, String)> {
     let mut rights = BTreeSet::new();
@@ -44,54 +44,61 @@ fn used(entries: &[AuditEntry]) -> BTreeSet<(String, String)> {
     rights
 }
 
-async fn live(site: &Site) -> Result<()> {
-    let management = kube::Client::try_from(site.management.config_as(&site.user(), &[])?)?;
+async fn live(environment: &Environment) -> Result<()> {
+    let management =
+        kube::Client::try_from(environment.management.config_as(&environment.user(), &[])?)?;
     let lease = LeaseConfig {
-        namespace: site.ns.clone(),
+        namespace: environment.ns.clone(),
         name: ccm::names::LEASE.to_owned(),
         identity: "ccm-1".to_owned(),
         timing: Timing::default(),
     };
     let (leadership, election) = Election::start(management, lease);
     leadership.acquired().await;
-    let _ccm = Ccm::start(site)?;
-    let (_, name) = site.serving().await?;
-    site.allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
+    let _ccm = Ccm::start(environment)?;
+    let (_, name) = environment.serving().await?;
+    environment
+        .allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
         .await?;
-    site.addresses("web", &["192.0.2.1"]).await?;
-    site.services().delete("web", &Default::default()).await?;
-    wait_gone(&site.services(), "web", PATIENCE).await?;
+    environment.addresses("web", &["192.0.2.1"]).await?;
+    environment
+        .services()
+        .delete("web", &Default::default())
+        .await?;
+    wait_gone(&environment.services(), "web", PATIENCE).await?;
     // Its kubelet is silent: the Lease is looked at.
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": "a", "namespace": NAMESPACE_LEASES }, "spec": { "holderIdentity": "a" },
     });
-    apply(&site.inside, &lease).await?;
-    site.delete(kinds::VIRTUAL_MACHINE, "a").await?;
-    site.delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a").await?;
-    wait_gone(&site.nodes(), "a", PATIENCE).await?;
+    apply(&environment.inside, &lease).await?;
+    environment.delete(kinds::VIRTUAL_MACHINE, "a").await?;
+    environment
+        .delete(kinds::VIRTUAL_MACHINE_INSTANCE, "a")
+        .await?;
+    wait_gone(&environment.nodes(), "a", PATIENCE).await?;
     election.release().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_right_is_used_and_none_is_lacking() -> Result<()> {
-    let Some(site) = Site::new("rights").await? else {
+    let Some(environment) = Environment::new("rights").await? else {
         return Ok(());
     };
     let windows = [
         (
-            site.management.audit().window()?,
-            site.user(),
+            environment.management.audit().window()?,
+            environment.user(),
             ccm::rbac::management(),
         ),
         (
-            site.tenant.audit().window()?,
-            site.tenant_user(),
+            environment.tenant.audit().window()?,
+            environment.tenant_user(),
             ccm::rbac::tenant(),
         ),
     ];
-    live(&site).await?;
+    live(&environment).await?;
     for (window, user, rules) in windows {
         let mut entries = window.entries()?;
         entries.retain(|entry| entry.user == user);
@@ -103,7 +110,7 @@ async fn every_right_is_used_and_none_is_lacking() -> Result<()> {
             let ours = e
                 .namespace
                 .as_deref()
-                .is_none_or(|ns| ns == site.ns || ns == "default" || ns == NAMESPACE_LEASES);
+                .is_none_or(|ns| ns == environment.ns || ns == "default" || ns == NAMESPACE_LEASES);
             !ours
         });
         assert_eq!(elsewhere.count(), 0, "outside of its namespace");

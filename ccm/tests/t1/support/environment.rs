@@ -1,6 +1,6 @@
 //! A tenant cluster's API, and its tenant namespace in a management API.
 //!
-//! Invariant: nobody else has the users of a site, so their audit entries are this site's alone.
+//! Invariant: nobody else has the users of an environment, so their audit entries are its own alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use testkit::{ManagementApi, Options};
 use super::PATIENCE;
 
 /// One tenant cluster.
-pub(crate) struct Site {
+pub(crate) struct Environment {
     pub(crate) management: Arc<ManagementApi>,
     pub(crate) tenant: Arc<ManagementApi>,
     /// Has every right in the management cluster.
@@ -33,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) uid: String,
 }
 
-impl Site {
+impl Environment {
     /// A new one in the management API that all tests share, with a tenant API that nobody else uses;
     /// `None`, loudly, when the programs are missing. A test that needs two asks for a pair.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
@@ -103,7 +103,7 @@ impl Site {
     ) -> Result<Self> {
         kit::client::install_crypto();
         log();
-        let site = Self {
+        let environment = Self {
             admin: management.admin()?,
             inside: tenant.admin()?,
             uid: testkit::names::uid(),
@@ -111,8 +111,8 @@ impl Site {
             tenant: Arc::new(tenant),
             ns,
         };
-        site.bind().await?;
-        Ok(site)
+        environment.bind().await?;
+        Ok(environment)
     }
 
     async fn bind(&self) -> Result<()> {

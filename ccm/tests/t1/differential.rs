@@ -28,7 +28,7 @@ use self::effects::{CANARY, Effects, View, of_interest};
 use self::ours::Ours;
 use self::scenario::{Cloud, Machine, Scenario, State, Step};
 use self::stock::Stock;
-use crate::support::{PATIENCE, Site};
+use crate::support::{Environment, PATIENCE};
 use ccm::names;
 
 /// So many canaries may pass until nothing happens any more.
@@ -85,7 +85,7 @@ async fn compare_all(file: &str) -> Result<()> {
     let Some(program) = stock::program()? else {
         return Ok(());
     };
-    let Some([theirs, own]) = Site::pair(["stock", "ours"]).await? else {
+    let Some([theirs, own]) = Environment::pair(["stock", "ours"]).await? else {
         return Ok(());
     };
     let table = differences::table()?;
@@ -124,8 +124,8 @@ async fn compare_all(file: &str) -> Result<()> {
 /// All differences of a scenario, and those that are not listed, for people.
 async fn compare(
     program: &Path,
-    theirs: &Site,
-    own: &Site,
+    theirs: &Environment,
+    own: &Environment,
     scenario: &Scenario,
     table: &[differences::Difference],
 ) -> Result<(BTreeSet<String>, Vec<String>)> {
@@ -349,11 +349,11 @@ async fn act(client: &Client, step: &Step) -> Result<()> {
 }
 
 /// Leaves nothing of the scenario before; nobody runs at that time.
-async fn tidy_up(site: &Site) -> Result<()> {
+async fn tidy_up(environment: &Environment) -> Result<()> {
     for kind in [kinds::NODE, kinds::SERVICE] {
-        remove(&site.inside, kind, None).await?;
+        remove(&environment.inside, kind, None).await?;
     }
-    let events = Api::<Event>::namespaced(site.inside.clone(), "default");
+    let events = Api::<Event>::namespaced(environment.inside.clone(), "default");
     let params = Default::default();
     events
         .delete_collection(&params, &Default::default())
@@ -364,7 +364,7 @@ async fn tidy_up(site: &Site) -> Result<()> {
         kinds::VIRTUAL_MACHINE,
         kinds::VIRTUAL_MACHINE_INSTANCE,
     ] {
-        remove(&site.admin, kind, Some(&site.ns)).await?;
+        remove(&environment.admin, kind, Some(&environment.ns)).await?;
     }
     Ok(())
 }
