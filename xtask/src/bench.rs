@@ -84,7 +84,7 @@ fn ccm(layout: &Layout, args: &[String]) -> Result<()> {
         "--package",
         "ccm",
         "--example",
-        "bench",
+        "load_balancers",
         "--",
         "--program",
     ];

@@ -29,7 +29,7 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "options of containerd and of the kube-apiserver",
     ),
     (
-        "ccm/examples/bench.rs",
+        "ccm/benches/load_balancers.rs",
         "the name of a figure that others compare",
     ),
     (

@@ -104,7 +104,7 @@ fn a_change_of_tests_reaches_those_tests_alone() {
     ] {
         assert_eq!(reached(&[path]), ["tenant-cp"], "{path}");
     }
-    assert_eq!(reached(&["ccm/examples/bench.rs"]), [""; 0]);
+    assert_eq!(reached(&["ccm/benches/load_balancers.rs"]), [""; 0]);
     // Even where the sources of the crate reach everything.
     assert_eq!(reached(&["kit/src/lease/tests.rs"]), ["kit"]);
 }

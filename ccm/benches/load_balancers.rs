@@ -312,15 +312,15 @@ impl Bench {
         self.rest_after(0).await
     }
 
-    /// Waits until so many looks were taken and nothing is in hand.
-    async fn rest_after(&self, looks: usize) -> Result<()> {
+    /// Waits until so many reconciles have ended and nothing is in hand.
+    async fn rest_after(&self, reconciles: usize) -> Result<()> {
         let mut ticks = tokio::time::interval(Duration::from_millis(50));
         let deadline = Instant::now() + PATIENCE;
         let mut still = 0;
         while Instant::now() < deadline {
             ticks.tick().await;
             let state = self.state().unwrap_or_default();
-            let done = self.metric("reconcile_runs_total").unwrap_or_default() >= looks as f64;
+            let done = self.metric("reconcile_runs_total").unwrap_or_default() >= reconciles as f64;
             still = match done && state["ccm"]["leads"] == true && state["ccm"]["queued"] == 0 {
                 true => still + 1,
                 false => 0,
