@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use kube::{CustomResource, KubeSchema, ResourceExt as _};
 use serde::{Deserialize, Serialize};
 
-use crate::node_pool::{Provider, Taint};
-use crate::{Duration, names};
+use crate::duration::Duration;
+use crate::names;
+use crate::node_pool::Taint;
+use crate::node_pool::provider::Provider;
 
 mod status;
 pub use status::{MachineAddress, MachinePhase, MachineStatus};

@@ -10,11 +10,11 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::int_or_percent::Round;
-use crate::{Duration, IntOrPercent};
+use crate::duration::Duration;
+use crate::int_or_percent::{IntOrPercent, Round};
 
 mod autoscaling;
-mod provider;
+pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Autoscaling, Refused};
 pub use provider::{KernelBoot, KubeVirt, Provider, ProviderKind};

@@ -9,7 +9,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Quantity;
+use crate::quantity::Quantity;
 
 mod addons;
 mod status;

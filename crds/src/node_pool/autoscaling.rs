@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Duration;
+use crate::duration::Duration;
 use crate::names::ANNOTATION_AUTOSCALING_REFUSED;
 
 /// What the autoscaler may make of a node pool.

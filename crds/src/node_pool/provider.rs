@@ -7,7 +7,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, Quantity};
+use crate::duration::Duration;
+use crate::quantity::Quantity;
 
 /// Who makes the machines: exactly one. There is one provider so far, so it cannot change either.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Quantity;
+use crate::quantity::Quantity;
 
 /// What Covey installs inside the tenant cluster. It keeps every object as it should be, and
 /// removes those of an addon that is switched off.
