@@ -8,44 +8,28 @@
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
 //! [`SMALL_AUTHORITIES`] are made anew: nobody but the two ends of one connection knows each.
 
-pub(crate) mod files;
+mod files;
 mod kubeconfig;
+pub mod material;
 mod secrets;
 mod wants;
 
 pub use kubeconfig::kubeconfig;
+pub use material::{Material, ServiceAccountKeys, encryption_configuration};
 pub use secrets::{
-    AUTHORITIES, CONSUMERS, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT, SMALL_AUTHORITIES,
-    SecretData, authority_secrets, established, leaf_secrets, read_store,
+    CONSUMERS, SMALL_AUTHORITIES, SecretData, authority_secrets, established, leaf_secrets,
+    read_store,
 };
 pub use wants::{super_admin, wants};
+
+// Where they were, for one step: whoever is outside of this crate still looks for them here.
+pub use crate::names::{AUTHORITIES, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT};
 
 use std::collections::BTreeSet;
 
 use api::tenant_cluster::CertificateStatus;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use pki::{Due, Key, Reason, Signer, Store, Want};
-
-/// Everything secret that a tenant cluster has.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Material {
-    /// Certificates with keys.
-    pub store: Store,
-    /// Keys of service account tokens.
-    pub service_account: Option<ServiceAccountKeys>,
-    /// File `encryption.yaml`: keys of encryption at rest.
-    pub encryption: Option<Key>,
-}
-
-/// Keys of service account tokens.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServiceAccountKeys {
-    /// Public key, PEM.
-    pub public: String,
-    /// Private key, PEM.
-    pub private: Key,
-}
+use pki::{Due, Reason, Signer, Store, Want};
 
 /// What must be made, and what must not be although it is missing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,26 +130,6 @@ fn without_broken(wants: &[Want], store: &Store, now: Timestamp) -> Store {
 
 fn is_small(authority: &str) -> bool {
     SMALL_AUTHORITIES.contains(&authority)
-}
-
-/// The file `encryption.yaml` for one random key: Secrets are written with it, and what was written
-/// without encryption can still be read (apiserver.config.k8s.io/v1).
-#[must_use]
-pub fn encryption_configuration(key: &[u8; 32]) -> Key {
-    let key = STANDARD.encode(key);
-    Key::new(format!(
-        "apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [secrets]
-  providers:
-  - secretbox:
-      keys:
-      - name: key1
-        secret: {key}
-  - identity: {{}}
-"
-    ))
 }
 
 /// Name and end of every certificate in the store, sorted by name.

@@ -1,35 +1,44 @@
 //! From a TenantCluster to the objects of its control plane.
 //!
-//! Read in this order: [`settings`] (what the operator is configured with), [`validate`] (raw
-//! object to [`Validated`]), [`network`] (address ranges), [`certificates`] (what PKI is wanted),
-//! [`desired`] (the objects, stage by stage). For workers: [`join`] (how a machine becomes a node)
-//! and [`csr`] (whether its kubelet gets a serving certificate).
+//! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
+//! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
+//! control plane's objects, part by part), [`addons`], [`certificates`] (what PKI is wanted), [`node`]
+//! (how a machine becomes a node). On top, [`management_objects`] and [`tenant_objects`] are all that is
+//! wanted outside and inside.
 //!
 //! Invariant: no I/O, no clock, no randomness, no environment. Same input, same output.
 
+pub mod addons;
 pub mod certificates;
-pub mod csr;
 pub mod desired;
-pub mod join;
+pub mod flags;
+pub mod management_objects;
+mod meta;
+pub mod names;
 pub mod network;
+pub mod node;
 pub mod object;
+pub mod problem;
 pub mod settings;
+pub mod tenant_objects;
+mod text;
 pub mod validate;
 pub mod version;
 
+pub use network::addresses::Addresses;
 pub use object::Object;
 pub use settings::Settings;
 pub use validate::Validated;
 
-use std::net::IpAddr;
-
-/// Addresses that the management cluster gave, known once the Services exist.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Addresses {
-    /// ClusterIP of the Service `control-plane`; the tenant's `kubernetes` Service leads there.
-    pub cluster_ip: IpAddr,
-    /// ClusterIP of the Service `konnectivity`; none while there is none.
-    pub konnectivity_ip: Option<IpAddr>,
-    /// Host and port for clients; none while a load balancer has no address yet.
-    pub endpoint: Option<api::tenant_cluster::EndpointStatus>,
+// Where they were, for one step: the operator still looks for them here.
+pub use node::serving_certificate as csr;
+/// Where they were, for one step: the operator still looks for them here.
+pub mod join {
+    pub use crate::node::bootstrap_token::{
+        Token, read_token, token_id, token_secret, token_secret_name,
+    };
+    pub use crate::node::user_data::{
+        CONFIGURATION, DIRECTORY, Error, Machine, SCRIPT, blank_user_data, is_self_assignable,
+        user_data,
+    };
 }

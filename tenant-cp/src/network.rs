@@ -1,8 +1,8 @@
-//! Which address ranges a tenant cluster has: the user's where given, else the lowest free one of
+//! Address ranges of a tenant cluster: the user's where given, else the lowest free one of
 //! the operator's pools, and for ever what `status.network` already says.
 //!
 //! Invariant: two tenant clusters whose ranges were decided with knowledge of each other never
-//! overlap. [`Ledger`] supplies that knowledge for the moments in which a decision is made but not
+//! overlap. [`reservations`] supplies that knowledge for the moments in which a decision is made but not
 //! yet visible in the status.
 
 use std::borrow::Borrow;
@@ -11,19 +11,21 @@ use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
 use ipnet::IpNet;
 
+use crate::problem::Problem;
 use crate::settings::{NetworkSettings, Pool};
-use crate::validate::{self, Problem};
+use crate::text;
+use claims::{overlap_within, taken_by};
+use pools::allocate;
+use ranges::Use;
 
-mod claims;
-mod ledger;
-mod pool;
-pub mod range;
+pub mod addresses;
+pub mod claims;
+pub mod pools;
+pub mod ranges;
+pub mod reservations;
 
-pub(crate) use claims::overlap_within;
-pub use claims::{Claim, conflicts, overlap, taken_by};
-pub use ledger::Ledger;
-pub use pool::{allocate, check_pools};
-pub use range::Use;
+// Where it was, for one step: the operator still looks for it here, under its old name.
+pub use reservations::Reservations as Ledger;
 
 /// The DNS domain of tenant clusters that name none; the default of kubeadm.
 pub const DEFAULT_DNS_DOMAIN: &str = "cluster.local";
@@ -50,11 +52,11 @@ pub fn decide<T: Borrow<TenantCluster>>(
     }
     let spec = &tc.spec.network;
     // What is written here is in force for ever, so nothing malformed may get in.
-    if let Some(problem) = spec.dns_domain.as_deref().and_then(validate::dns_domain) {
+    if let Some(problem) = spec.dns_domain.as_deref().and_then(check_dns_domain) {
         return Err(problem);
     }
-    let pods = given(spec.pod_cidr.as_deref(), Use::Pods, settings)?;
-    let services = given(spec.service_cidr.as_deref(), Use::Services, settings)?;
+    let pods = requested(spec.pod_cidr.as_deref(), Use::Pods, settings)?;
+    let services = requested(spec.service_cidr.as_deref(), Use::Services, settings)?;
     let mine: Vec<(Use, IpNet)> = [(Use::Pods, pods), (Use::Services, services)]
         .into_iter()
         .filter_map(|(use_, range)| Some((use_, range?)))
@@ -96,23 +98,33 @@ pub fn decide<T: Borrow<TenantCluster>>(
     })
 }
 
-fn given(
+/// What is wrong with a DNS domain.
+pub(crate) fn check_dns_domain(domain: &str) -> Option<Problem> {
+    let message = text::dns_name(domain).err()?;
+    Some(Problem::new(
+        "spec.network.dnsDomain",
+        "DNSDomainMalformed",
+        message,
+    ))
+}
+
+fn requested(
     text: Option<&str>,
     use_: Use,
     settings: &NetworkSettings,
 ) -> Result<Option<IpNet>, Problem> {
-    text.map(|text| range::parse(text, use_, settings))
+    text.map(|text| ranges::parse(text, use_, settings))
         .transpose()
 }
 
 fn or_allocated(
-    given: Option<IpNet>,
+    requested: Option<IpNet>,
     use_: Use,
     pool: &Pool,
     taken: &[IpNet],
     settings: &NetworkSettings,
 ) -> Result<IpNet, Problem> {
-    given
+    requested
         .or_else(|| allocate(pool, taken, &settings.reserved))
         .ok_or_else(|| {
             Problem::new(

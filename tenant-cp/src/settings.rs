@@ -8,8 +8,8 @@ use api::storage::Offer;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-mod workers;
-pub use workers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
+pub(crate) mod providers;
+pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
 
 /// Configuration of the operator that decides what objects are wanted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

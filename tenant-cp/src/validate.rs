@@ -3,12 +3,7 @@
 //! Invariant: later steps see only [`Validated`]; whatever they would have to check again is
 //! checked here once, and admission calls the same functions.
 
-use std::collections::BTreeMap;
-
 use api::TenantCluster;
-use api::tenant_cluster::EndpointType;
-use ipnet::IpNet;
-use semver::Version;
 
 use crate::settings::Settings;
 
@@ -18,16 +13,17 @@ mod check;
 mod component;
 mod endpoint;
 mod pool;
-mod problem;
 pub(crate) mod quantity;
-mod text;
+pub mod validated;
 
 pub use admit::{admit, transition_warnings};
-pub(crate) use check::dns_domain;
 pub use check::{check, check_settings, warnings};
 pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
-pub use problem::Problem;
 pub use quantity::bytes;
+pub use validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
+
+// Where it was, for one step: the operator still looks for it here.
+pub use crate::problem::Problem;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
 /// `status.network`, else those of the spec.
@@ -42,116 +38,6 @@ pub fn validate(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Ve
     } else {
         Err(problems)
     }
-}
-
-/// A TenantCluster that can be built.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Validated {
-    /// Name of the TenantCluster.
-    pub name: String,
-    /// Its namespace: the user's.
-    pub namespace: String,
-    /// Its UID.
-    pub uid: String,
-    /// Its generation.
-    pub generation: i64,
-    /// The tenant namespace.
-    pub tenant_namespace: String,
-    /// Kubernetes version.
-    pub version: Version,
-    /// Number of control-plane pods.
-    pub replicas: i32,
-    /// How the API is published.
-    pub endpoint: Endpoint,
-    /// Settings of the kube-apiserver.
-    pub api_server: Component,
-    /// Settings of the kube-controller-manager.
-    pub controller_manager: Component,
-    /// Settings of the kube-scheduler.
-    pub scheduler: Component,
-    /// Settings of etcd.
-    pub etcd: Etcd,
-    /// Address ranges: given by the user or by the operator (`status.network`).
-    pub network: Network,
-    /// What is installed inside the tenant cluster.
-    pub addons: Addons,
-    /// Storage that it is offered; none where it wants no volumes.
-    pub storage: Option<api::storage::Offer>,
-    /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
-    pub autoscaler: Option<api::tenant_cluster::AutoscalerLimits>,
-    /// Registry without a trailing slash.
-    pub registry: String,
-}
-
-/// What is installed inside the tenant cluster.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Addons {
-    /// CoreDNS.
-    pub core_dns: bool,
-    /// kube-proxy.
-    pub kube_proxy: bool,
-    /// flannel.
-    pub flannel: bool,
-    /// konnectivity, on both sides.
-    pub konnectivity: bool,
-    /// The cloud controller manager, in the tenant namespace.
-    pub cloud_controller: bool,
-}
-
-/// How the API is published.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Endpoint {
-    /// Type of the Service.
-    pub type_: EndpointType,
-    /// Host that the user named.
-    pub host: Option<String>,
-    /// Port of the Service; for NodePort also the node port, where the user named one.
-    pub port: Option<i32>,
-    /// Further names for the serving certificate.
-    pub cert_sans: Vec<String>,
-    /// Annotations of the Service.
-    pub annotations: BTreeMap<String, String>,
-    /// Class of the load balancer.
-    pub load_balancer_class: Option<String>,
-    /// Who may reach the load balancer.
-    pub source_ranges: Vec<String>,
-}
-
-/// Settings of one component.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Component {
-    /// Requests, resource name to quantity; the operator's defaults are already among them.
-    pub requests: BTreeMap<String, String>,
-    /// Limits, resource name to quantity.
-    pub limits: BTreeMap<String, String>,
-    /// Further flags without leading dashes; none of them is one that Covey sets.
-    pub extra_args: BTreeMap<String, String>,
-}
-
-/// Settings of etcd.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Etcd {
-    /// 1 or 3.
-    pub replicas: i32,
-    /// Size of each member's volume.
-    pub storage_size: String,
-    /// StorageClass; none means the management cluster's default.
-    pub storage_class_name: Option<String>,
-    /// Requests; the operator's defaults are already among them.
-    pub requests: BTreeMap<String, String>,
-    /// Limits.
-    pub limits: BTreeMap<String, String>,
-}
-
-/// Address ranges inside the tenant cluster.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Network {
-    /// Addresses of pods.
-    pub pod_cidr: IpNet,
-    /// Addresses of Services; at least 16.
-    pub service_cidr: IpNet,
-    /// DNS domain.
-    pub dns_domain: String,
 }
 
 #[cfg(test)]

@@ -17,12 +17,11 @@ use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tenant_cp::{
-    Object, Settings, Validated,
-    desired::{self, Addon},
+    Object, Settings, Validated, addons::addon::Addon, management_objects, tenant_objects,
 };
 
 fn bootstrap(v: &Validated) -> Vec<Object> {
-    desired::bootstrap(v, &Settings::default(), &addresses("10.96.0.17"), TRUST)
+    tenant_objects::wanted(v, &Settings::default(), &addresses("10.96.0.17"), TRUST)
 }
 
 fn addon(object: &Object) -> Option<&str> {
@@ -156,7 +155,7 @@ fn agents_token_is_for_the_servers_alone_and_their_authority_is_konnectivitys() 
     let v = minimal();
     let pod = pod(Addon::Konnectivity);
     let token = &pod["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
-    let server = desired::workloads(
+    let server = management_objects::workloads(
         &v,
         &Settings::default(),
         &addresses("x"),

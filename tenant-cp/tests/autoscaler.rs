@@ -8,14 +8,14 @@ use fixtures::{TRUST, addresses, limits, minimal};
 use k8s_openapi::ByteString;
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
-use tenant_cp::desired::autoscaler::{
-    AUTHORITY, CLIENT, NAME, SERVER, STOCK, inside, parts, rules_inside, rules_kube_system,
-    rules_outside,
+use tenant_cp::addons::autoscaler::{
+    AUTHORITY, CLIENT, NAME, SERVER, STOCK, parts, rules_inside, rules_kube_system, rules_outside,
+    tenant_objects as inside,
 };
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{self, Material},
-    desired,
+    management_objects, tenant_objects,
 };
 
 const NS: &str = "covey-demo-0a1b2";
@@ -37,8 +37,13 @@ fn pair(text: &str) -> KeyPair {
 /// Its objects outside the tenant cluster, but the Secrets.
 fn outside(v: &Validated, store: &Store) -> Vec<Object> {
     let settings = Settings::default();
-    let mut objects = desired::base(v, &settings);
-    objects.extend(desired::workloads(v, &settings, &addresses("x"), store));
+    let mut objects = management_objects::base(v, &settings);
+    objects.extend(management_objects::workloads(
+        v,
+        &settings,
+        &addresses("x"),
+        store,
+    ));
     let parts = parts(&v.tenant_namespace, &v.namespace, &v.name);
     objects.retain(|object| parts.contains(&object.key()));
     objects
@@ -295,7 +300,7 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
     let v = minimal();
     assert_eq!(outside(&v, &Store::new()), []);
     let its = |v: &Validated| {
-        let objects = desired::bootstrap(v, &Settings::default(), &addresses("x"), TRUST);
+        let objects = tenant_objects::wanted(v, &Settings::default(), &addresses("x"), TRUST);
         let its = |o: &&Object| o.value["metadata"]["labels"]["covey.dev/addon"] == "autoscaler";
         objects.iter().filter(its).count()
     };

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{
-        self, AUTHORITIES, CONSUMERS, KONNECTIVITY_AUTHORITY, Material, Plan, Problem,
-        SMALL_AUTHORITIES, SecretData, ServiceAccountKeys,
+        self, CONSUMERS, Material, Plan, Problem, SMALL_AUTHORITIES, SecretData, ServiceAccountKeys,
     },
+    names::{AUTHORITIES, KONNECTIVITY_AUTHORITY},
 };
 
 const SERVER: &str = "https://demo.example.com:6443";

@@ -5,11 +5,13 @@ mod fixtures;
 use fixtures::{TRUST, addresses, minimal};
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
-use tenant_cp::desired::cloud_controller::{NAME, certificate, inside, parts, rules_outside};
+use tenant_cp::addons::cloud_controller::{
+    NAME, certificate, parts, rules_outside, tenant_objects as inside,
+};
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{self, Material},
-    desired,
+    management_objects, tenant_objects,
 };
 
 const IMAGE: &str = concat!("ghcr.io/covey-dev/ccm:", env!("CARGO_PKG_VERSION"));
@@ -27,8 +29,13 @@ fn outside(v: &Validated, pair: Option<&KeyPair>) -> Vec<Object> {
         .map(|pair| (NAME.to_owned(), pair.clone()))
         .into_iter()
         .collect();
-    let mut objects = desired::base(v, &settings);
-    objects.extend(desired::workloads(v, &settings, &addresses("x"), &store));
+    let mut objects = management_objects::base(v, &settings);
+    objects.extend(management_objects::workloads(
+        v,
+        &settings,
+        &addresses("x"),
+        &store,
+    ));
     let parts = parts(&v.tenant_namespace);
     objects.retain(|object| parts.contains(&object.key()));
     objects
@@ -163,7 +170,7 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
     let v = minimal();
     assert_eq!(outside(&v, None), []);
     let its = |v: &Validated| {
-        let objects = desired::bootstrap(v, &Settings::default(), &addresses("x"), TRUST);
+        let objects = tenant_objects::wanted(v, &Settings::default(), &addresses("x"), TRUST);
         objects.iter().filter(|o| o.name == "covey:ccm").count()
     };
     assert_eq!((its(&v), its(&with_addon())), (0, 2));

@@ -8,11 +8,13 @@ use api::storage::{Hotplug, Offer};
 use fixtures::{TRUST, addresses, minimal, offer};
 use pki::Store;
 use serde_json::{Value, json};
-use tenant_cp::desired::csi::{NAME, certificates, inside, parts, rules_outside, sidecars};
+use tenant_cp::addons::csi::{
+    NAME, certificates, parts, rules_outside, sidecars, tenant_objects as inside,
+};
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{self, Material},
-    desired,
+    management_objects, tenant_objects,
 };
 
 fn with(offer: Offer) -> Validated {
@@ -24,8 +26,8 @@ fn with(offer: Offer) -> Validated {
 /// Its objects in the tenant namespace, but the Secret.
 fn outside(v: &Validated) -> Vec<Object> {
     let settings = Settings::default();
-    let mut objects = desired::base(v, &settings);
-    objects.extend(desired::workloads(
+    let mut objects = management_objects::base(v, &settings);
+    objects.extend(management_objects::workloads(
         v,
         &settings,
         &addresses("x"),
@@ -45,7 +47,7 @@ fn pod(v: &Validated) -> Value {
 
 /// The objects of the addon inside.
 fn laid(v: &Validated) -> Vec<Object> {
-    let all = desired::bootstrap(v, &Settings::default(), &addresses("x"), TRUST);
+    let all = tenant_objects::wanted(v, &Settings::default(), &addresses("x"), TRUST);
     let its = |o: &Object| o.value["metadata"]["labels"]["covey.dev/addon"] == "csi";
     all.into_iter().filter(its).collect()
 }

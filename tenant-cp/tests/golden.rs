@@ -12,7 +12,8 @@ use fixtures::{TRUST, addresses, limits, minimal, objects, offer};
 use serde_json::{Value, json};
 use tenant_cp::{
     Addresses, Object, Settings, Validated, certificates,
-    desired::{self, Program},
+    flags::{Program, managed_flags},
+    tenant_objects,
 };
 
 fn check(name: &str, value: &impl serde::Serialize) {
@@ -92,7 +93,7 @@ fn objects_of_the_management_cluster_are_the_known_ones() {
 fn objects_inside_the_tenant_cluster_are_the_known_ones() {
     let settings = Settings::default();
     for (name, v, addresses) in cases() {
-        let objects = desired::bootstrap(&v, &settings, &addresses, TRUST);
+        let objects = tenant_objects::wanted(&v, &settings, &addresses, TRUST);
         check(&format!("bootstrap-{name}"), &values(&objects));
     }
 }
@@ -122,7 +123,7 @@ fn certificates_are_the_known_ones() {
 #[test]
 fn flags_that_a_user_may_not_set_are_the_known_ones() {
     let lists: BTreeMap<_, _> = Program::ALL
-        .map(|program| (format!("{program:?}"), desired::managed_flags(program)))
+        .map(|program| (format!("{program:?}"), managed_flags(program)))
         .into();
     check("managed-flags", &lists);
 }

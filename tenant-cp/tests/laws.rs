@@ -10,7 +10,12 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tenant_cp::{
     Addresses, Object, Settings, Validated, certificates,
-    desired::{self, Program, managed_flags},
+    desired::bootstrap::{
+        kinds::{KINDS, WATCHED},
+        rbac::is_privileged,
+    },
+    flags::{Program, managed_flags},
+    management_objects, tenant_objects,
     validate::Addons,
 };
 
@@ -64,7 +69,7 @@ proptest! {
         let settings = Settings::default();
         let mut all = objects(&v, &a);
         prop_assert_eq!(&all, &objects(&v, &a));
-        all.extend(desired::bootstrap(&v, &settings, &a, TRUST));
+        all.extend(tenant_objects::wanted(&v, &settings, &a, TRUST));
         let keys: BTreeSet<_> = all.iter().map(Object::key).collect();
         prop_assert_eq!(keys.len(), all.len());
         prop_assert!(all.iter().all(|object| !object.name.is_empty()));
@@ -187,7 +192,7 @@ proptest! {
     fn nobody_is_in_system_masters(v in validated(), a in any_addresses()) {
         let settings = Settings::default();
         let mut all = objects(&v, &a);
-        all.extend(desired::bootstrap(&v, &settings, &a, TRUST));
+        all.extend(tenant_objects::wanted(&v, &settings, &a, TRUST));
         prop_assert!(all.iter().all(|object| !object.value.to_string().contains("system:masters")));
         for want in certificates::wants(&v, &settings, Some(&a)) {
             prop_assert!(want.organizations.iter().all(|group| group != "system:masters"));
@@ -196,7 +201,7 @@ proptest! {
 
     #[test]
     fn bootstrap_objects_never_name_the_management_cluster(v in validated(), a in any_addresses()) {
-        for object in desired::bootstrap(&v, &Settings::default(), &a, TRUST) {
+        for object in tenant_objects::wanted(&v, &Settings::default(), &a, TRUST) {
             let place = object.namespace.as_deref();
             let places = ["default", "konnectivity", "kube-flannel", "kube-public", "kube-system"];
             prop_assert!(place.is_none_or(|place| places.contains(&place)));
@@ -311,7 +316,7 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
         storage: offer(),
         ..Settings::default()
     };
-    let objects = desired::bootstrap(&v, &settings, &addresses("x"), TRUST);
+    let objects = tenant_objects::wanted(&v, &settings, &addresses("x"), TRUST);
     let role = find(&objects, "ClusterRole", "covey:operator");
     let mut granted = BTreeSet::new();
     for rule in role["rules"].as_array().unwrap() {
@@ -334,9 +339,8 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
             granted.extend(names.into_iter().map(|name| (resource.clone(), name)));
         }
     }
-    let (privileged, ordinary): (Vec<_>, Vec<_>) = objects
-        .iter()
-        .partition(|object| desired::is_privileged(object));
+    let (privileged, ordinary): (Vec<_>, Vec<_>) =
+        objects.iter().partition(|object| is_privileged(object));
     let resource = |object: &Object| {
         let kind = object.kind.to_lowercase();
         if kind.ends_with("class") {
@@ -356,18 +360,14 @@ fn operator_may_write_exactly_what_gives_nobody_rights() {
         |object| object.api_version == "rbac.authorization.k8s.io/v1" || object.kind == "Namespace"
     ));
     // They come first, so that the rest can be written by the operator's own identity.
-    assert!(
-        objects[..privileged.len()]
-            .iter()
-            .all(desired::is_privileged)
-    );
+    assert!(objects[..privileged.len()].iter().all(is_privileged));
 }
 
 #[test]
 fn operators_rights_do_not_depend_on_what_is_switched_on() {
     let mut v = minimal();
     let rules = |v: &Validated, a: &Addresses| {
-        let objects = desired::bootstrap(v, &Settings::default(), a, TRUST);
+        let objects = tenant_objects::wanted(v, &Settings::default(), a, TRUST);
         find(&objects, "ClusterRole", "covey:operator")["rules"].clone()
     };
     let all = rules(&v, &addresses("x"));
@@ -385,11 +385,11 @@ fn operators_rights_do_not_depend_on_what_is_switched_on() {
 
 #[test]
 fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
-    let objects = desired::bootstrap(&minimal(), &Settings::default(), &addresses("x"), TRUST);
+    let objects = tenant_objects::wanted(&minimal(), &Settings::default(), &addresses("x"), TRUST);
     let role = find(&objects, "ClusterRole", "covey:operator");
     for object in &objects {
         let kind = (object.api_version.as_str(), object.kind.as_str());
-        assert!(desired::KINDS.contains(&kind), "{kind:?}");
+        assert!(KINDS.contains(&kind), "{kind:?}");
         let labels = &object.value["metadata"]["labels"];
         assert_eq!(
             labels[api::names::LABEL_MANAGED_BY],
@@ -398,7 +398,7 @@ fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
             object.key()
         );
     }
-    for (_, kind) in desired::KINDS {
+    for (_, kind) in KINDS {
         let plural = kind.to_lowercase();
         let plural = if plural.ends_with("class") {
             format!("{plural}es")
@@ -415,7 +415,7 @@ fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
             })
         };
         assert!(may("list"), "{kind}");
-        assert_eq!(may("watch"), desired::WATCHED.contains(&kind), "{kind}");
+        assert_eq!(may("watch"), WATCHED.contains(&kind), "{kind}");
     }
 }
 
@@ -423,9 +423,9 @@ fn every_kind_that_is_laid_can_be_listed_and_found_by_its_label() {
 fn without_an_endpoint_nothing_that_names_it_is_wanted() {
     let mut a = addresses("somewhere.example.com");
     let settings = Settings::default();
-    let with = desired::bootstrap(&minimal(), &settings, &a, TRUST);
+    let with = tenant_objects::wanted(&minimal(), &settings, &a, TRUST);
     a.endpoint = None;
-    let without = desired::bootstrap(&minimal(), &settings, &a, TRUST);
+    let without = tenant_objects::wanted(&minimal(), &settings, &a, TRUST);
     assert!(
         without
             .iter()
@@ -452,7 +452,7 @@ fn only_konnectivitys_certificate_makes_pods_roll_out_when_it_is_renewed() {
         .map(|want| (want.name.clone(), pair("old")))
         .collect();
     let template = |store: &Store| {
-        let objects = desired::workloads(&v, &settings, &a, store);
+        let objects = management_objects::workloads(&v, &settings, &a, store);
         ["control-plane", "etcd"].map(|name| {
             let object = objects.iter().find(|object| object.name == name).unwrap();
             object.value["spec"]["template"].clone()

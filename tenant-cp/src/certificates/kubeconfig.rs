@@ -11,10 +11,10 @@ use k8s_openapi::{
 use pki::{Key, KeyPair, Store};
 use serde::Deserialize;
 
-use crate::{
-    Object, Validated,
-    desired::{labels, meta, names},
-};
+use crate::meta::{labels, meta};
+use crate::names;
+use crate::object::Object;
+use crate::validate::validated::Validated;
 
 /// Largest kubeconfig that is read back; ours has 5 KiB, and the user may write this Secret.
 const MAX_BYTES: usize = 64 * 1024;

@@ -1,34 +1,29 @@
 //! The Secrets of the tenant namespace that hold keys and certificates, and reading them back.
 //!
-//! A certificate `x` with its key is always `x.crt` and `x.key`; an authority in its own Secret is
-//! `ca.crt` and `ca.key`.
+//! An authority in its own Secret is `ca.crt` and `ca.key`.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use pki::{Key, KeyPair, Store};
+use pki::{Key, KeyPair};
 
-use super::{Material, ServiceAccountKeys, files, kubeconfig};
-use crate::{
-    Object, Validated,
-    desired::{autoscaler, cloud_controller, csi, meta, names, service_port},
-};
+use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::certificates::files::Files;
+use crate::certificates::kubeconfig;
+use crate::certificates::material::{Material, ServiceAccountKeys};
+use crate::desired::control_plane::apiserver;
+use crate::desired::services;
+use crate::names;
+use crate::object::Object;
+use crate::validate::validated::Validated;
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// Authorities that are the tenant cluster's identity; also the names of their Secrets.
-pub const AUTHORITIES: [&str; 3] = ["ca", "front-proxy-ca", "etcd-ca"];
-/// Authority of konnectivity's servers, and its Secret. It is written as any leaf is.
-pub const KONNECTIVITY_AUTHORITY: &str = "konnectivity-ca";
 /// Authorities that only the two ends of one connection know, and their Secrets. They are made anew
 /// when they are lost or end, and written as any leaf is.
-pub const SMALL_AUTHORITIES: [&str; 2] = [KONNECTIVITY_AUTHORITY, autoscaler::AUTHORITY];
-/// Secret with the keys of service account tokens.
-pub const SERVICE_ACCOUNT: &str = "service-account";
-/// Secret with the keys of encryption at rest.
-pub const ENCRYPTION: &str = "encryption";
+pub const SMALL_AUTHORITIES: [&str; 2] =
+    [names::KONNECTIVITY_AUTHORITY, autoscaler::names::AUTHORITY];
 /// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
 const TLS: &str = "tls";
 /// The Secrets that [`leaf_secrets`] makes.
@@ -41,11 +36,11 @@ pub const CONSUMERS: [&str; 13] = [
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
     cloud_controller::NAME,
-    csi::NAME,
-    autoscaler::NAME,
-    autoscaler::SERVER,
-    autoscaler::STOCK,
-    autoscaler::CLIENT,
+    csi::names::NAME,
+    autoscaler::names::NAME,
+    autoscaler::names::SERVER,
+    autoscaler::names::STOCK,
+    autoscaler::names::CLIENT,
 ];
 
 /// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
@@ -53,7 +48,7 @@ pub const CONSUMERS: [&str; 13] = [
 #[must_use]
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     let mut secrets = Vec::new();
-    for name in AUTHORITIES {
+    for name in names::AUTHORITIES {
         if let Some(pair) = material.store.get(name) {
             let mut files = Files::default();
             files.pair("ca", pair);
@@ -63,12 +58,12 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     if let Some(keys) = &material.service_account {
         let mut files = Files::default();
         files.service_account(keys);
-        secrets.push(files.into_secret(v, SERVICE_ACCOUNT));
+        secrets.push(files.into_secret(v, names::SERVICE_ACCOUNT));
     }
     if let Some(encryption) = &material.encryption {
         let mut files = Files::default();
         files.put("encryption.yaml", encryption.reveal());
-        secrets.push(files.into_secret(v, ENCRYPTION));
+        secrets.push(files.into_secret(v, names::ENCRYPTION));
     }
     secrets
 }
@@ -85,7 +80,7 @@ pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
         .collect();
     for name in SMALL_AUTHORITIES {
         let wanted = match name {
-            autoscaler::AUTHORITY => v.autoscaler.is_some(),
+            autoscaler::names::AUTHORITY => v.autoscaler.is_some(),
             _ => v.addons.konnectivity,
         };
         if let Some(pair) = material.store.get(name).filter(|_| wanted) {
@@ -98,8 +93,8 @@ pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 }
 
 /// What the Secret of a certificate needs besides its signer: names of authorities, and
-/// [`SERVICE_ACCOUNT`] and [`ENCRYPTION`]. Without all of it the Secret cannot be written, so the
-/// certificate is not worth making.
+/// [`names::SERVICE_ACCOUNT`] and [`names::ENCRYPTION`]. Without all of it the Secret cannot be written,
+/// so the certificate is not worth making.
 pub(super) fn companions(certificate: &str) -> &'static [&'static str] {
     match certificate {
         "apiserver"
@@ -109,10 +104,10 @@ pub(super) fn companions(certificate: &str) -> &'static [&'static str] {
             "ca",
             "front-proxy-ca",
             "etcd-ca",
-            SERVICE_ACCOUNT,
-            ENCRYPTION,
+            names::SERVICE_ACCOUNT,
+            names::ENCRYPTION,
         ],
-        "controller-manager" => &["front-proxy-ca", SERVICE_ACCOUNT],
+        "controller-manager" => &["front-proxy-ca", names::SERVICE_ACCOUNT],
         "konnectivity-server" => &["ca"],
         _ => &[],
     }
@@ -131,16 +126,16 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             ] {
                 files.pair(leaf, store.get(leaf)?);
             }
-            for authority in AUTHORITIES {
+            for authority in names::AUTHORITIES {
                 files.certificate(authority, store)?;
             }
             files.service_account(material.service_account.as_ref()?);
             files.put("encryption.yaml", material.encryption.as_ref()?.reveal());
-            files.put("audit-policy.yaml", files::AUDIT_POLICY);
-            files.put("authentication.yaml", files::AUTHENTICATION);
-            files.put("admission.yaml", files::ADMISSION);
+            files.put("audit-policy.yaml", apiserver::files::AUDIT_POLICY);
+            files.put("authentication.yaml", apiserver::files::AUTHENTICATION);
+            files.put("admission.yaml", apiserver::files::ADMISSION);
             if v.addons.konnectivity {
-                files.put("egress-selector.yaml", files::EGRESS);
+                files.put("egress-selector.yaml", apiserver::files::EGRESS);
             }
         }
         names::CONTROLLER_MANAGER => {
@@ -167,7 +162,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.certificate("ca", store)?;
             // Through the Service: it can be told of agents, and take its Lease down, also while
             // the kube-apiserver beside it starts or has ended already.
-            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
+            let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
             files.put(
                 "kubeconfig",
                 &kubeconfig::of_client("konnectivity-client", &server),
@@ -194,19 +189,25 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.certificate("ca", store)?;
         }
         cloud_controller::NAME if v.addons.cloud_controller => files.client(v, store, name)?,
-        autoscaler::NAME | autoscaler::STOCK if v.autoscaler.is_some() => {
+        autoscaler::names::NAME | autoscaler::names::STOCK if v.autoscaler.is_some() => {
             files.client(v, store, name)?;
         }
-        autoscaler::SERVER | autoscaler::CLIENT if v.autoscaler.is_some() => {
+        autoscaler::names::SERVER | autoscaler::names::CLIENT if v.autoscaler.is_some() => {
             files.pair(TLS, store.get(name)?);
-            files.put("ca.crt", &store.get(autoscaler::AUTHORITY)?.certificate);
-            if name == autoscaler::CLIENT {
-                files.put(autoscaler::CLOUD_CONFIG, &autoscaler::cloud_config(v));
+            files.put(
+                "ca.crt",
+                &store.get(autoscaler::names::AUTHORITY)?.certificate,
+            );
+            if name == autoscaler::names::CLIENT {
+                files.put(
+                    autoscaler::certificates::CLOUD_CONFIG,
+                    &autoscaler::certificates::cloud_config(v),
+                );
             }
         }
-        csi::NAME => {
-            let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
-            for sidecar in csi::sidecars(v.storage.as_ref()?) {
+        csi::names::NAME => {
+            let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
+            for sidecar in csi::sidecars::sidecars(v.storage.as_ref()?) {
                 files.pair(sidecar.name, store.get(sidecar.name)?);
                 let kubeconfig = kubeconfig::of_client(sidecar.name, &server);
                 files.put(&sidecar.kubeconfig(), &kubeconfig);
@@ -239,7 +240,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
             material.encryption = text(data, "encryption.yaml").map(Key::new);
         }
     }
-    for name in AUTHORITIES.into_iter().chain(SMALL_AUTHORITIES) {
+    for name in names::AUTHORITIES.into_iter().chain(SMALL_AUTHORITIES) {
         if let Some(data) = secrets.get(name) {
             match read_pair(data, "ca") {
                 Some(pair) => material.store.insert(name.to_owned(), pair),
@@ -247,10 +248,10 @@ pub fn read_store(secrets: &SecretData) -> Material {
             };
         }
     }
-    if let Some(data) = secrets.get(SERVICE_ACCOUNT) {
+    if let Some(data) = secrets.get(names::SERVICE_ACCOUNT) {
         material.service_account = read_service_account(data);
     }
-    if let Some(data) = secrets.get(ENCRYPTION) {
+    if let Some(data) = secrets.get(names::ENCRYPTION) {
         material.encryption = text(data, "encryption.yaml").map(Key::new);
     }
     let admin = secrets
@@ -287,48 +288,4 @@ fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Option<ServiceAccou
 
 fn text(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Option<String> {
     String::from_utf8(data.get(key)?.clone()).ok()
-}
-
-/// Contents of one Secret.
-#[derive(Default)]
-struct Files(BTreeMap<String, ByteString>);
-
-impl Files {
-    fn put(&mut self, name: &str, content: &str) {
-        self.0
-            .insert(name.to_owned(), ByteString(content.as_bytes().to_vec()));
-    }
-
-    fn pair(&mut self, name: &str, pair: &KeyPair) {
-        self.put(&format!("{name}.crt"), &pair.certificate);
-        self.put(&format!("{name}.key"), pair.key.reveal());
-    }
-
-    /// For a client of the tenant's API in a pod of its own.
-    fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
-        self.pair(name, store.get(name)?);
-        self.certificate("ca", store)?;
-        let server = format!("https://{}:{}", names::CONTROL_PLANE, service_port(v));
-        self.put("kubeconfig", &kubeconfig::of_client(name, &server));
-        Some(())
-    }
-
-    fn certificate(&mut self, name: &str, store: &Store) -> Option<()> {
-        self.put(&format!("{name}.crt"), &store.get(name)?.certificate);
-        Some(())
-    }
-
-    fn service_account(&mut self, keys: &ServiceAccountKeys) {
-        self.put("sa.pub", &keys.public);
-        self.put("sa.key", keys.private.reveal());
-    }
-
-    fn into_secret(self, v: &Validated, name: &str) -> Object {
-        Object::new(&Secret {
-            metadata: meta(v, name, "certificates"),
-            data: Some(self.0),
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        })
-    }
 }

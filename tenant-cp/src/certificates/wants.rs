@@ -9,11 +9,11 @@ use std::{
 
 use pki::{Signer, Want};
 
-use super::KONNECTIVITY_AUTHORITY;
-use crate::{
-    Addresses, Settings, Validated,
-    desired::{autoscaler, cloud_controller, csi, names, network_address},
-};
+use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::names::{self, KONNECTIVITY_AUTHORITY};
+use crate::network::addresses::{Addresses, network_address};
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
 
 /// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
 /// there are no addresses, and so is konnectivity.
@@ -102,10 +102,10 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
         list.push(cloud_controller::certificate(settings));
     }
     if let Some(offer) = &v.storage {
-        list.extend(csi::certificates(settings, offer));
+        list.extend(csi::sidecars::certificates(settings, offer));
     }
     if v.autoscaler.is_some() {
-        list.extend(autoscaler::certificates(v, settings));
+        list.extend(autoscaler::certificates::certificates(v, settings));
     }
     for member in 0..v.etcd.replicas {
         list.push(member_pair(v, settings, member, "server"));

@@ -7,6 +7,11 @@
 //! the pod, so that their change makes one rollout.
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
 
+pub(crate) mod apiserver;
+mod controller_manager;
+pub(crate) mod konnectivity;
+mod scheduler;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
@@ -22,10 +27,14 @@ use k8s_openapi::{
 use pki::Store;
 use serde_json::json;
 
-use super::{
-    apiserver, controller_manager, konnectivity, labels, meta, names, pod, scheduler, selector,
-};
-use crate::{Addresses, Object, Settings, Validated, certificates::files, object};
+use crate::desired::pod;
+use crate::meta::{labels, meta, selector};
+use crate::names;
+use crate::network::addresses::Addresses;
+use crate::object::{self, Object};
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
+use apiserver::files;
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";
@@ -35,7 +44,7 @@ const GRACE_SECONDS: i64 = 75;
 /// Annotation of the pod: hash of the certificate that konnectivity's server starts with.
 const ANNOTATION_KONNECTIVITY: &str = "covey.dev/konnectivity-certificate-hash";
 
-pub(super) fn deployment(
+pub(crate) fn deployment(
     v: &Validated,
     settings: &Settings,
     addresses: &Addresses,

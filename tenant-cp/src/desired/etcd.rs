@@ -4,6 +4,8 @@
 //! address they come from: that check needs reverse look-ups which lag behind a starting pod.
 //! Invariant: a member's data is only ever on its own volume; nothing here removes it.
 
+pub(crate) mod volumes;
+
 use k8s_openapi::{
     api::{
         apps::v1::{StatefulSet, StatefulSetSpec},
@@ -12,16 +14,23 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
-use super::{any_address, labels, meta, names, pod, selector, storage};
-use crate::{Addresses, Object, Settings, Validated, validate::quantity::nanos};
+use crate::desired::pod;
+use crate::flags::table::CIPHER_SUITES;
+use crate::meta::{labels, meta, selector};
+use crate::names;
+use crate::network::addresses::{Addresses, any_address};
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::validate::quantity::nanos;
+use crate::validate::validated::Validated;
 
-/// Size in the StatefulSet's template, which cannot change. The claims are made by [`storage`]
+/// Size in the StatefulSet's template, which cannot change. The claims are made by [`volumes`]
 /// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the
 /// next apply makes it grow.
 const TEMPLATE_SIZE: &str = "1Gi";
 const MIB: u64 = 1024 * 1024;
 
-pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
+pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     let any = any_address(addresses);
     let dir = names::SECRET_DIR;
     let (client, peer) = (names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT);
@@ -35,7 +44,7 @@ pub(super) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             format!("https://$(POD_NAME):{client}"),
         ),
         ("cert-file", format!("{dir}/$(POD_NAME)-server.crt")),
-        ("cipher-suites", super::flags::CIPHER_SUITES.to_owned()),
+        ("cipher-suites", CIPHER_SUITES.to_owned()),
         ("client-cert-auth", "true".to_owned()),
         // A subdirectory: the volume's own may hold lost+found and is not etcd's to restrict.
         ("data-dir", format!("{}/data", names::ETCD_DATA_DIR)),
@@ -93,7 +102,7 @@ fn quota(volume: &str) -> u64 {
         .clamp(512 * MIB, 8192 * MIB)
 }
 
-pub(super) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addresses) -> Object {
+pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addresses) -> Object {
     Object::new(&StatefulSet {
         metadata: meta(v, names::ETCD, names::ETCD),
         spec: Some(StatefulSetSpec {
@@ -124,7 +133,7 @@ pub(super) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
                     labels: Some(labels(v, names::ETCD)),
                     ..ObjectMeta::default()
                 },
-                spec: Some(storage::spec(v, TEMPLATE_SIZE)),
+                spec: Some(volumes::spec(v, TEMPLATE_SIZE)),
                 ..PersistentVolumeClaim::default()
             }]),
             ..StatefulSetSpec::default()

@@ -17,14 +17,14 @@ use k8s_openapi::{
     },
 };
 
-use super::selector;
-use crate::Validated;
+use crate::meta::selector;
+use crate::validate::validated::Validated;
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
 
 /// A variable with the pod's name.
-pub(super) fn own_name(variable: &str) -> EnvVar {
+pub(crate) fn own_name(variable: &str) -> EnvVar {
     EnvVar {
         name: variable.to_owned(),
         value_from: Some(EnvVarSource {
@@ -40,7 +40,7 @@ pub(super) fn own_name(variable: &str) -> EnvVar {
 
 /// An image that Kubernetes' registry does not have and its own `registry` has; a mirror is asked to
 /// have it beside the others.
-pub(super) fn other_image(v: &Validated, registry: &str, image: &str) -> String {
+pub(crate) fn other_image(v: &Validated, registry: &str, image: &str) -> String {
     match v.registry.as_str() {
         "registry.k8s.io" => format!("{registry}/{image}"),
         mirror => format!("{mirror}/{image}"),
@@ -51,7 +51,7 @@ pub(super) fn other_image(v: &Validated, registry: &str, image: &str) -> String 
 /// reads the number from the limit itself (Go 1.25, Kubernetes 1.35). Left to itself it takes one
 /// for each core of the node, and what rests spends more on waking threads than on its work
 /// (docs/benchmarks.md).
-pub(super) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar>> {
+pub(crate) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar>> {
     let one = EnvVar {
         name: "GOMAXPROCS".to_owned(),
         value: Some("1".to_owned()),
@@ -61,7 +61,7 @@ pub(super) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar
 }
 
 /// What every pod has; the caller adds containers and volumes.
-pub(super) fn spec(component: &str) -> PodSpec {
+pub(crate) fn spec(component: &str) -> PodSpec {
     PodSpec {
         service_account_name: Some(component.to_owned()),
         automount_service_account_token: Some(false),
@@ -110,7 +110,7 @@ fn spread(component: &str) -> Affinity {
     }
 }
 
-pub(super) fn container_security() -> SecurityContext {
+pub(crate) fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         capabilities: Some(Capabilities {
@@ -123,7 +123,7 @@ pub(super) fn container_security() -> SecurityContext {
 }
 
 /// Requests and limits; the operator's defaults are in them already (`validate`).
-pub(super) fn resources(
+pub(crate) fn resources(
     requests: &BTreeMap<String, String>,
     limits: &BTreeMap<String, String>,
 ) -> ResourceRequirements {
@@ -148,7 +148,7 @@ const STARTUP_TIMEOUT: i32 = 5;
 
 /// Asks every second and waits for a quarter of an hour: a slow server must not be killed, because
 /// that makes all others slower still.
-pub(super) fn startup_probe(path: &str, port: i32, scheme: &str) -> Probe {
+pub(crate) fn startup_probe(path: &str, port: i32, scheme: &str) -> Probe {
     Probe {
         timeout_seconds: Some(STARTUP_TIMEOUT),
         ..probe(path, port, scheme, 1, 900)
@@ -156,7 +156,7 @@ pub(super) fn startup_probe(path: &str, port: i32, scheme: &str) -> Probe {
 }
 
 /// An HTTP probe: period in seconds, and how many failures in a row count.
-pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: i32) -> Probe {
+pub(crate) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
             path: Some(path.to_owned()),
@@ -172,14 +172,14 @@ pub(super) fn probe(path: &str, port: i32, scheme: &str, period: i32, failures: 
 }
 
 /// A probe that is first asked so many seconds after the container started.
-pub(super) fn delayed(probe: Probe, seconds: i32) -> Probe {
+pub(crate) fn delayed(probe: Probe, seconds: i32) -> Probe {
     Probe {
         initial_delay_seconds: Some(seconds),
         ..probe
     }
 }
 
-pub(super) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
+pub(crate) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),
         mount_path: path.to_owned(),
@@ -189,7 +189,7 @@ pub(super) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
 }
 
 /// A Secret as a volume of the same name, readable by the pod's group alone.
-pub(super) fn secret_volume(name: &str) -> Volume {
+pub(crate) fn secret_volume(name: &str) -> Volume {
     Volume {
         name: name.to_owned(),
         secret: Some(SecretVolumeSource {
@@ -201,7 +201,7 @@ pub(super) fn secret_volume(name: &str) -> Volume {
     }
 }
 
-pub(super) fn empty_dir(name: &str, size: &str) -> Volume {
+pub(crate) fn empty_dir(name: &str, size: &str) -> Volume {
     Volume {
         name: name.to_owned(),
         empty_dir: Some(EmptyDirVolumeSource {

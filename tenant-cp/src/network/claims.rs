@@ -1,4 +1,4 @@
-//! Who holds which range, and who gives way when two ask for the same addresses.
+//! Claims of ranges: who holds which, and who gives way when two ask for the same addresses.
 //!
 //! Invariant: a range in force (`status.network`) never gives way; between two that are only asked
 //! for, exactly one is the older.
@@ -9,9 +9,9 @@ use api::TenantCluster;
 use ipnet::IpNet;
 use kube::ResourceExt;
 
-use super::Use;
+use crate::network::ranges::{Use, overlap};
+use crate::problem::Problem;
 use crate::settings::NetworkSettings;
-use crate::validate::Problem;
 
 /// A range that a TenantCluster holds or asks for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -51,12 +51,6 @@ pub fn taken_by(tc: &TenantCluster) -> Vec<Claim> {
     claims.sort_unstable();
     claims.dedup();
     claims
-}
-
-/// Whether two ranges share an address.
-#[must_use]
-pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
-    one.contains(&other.network()) || other.contains(&one.network())
 }
 
 /// Where the ranges `mine` of `tc` meet a reserved range or one of another TenantCluster, whoever

@@ -6,6 +6,9 @@ use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 
+use super::pools::check_pools;
+use super::ranges::overlap;
+use super::reservations::Reservations;
 use super::*;
 
 fn net(text: &str) -> IpNet {
@@ -166,9 +169,9 @@ proptest! {
         }
     }
 
-    /// All are decided before any status is written: only the ledger knows.
+    /// All are decided before any status is written: only the reservations knows.
     #[test]
-    fn a_ledger_keeps_undelivered_decisions_apart(
+    fn reservations_keep_undelivered_decisions_apart(
         count in 2_i64..8,
         ask in prop::option::of(0_i64..8),
     ) {
@@ -177,9 +180,9 @@ proptest! {
         if let Some(at) = ask.filter(|at| *at < count) {
             all[at as usize].spec.network.pod_cidr = Some("10.128.0.0/15".to_owned());
         }
-        let mut ledger = Ledger::default();
-        let decided: Vec<_> = all.iter().map(|tc| ledger.decide(tc, &all, &settings)).collect();
-        let again: Vec<_> = all.iter().map(|tc| ledger.decide(tc, &all, &settings)).collect();
+        let mut reservations = Reservations::default();
+        let decided: Vec<_> = all.iter().map(|tc| reservations.decide(tc, &all, &settings)).collect();
+        let again: Vec<_> = all.iter().map(|tc| reservations.decide(tc, &all, &settings)).collect();
         prop_assert_eq!(&decided, &again);
         let nets: Vec<IpNet> = decided
             .iter()

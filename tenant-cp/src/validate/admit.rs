@@ -1,4 +1,4 @@
-//! Whether a TenantCluster may be created or changed this way.
+//! Admission of a TenantCluster: whether it may be created or changed this way.
 //!
 //! Invariant: nothing that keeps an object from being deleted, and nothing that was wrong before
 //! and is still wrong in the same way, is held against a change (a newer operator may know better
@@ -8,10 +8,11 @@ use std::borrow::Borrow;
 
 use api::TenantCluster;
 
-use super::check::{check, ranges, storage};
-use super::{Problem, quantity};
-use crate::network;
+use crate::network::claims::conflicts;
+use crate::problem::Problem;
 use crate::settings::Settings;
+use crate::validate::check::{check, ranges, storage};
+use crate::validate::quantity;
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -27,13 +28,13 @@ pub fn admit<T: Borrow<TenantCluster>>(
         return Vec::new();
     }
     let Some(old) = old else {
-        return judge(new, others, settings);
+        return review(new, others, settings);
     };
     if old.spec == new.spec {
         return Vec::new();
     }
-    let known = judge(old, others, settings);
-    let mut problems = judge(new, others, settings);
+    let known = review(old, others, settings);
+    let mut problems = review(new, others, settings);
     problems.retain(|problem| !known.contains(problem));
     for problem in transition(old, new) {
         // The same field may already have been found wrong against the running version.
@@ -44,14 +45,14 @@ pub fn admit<T: Borrow<TenantCluster>>(
     problems
 }
 
-fn judge<T: Borrow<TenantCluster>>(
+fn review<T: Borrow<TenantCluster>>(
     tc: &TenantCluster,
     others: &[T],
     settings: &Settings,
 ) -> Vec<Problem> {
     let mut problems = check(tc, settings);
     problems.extend(storage(tc, settings));
-    problems.extend(network::conflicts(
+    problems.extend(conflicts(
         tc,
         &ranges(tc, settings).0,
         others,

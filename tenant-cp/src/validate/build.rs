@@ -11,9 +11,12 @@ use api::storage::Offer;
 use api::tenant_cluster::{Autoscaler, AutoscalerLimits, CniType, Component as Spec, Csi};
 use kube::ResourceExt;
 
-use super::{Addons, Component, Endpoint, Etcd, Network, Problem, Validated, quantity};
-use crate::network::{DEFAULT_DNS_DOMAIN, Use};
+use crate::network::DEFAULT_DNS_DOMAIN;
+use crate::network::ranges::Use;
+use crate::problem::Problem;
 use crate::settings::Settings;
+use crate::validate::quantity;
+use crate::validate::validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
 use crate::version;
 
 pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {

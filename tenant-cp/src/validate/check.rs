@@ -1,4 +1,4 @@
-//! Everything that is wrong with one TenantCluster taken by itself.
+//! Validation of one TenantCluster taken by itself: everything that is wrong with it.
 //!
 //! Invariant: total and in a fixed order; admission and the reconciler call this same function, so
 //! that what was accepted can be built.
@@ -10,20 +10,24 @@ use api::names::MAX_NAME_LENGTH;
 use api::tenant_cluster::AutoscalerLimits;
 use ipnet::IpNet;
 
-use super::component::Managed;
-use super::{Problem, component, endpoint, pool, quantity, text};
-use crate::desired::managed_flags;
-use crate::network::range::is_private;
-use crate::network::{Use, overlap_within, range};
+use crate::flags::managed_flags;
+use crate::network::check_dns_domain;
+use crate::network::claims::overlap_within;
+use crate::network::pools::check_pools;
+use crate::network::ranges::{self, Use, is_private};
+use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::version;
+use crate::validate::component::{self, Managed};
+use crate::validate::pool::machine::check_kernel;
+use crate::validate::{endpoint, quantity};
+use crate::{text, version};
 
 const LEAST_STORAGE: &str = "1Gi";
 /// The Cluster Autoscaler counts memory in whole GiB.
 const LEAST_MEMORY: &str = "1Gi";
 
 /// Everything that is wrong with `tc` by itself; ranges of other tenant clusters are
-/// [`crate::network::conflicts`].
+/// [`crate::network::claims::conflicts`].
 #[must_use]
 pub fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     check_with(tc, settings, &managed_flags)
@@ -181,7 +185,7 @@ fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>)
     problems.extend(malformed);
     problems.extend(overlap_within(&ranges));
     let spec = &tc.spec.network;
-    problems.extend(spec.dns_domain.as_deref().and_then(dns_domain));
+    problems.extend(spec.dns_domain.as_deref().and_then(check_dns_domain));
     let Some(decided) = tc
         .status
         .as_ref()
@@ -241,16 +245,6 @@ pub(super) fn storage(tc: &TenantCluster, settings: &Settings) -> Option<Problem
     ))
 }
 
-/// What is wrong with a DNS domain.
-pub(crate) fn dns_domain(domain: &str) -> Option<Problem> {
-    let message = text::dns_name(domain).err()?;
-    Some(Problem::new(
-        "spec.network.dnsDomain",
-        "DNSDomainMalformed",
-        message,
-    ))
-}
-
 /// The ranges that the user gave, as far as they can be read, and what is wrong with the others.
 pub(super) fn ranges(tc: &TenantCluster, settings: &Settings) -> (Vec<(Use, IpNet)>, Vec<Problem>) {
     let (mut ranges, mut problems) = (Vec::new(), Vec::new());
@@ -261,7 +255,7 @@ pub(super) fn ranges(tc: &TenantCluster, settings: &Settings) -> (Vec<(Use, IpNe
     ] {
         match text
             .as_deref()
-            .map(|text| range::parse(text, use_, &settings.network))
+            .map(|text| ranges::parse(text, use_, &settings.network))
         {
             Some(Ok(range)) => ranges.push((use_, range)),
             Some(Err(problem)) => problems.push(problem),
@@ -299,7 +293,7 @@ pub fn warnings(tc: &TenantCluster, settings: &Settings) -> Vec<String> {
 /// operator refuses to start with any.
 #[must_use]
 pub fn check_settings(settings: &Settings) -> Vec<Problem> {
-    let mut problems = crate::network::check_pools(&settings.network);
+    let mut problems = check_pools(&settings.network);
     if let Err(error) = version::etcd_version(&settings.etcd_image) {
         problems.push(Problem::new("etcdImage", error.reason(), error.to_string()));
     }
@@ -363,12 +357,12 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     }
     // In the place of {version} stands a version once a machine is made.
     let (image, kernel) = settings.providers.kubevirt.images("1.35.4");
-    if let Err(message) = text::image(&image) {
+    if let Err(message) = text::image::image(&image) {
         let field = "providers.kubevirt.image";
         problems.push(Problem::new(field, "ImageMalformed", message));
     }
     if let Some(kernel) = kernel {
-        pool::check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
+        check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
     }
     problems
 }

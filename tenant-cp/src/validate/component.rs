@@ -1,4 +1,4 @@
-//! What is wrong with the settings of kube-apiserver, kube-controller-manager and kube-scheduler.
+//! Validation of the settings of kube-apiserver, kube-controller-manager and kube-scheduler.
 //!
 //! Invariant: an accepted flag name is spelled as the programs themselves spell it, so that no
 //! other spelling (`_` for `-`) slips past the list of managed flags.
@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use api::tenant_cluster::{Component, ControlPlane};
 
-use super::{Problem, quantity};
-use crate::desired::Program;
+use crate::flags::Program;
+use crate::problem::Problem;
+use crate::validate::quantity;
 
 /// Which flags a user may not set.
 pub(super) type Managed<'a> = &'a dyn Fn(Program) -> BTreeSet<&'static str>;

@@ -1,4 +1,4 @@
-//! What is wrong with `spec.controlPlane.endpoint`.
+//! Validation of `spec.controlPlane.endpoint`.
 //!
 //! Invariant: an endpoint without problems makes a Service that the management cluster's API
 //! accepts, and certificates whose names are valid.
@@ -6,7 +6,8 @@
 use api::tenant_cluster::{Endpoint, EndpointType};
 use ipnet::IpNet;
 
-use super::{Problem, text};
+use crate::problem::Problem;
+use crate::text;
 
 const FIELD: &str = "spec.controlPlane.endpoint";
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB` is 256 KiB);

@@ -1,4 +1,4 @@
-//! Everything that is wrong with a NodePool, by itself and beside its tenant cluster.
+//! Validation of a NodePool: everything that is wrong with it, by itself and beside its tenant cluster.
 //!
 //! Invariant: total and in a fixed order; admission and the reconciler call this same [`check_pool`],
 //! so that what was accepted can be made. A tenant cluster that is not there (yet) is no mistake:
@@ -10,13 +10,13 @@ use api::names::MAX_POOL_NAME_LENGTH;
 use api::node_pool::Autoscaling;
 use api::{Duration, NodePool, TenantCluster};
 
-use super::{Problem, text};
+use crate::problem::Problem;
 use crate::settings::Settings;
+use crate::text;
 use crate::version::{self, VersionError};
 
-mod machine;
+pub(super) mod machine;
 mod node;
-pub(super) use machine::check_kernel;
 
 /// What a kubelet that pauses, and a machine that boots, are given at least.
 const LEAST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -90,13 +90,13 @@ pub fn admit_pool<T: Borrow<TenantCluster>>(
     if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
         return Vec::new();
     }
-    let judge = |pool: &NodePool| {
+    let review = |pool: &NodePool| {
         let mut problems = check_pool(pool, settings);
         problems.extend(skew(pool, clusters));
         problems
     };
-    let known = old.map(judge).unwrap_or_default();
-    let mut problems = judge(new);
+    let known = old.map(review).unwrap_or_default();
+    let mut problems = review(new);
     problems.retain(|problem| !known.contains(problem));
     problems
 }
@@ -115,7 +115,7 @@ pub fn pool_warnings<T: Borrow<TenantCluster>>(pool: &NodePool, clusters: &[T]) 
     warnings.extend(autoscaling_warning(pool, clusters));
     let kubevirt = pool.spec.provider.kubevirt.as_ref();
     if let Some(image) = kubevirt.and_then(|kubevirt| kubevirt.image.as_deref())
-        && !text::is_pinned(image)
+        && !text::image::is_pinned(image)
     {
         warnings.push(format!(
             "spec.provider.kubevirt.image: {image} has no tag, so machines made later may boot \

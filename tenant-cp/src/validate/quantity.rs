@@ -1,4 +1,4 @@
-//! Amounts compared by value, and the amounts of one container.
+//! Quantities: amounts compared by value, and the amounts of one container.
 //!
 //! Invariant: exact; an amount that does not fit is refused, never rounded into another one.
 //! Suffixes as in apimachinery `pkg/api/resource`.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use api::Quantity;
 use api::tenant_cluster::Resources;
 
-use super::Problem;
+use crate::problem::Problem;
 
 /// Below this a container of ours cannot start at all; mostly somebody wrote `512m` for `512Mi`.
 const LEAST_MEMORY: (&str, i128) = ("16Mi", (16 << 20) * NANOS);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use api::TenantCluster;
 use api::tenant_cluster::{NetworkStatus, TenantClusterStatus};
+use semver::Version;
 use serde_json::{Value, json};
 
 use super::check::check_with;
 use super::*;
-use crate::desired::Program;
+use crate::flags::Program;
 
 mod autoscaler;
 mod changes;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::trim::undescribe;
 use crate::generated::File;
 
-const FILE: &str = "tenant-cp/src/desired/addons/snapshots.json";
+const FILE: &str = "tenant-cp/src/addons/csi/snapshots.json";
 const APPROVED: &str = "api-approved.kubernetes.io";
 const KINDS: [&str; 3] = [
     "volumesnapshotclasses",

@@ -37,7 +37,7 @@ const BACKEND_IS_THEIRS: &[(&str, &str)] = &[
         "the name of a figure that others compare",
     ),
     (
-        "tenant-cp/src/desired/addons/flannel.rs",
+        "tenant-cp/src/addons/flannel.rs",
         "a field of flannel's configuration",
     ),
 ];

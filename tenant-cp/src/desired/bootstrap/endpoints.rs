@@ -14,11 +14,15 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use crate::{Addresses, Object, Validated, desired::service};
+use crate::desired::services;
+use crate::meta::tenant_labels;
+use crate::network::addresses::Addresses;
+use crate::object::Object;
+use crate::validate::validated::Validated;
 
-pub(super) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
+pub(crate) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
     let address = addresses.cluster_ip.to_string();
-    let port = service::port(v);
+    let port = services::port(v);
     let metadata = |labels: &[(&str, &str)]| ObjectMeta {
         name: Some("kubernetes".to_owned()),
         namespace: Some("default".to_owned()),
@@ -26,7 +30,7 @@ pub(super) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
             labels
                 .iter()
                 .map(|&(k, v)| (k.to_owned(), v.to_owned()))
-                .chain(super::rbac::labels())
+                .chain(tenant_labels())
                 .collect::<BTreeMap<_, _>>(),
         ),
         ..ObjectMeta::default()

@@ -9,17 +9,20 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use crate::{Addresses, Object, Validated, desired::network_address};
+use crate::meta::tenant_labels;
+use crate::network::addresses::{Addresses, host_and_port, network_address};
+use crate::object::Object;
+use crate::validate::validated::Validated;
 
 /// Readable by everybody who can reach the API: authority and endpoint.
-pub(super) const CLUSTER_INFO: &str = "cluster-info";
-pub(super) const KUBEADM_CONFIG: &str = "kubeadm-config";
-pub(super) const KUBELET_CONFIG: &str = "kubelet-config";
+pub(crate) const CLUSTER_INFO: &str = "cluster-info";
+pub(crate) const KUBEADM_CONFIG: &str = "kubeadm-config";
+pub(crate) const KUBELET_CONFIG: &str = "kubelet-config";
 
-pub(super) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) -> Vec<Object> {
+pub(crate) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) -> Vec<Object> {
     let mut objects = Vec::new();
     if let Some(endpoint) = &addresses.endpoint {
-        let endpoint = authority(&endpoint.host, endpoint.port);
+        let endpoint = host_and_port(&endpoint.host, endpoint.port);
         objects.push(config_map(
             "kube-public",
             CLUSTER_INFO,
@@ -43,7 +46,7 @@ pub(super) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) 
 }
 
 /// The same objects whatever is known, for the operator's rights.
-pub(super) fn everything(v: &Validated) -> Vec<Object> {
+pub(crate) fn everything(v: &Validated) -> Vec<Object> {
     let endpoint = Some(api::tenant_cluster::EndpointStatus::default());
     let addresses = Addresses {
         cluster_ip: std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -58,21 +61,12 @@ fn config_map(namespace: &str, name: &str, key: &str, content: String) -> Object
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(namespace.to_owned()),
-            labels: Some(super::rbac::labels()),
+            labels: Some(tenant_labels()),
             ..ObjectMeta::default()
         },
         data: Some(BTreeMap::from([(key.to_owned(), content)])),
         ..ConfigMap::default()
     })
-}
-
-/// Host and port as in a URL.
-pub(crate) fn authority(host: &str, port: i32) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }
 
 fn cluster_info(endpoint: &str, ca_pem: &str) -> String {

@@ -12,16 +12,16 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::kubeadm::{CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG};
-use crate::{Object, desired::names};
+use crate::desired::bootstrap::kinds::{KINDS, WATCHED};
+use crate::desired::bootstrap::kubeadm::{CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG};
+use crate::meta::tenant_meta;
+use crate::names;
+use crate::object::Object;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const ADMINS: &str = "kubeadm:cluster-admins";
 const OPERATOR: &str = "covey:operator";
-/// Group of every bootstrap token that Covey makes.
-pub(crate) const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
-const NODES: &str = "system:nodes";
 
 const SIGNER_CLUSTER_INFO: &str = "kubeadm:bootstrap-signer-clusterinfo";
 const NODES_KUBEADM_CONFIG: &str = "kubeadm:nodes-kubeadm-config";
@@ -33,46 +33,40 @@ const BINDINGS: [(&str, &str, (&str, &str)); 5] = [
     (
         "kubeadm:kubelet-bootstrap",
         "system:node-bootstrapper",
-        ("Group", BOOTSTRAPPERS),
+        ("Group", names::BOOTSTRAPPERS),
     ),
     (
         "kubeadm:node-autoapprove-bootstrap",
         "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
-        ("Group", BOOTSTRAPPERS),
+        ("Group", names::BOOTSTRAPPERS),
     ),
     (
         "kubeadm:node-autoapprove-certificate-rotation",
         "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
-        ("Group", NODES),
+        ("Group", names::NODES),
     ),
     (
         "kubeadm:apiserver-kubelet-client",
         "system:kubelet-api-admin",
         ("User", "kube-apiserver-kubelet-client"),
     ),
-    (GET_NODES, GET_NODES, ("Group", BOOTSTRAPPERS)),
+    (GET_NODES, GET_NODES, ("Group", names::BOOTSTRAPPERS)),
 ];
 
-/// Rights, whoever gets them: who may write them can give himself any. And namespaces: rights lie in
-/// them, and their labels say what pods in them may do.
-pub(super) fn is_privileged(object: &Object) -> bool {
+/// Whether an object inside the tenant cluster may be written only by
+/// [`crate::certificates::super_admin`]. Rights, whoever gets them: who may write them can give himself
+/// any. And namespaces: rights lie in them, and their labels say what pods in them may do.
+#[must_use]
+pub fn is_privileged(object: &Object) -> bool {
     group(&object.api_version) == RBAC || object.kind == "Namespace"
-}
-
-/// Labels of everything that Covey puts into a tenant cluster.
-pub(super) fn labels() -> BTreeMap<String, String> {
-    BTreeMap::from([(
-        api::names::LABEL_MANAGED_BY.to_owned(),
-        api::names::MANAGED_BY.to_owned(),
-    )])
 }
 
 /// What lets administrators and the operator in. `kept`: everything that may ever have to be written
 /// inside the tenant cluster.
-pub(super) fn for_administration(kept: &[Object]) -> Vec<Object> {
+pub(crate) fn for_administration(kept: &[Object]) -> Vec<Object> {
     let tokens = ObjectMeta {
         namespace: Some("kube-system".to_owned()),
-        ..meta(OPERATOR)
+        ..tenant_meta(OPERATOR)
     };
     vec![
         cluster_binding(ADMINS, "cluster-admin", ("Group", ADMINS)),
@@ -90,7 +84,7 @@ pub(super) fn for_administration(kept: &[Object]) -> Vec<Object> {
     ]
 }
 
-pub(super) fn for_nodes() -> Vec<Object> {
+pub(crate) fn for_nodes() -> Vec<Object> {
     let mut objects = vec![cluster_role(
         GET_NODES,
         vec![rule("", "nodes", &[], &["get"])],
@@ -98,7 +92,7 @@ pub(super) fn for_nodes() -> Vec<Object> {
     for (name, role, subject) in BINDINGS {
         objects.push(cluster_binding(name, role, subject));
     }
-    let both = [("Group", BOOTSTRAPPERS), ("Group", NODES)];
+    let both = [("Group", names::BOOTSTRAPPERS), ("Group", names::NODES)];
     let anonymous = [("User", "system:anonymous")];
     for (namespace, name, config_map, subjects) in [
         (
@@ -147,8 +141,8 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             rule(group, resource, &names, verbs)
         })
         .collect();
-    for (api_version, kind) in super::KINDS {
-        let verbs: &[&str] = match super::WATCHED.contains(&kind) {
+    for (api_version, kind) in KINDS {
+        let verbs: &[&str] = match WATCHED.contains(&kind) {
             true => &["list", "watch"],
             false => &["list"],
         };
@@ -172,7 +166,12 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[],
             &["patch", "update"],
         ),
-        rule(CERTIFICATES, "signers", &[crate::csr::SIGNER], &["approve"]),
+        rule(
+            CERTIFICATES,
+            "signers",
+            &[names::KUBELET_SERVING_SIGNER],
+            &["approve"],
+        ),
     ]);
     rules
 }
@@ -210,7 +209,7 @@ fn readers(
 ) -> [Object; 2] {
     let metadata = ObjectMeta {
         namespace: Some(namespace.to_owned()),
-        ..meta(name)
+        ..tenant_meta(name)
     };
     [
         Object::new(&Role {
@@ -227,7 +226,7 @@ fn readers(
 
 fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> Object {
     Object::new(&ClusterRole {
-        metadata: meta(name),
+        metadata: tenant_meta(name),
         rules: Some(rules),
         ..ClusterRole::default()
     })
@@ -235,18 +234,10 @@ fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> Object {
 
 fn cluster_binding(name: &str, role: &str, to: (&str, &str)) -> Object {
     Object::new(&ClusterRoleBinding {
-        metadata: meta(name),
+        metadata: tenant_meta(name),
         role_ref: role_ref("ClusterRole", role),
         subjects: Some(vec![subject(to)]),
     })
-}
-
-fn meta(name: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        labels: Some(labels()),
-        ..ObjectMeta::default()
-    }
 }
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {

@@ -1,11 +1,13 @@
-//! What is wrong with the machines that a node pool asks for.
+//! Validation of the machines that a node pool asks for.
 //!
 //! Invariant: no message repeats a key, because what somebody pasted may be the private one.
 
 use api::node_pool::{KernelBoot, KubeVirt, Provider};
 
-use super::super::{Problem, quantity, text};
-use crate::settings::ProviderSettings;
+use crate::problem::Problem;
+use crate::settings::providers::ProviderSettings;
+use crate::text;
+use crate::validate::quantity;
 
 /// With less, the kubelet, the container runtime and the addons of a node do not get up.
 const LEAST_MEMORY: &str = "1Gi";
@@ -33,7 +35,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     sizes(kubevirt, problems);
     let field = |name: &str| format!("spec.provider.kubevirt.{name}");
     if let Some(image) = &kubevirt.image
-        && let Err(message) = text::image(image)
+        && let Err(message) = text::image::image(image)
     {
         problems.push(Problem::new(field("image"), "ImageMalformed", message));
     }
@@ -60,7 +62,7 @@ pub(in crate::validate) fn check_kernel(
     kernel: &KernelBoot,
     problems: &mut Vec<Problem>,
 ) {
-    if let Err(message) = text::image(&kernel.image) {
+    if let Err(message) = text::image::image(&kernel.image) {
         problems.push(Problem::new(
             format!("{field}.image"),
             "ImageMalformed",

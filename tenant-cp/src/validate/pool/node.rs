@@ -1,13 +1,14 @@
-//! What is wrong with the labels and taints that nodes are to have.
+//! Validation of the labels and taints that nodes are to have.
 //!
 //! Invariant: a label that a kubelet may not put on its own node is no mistake, because the operator
-//! puts it there (`join::is_self_assignable`); one that Kubernetes or Covey sets itself is.
+//! puts it there (`node::user_data::is_self_assignable`); one that Kubernetes or Covey sets itself is.
 
 use std::collections::BTreeMap;
 
 use api::node_pool::Taint;
 
-use super::super::{Problem, text};
+use crate::problem::Problem;
+use crate::text;
 
 /// Domains of Kubernetes that people may take labels from (kubernetes.io/docs,
 /// "Well-Known Labels, Annotations and Taints").

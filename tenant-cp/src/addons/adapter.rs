@@ -1,0 +1,227 @@
+//! Adapters: what a program of ours that stands between both clusters consists of, whichever it is. It
+//! runs in the tenant namespace, with rights there and inside the tenant cluster.
+//!
+//! Invariant: its rights are a list, bound by name; none is outside the tenant namespace, but for the
+//! autoscaler's, which are in the user's.
+
+use k8s_openapi::{
+    api::{
+        core::v1::ServiceAccount,
+        networking::v1::{
+            IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
+            NetworkPolicySpec,
+        },
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use pki::{Signer, Want};
+
+use crate::desired::tenant_namespace::network_policies::METADATA;
+use crate::meta::{meta, selector, tenant_meta};
+use crate::names;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A right: API group, resource, verbs.
+pub(crate) type Right = (&'static str, &'static str, &'static [&'static str]);
+
+/// A list of rights, as RBAC writes it.
+pub(crate) fn rules(rights: &[Right]) -> Vec<PolicyRule> {
+    let rule = |(group, resource, verbs): &Right| PolicyRule {
+        api_groups: Some(vec![(*group).to_owned()]),
+        resources: Some(vec![(*resource).to_owned()]),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    rights.iter().map(rule).collect()
+}
+
+/// A client certificate by the tenant cluster's authority `ca`.
+pub(crate) fn certificate(settings: &Settings, name: &str, user: &str) -> Want {
+    Want {
+        name: name.to_owned(),
+        signer: Signer::By("ca".to_owned()),
+        common_name: user.to_owned(),
+        organizations: Vec::new(),
+        server: false,
+        client: true,
+        dns_names: Vec::new(),
+        addresses: Vec::new(),
+        lifetime_hours: settings.certificates.leaf_hours,
+    }
+}
+
+/// ClusterRole and ClusterRoleBinding of a user, inside the tenant cluster.
+pub(crate) fn tenant_rights(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object; 2] {
+    let metadata = tenant_meta(role);
+    [
+        Object::new(&ClusterRole {
+            metadata: metadata.clone(),
+            rules: Some(rights),
+            ..ClusterRole::default()
+        }),
+        Object::new(&ClusterRoleBinding {
+            metadata,
+            role_ref: role_ref("ClusterRole", role),
+            subjects: Some(vec![subject(user)]),
+        }),
+    ]
+}
+
+/// Role and RoleBinding of a user in `kube-system`, inside the tenant cluster.
+pub(crate) fn kube_system_rights(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object; 2] {
+    let metadata = ObjectMeta {
+        namespace: Some("kube-system".to_owned()),
+        ..tenant_meta(role)
+    };
+    [
+        Object::new(&Role {
+            metadata: metadata.clone(),
+            rules: Some(rights),
+        }),
+        Object::new(&RoleBinding {
+            metadata,
+            role_ref: role_ref("Role", role),
+            subjects: Some(vec![subject(user)]),
+        }),
+    ]
+}
+
+fn subject(user: &str) -> Subject {
+    Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "User".to_owned(),
+        name: user.to_owned(),
+        ..Subject::default()
+    }
+}
+
+/// ServiceAccount, and the RoleBinding to a ClusterRole of the chart, in the tenant namespace.
+pub(crate) fn account(v: &Validated, name: &str, cluster_role: &str) -> [Object; 2] {
+    [
+        bare_account(v, name),
+        binding(v, meta(v, name, name), name, cluster_role),
+    ]
+}
+
+/// ServiceAccount without any right.
+pub(crate) fn bare_account(v: &Validated, name: &str) -> Object {
+    Object::new(&ServiceAccount {
+        metadata: meta(v, name, name),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    })
+}
+
+/// RoleBinding of an account of the tenant namespace to a ClusterRole of the chart.
+pub(crate) fn binding(
+    v: &Validated,
+    metadata: ObjectMeta,
+    account: &str,
+    cluster_role: &str,
+) -> Object {
+    Object::new(&RoleBinding {
+        metadata,
+        role_ref: role_ref("ClusterRole", cluster_role),
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.to_owned(),
+            namespace: Some(v.tenant_namespace.clone()),
+            ..Subject::default()
+        }]),
+    })
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: RBAC.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// It reaches the tenant's API, and, wherever that is, the management API.
+pub(crate) fn both_apis(v: &Validated, name: &str) -> Object {
+    policy(
+        v,
+        name,
+        NetworkPolicySpec {
+            pod_selector: Some(pods(name)),
+            policy_types: Some(vec!["Egress".to_owned()]),
+            egress: Some(to_both_apis()),
+            ..NetworkPolicySpec::default()
+        },
+    )
+}
+
+/// The way to the tenant's API.
+pub(crate) fn to_tenant_api() -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: Some(vec![peer(names::CONTROL_PLANE)]),
+        ports: Some(vec![port("TCP", names::API_PORT, None)]),
+    }
+}
+
+/// The ways to the tenant's API, and, wherever that is, the management API.
+pub(crate) fn to_both_apis() -> Vec<NetworkPolicyEgressRule> {
+    let range = |cidr: &str, metadata: &str| NetworkPolicyPeer {
+        ip_block: Some(IPBlock {
+            cidr: cidr.to_owned(),
+            except: Some(vec![metadata.to_owned()]),
+        }),
+        ..NetworkPolicyPeer::default()
+    };
+    let [v4, v6] = METADATA;
+    vec![
+        to_tenant_api(),
+        NetworkPolicyEgressRule {
+            to: Some(vec![range("0.0.0.0/0", v4), range("::/0", v6)]),
+            ports: Some(vec![
+                port("TCP", 443, None),
+                port("TCP", names::API_PORT, None),
+            ]),
+        },
+    ]
+}
+
+/// Pods of a component, in the tenant namespace.
+pub(crate) fn peer(component: &str) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(pods(component)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// Selects pods of a component.
+pub(crate) fn pods(component: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector(component)),
+        ..LabelSelector::default()
+    }
+}
+
+/// A NetworkPolicy of the tenant namespace.
+pub(crate) fn policy(v: &Validated, name: &str, spec: NetworkPolicySpec) -> Object {
+    Object::new(&NetworkPolicy {
+        metadata: meta(v, name, "network"),
+        spec: Some(spec),
+    })
+}
+
+/// A port, or all from one to another.
+pub(crate) fn port(protocol: &str, number: i32, last: Option<i32>) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number)),
+        end_port: last,
+    }
+}

@@ -1,0 +1,43 @@
+//! NetworkPolicies of the addon: the Cluster Autoscaler reaches the adapter and the tenant's API, the
+//! adapter both APIs.
+//!
+//! Invariant: nobody but the Cluster Autoscaler reaches the adapter's gRPC service.
+
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicySpec,
+};
+
+use crate::addons::adapter;
+use crate::addons::autoscaler::names::{NAME, PORT, STOCK};
+use crate::object::Object;
+use crate::validate::validated::Validated;
+
+pub(crate) fn policies(v: &Validated) -> [Object; 2] {
+    let grpc = || Some(vec![adapter::port("TCP", PORT, None)]);
+    let types = |types: &[&str]| Some(types.iter().map(|&text| text.to_owned()).collect());
+    let adapter = NetworkPolicySpec {
+        pod_selector: Some(adapter::pods(NAME)),
+        policy_types: types(&["Ingress", "Egress"]),
+        ingress: Some(vec![NetworkPolicyIngressRule {
+            from: Some(vec![adapter::peer(STOCK)]),
+            ports: grpc(),
+        }]),
+        egress: Some(adapter::to_both_apis()),
+    };
+    let stock = NetworkPolicySpec {
+        pod_selector: Some(adapter::pods(STOCK)),
+        policy_types: types(&["Egress"]),
+        egress: Some(vec![
+            NetworkPolicyEgressRule {
+                to: Some(vec![adapter::peer(NAME)]),
+                ports: grpc(),
+            },
+            adapter::to_tenant_api(),
+        ]),
+        ..NetworkPolicySpec::default()
+    };
+    [
+        adapter::policy(v, NAME, adapter),
+        adapter::policy(v, STOCK, stock),
+    ]
+}

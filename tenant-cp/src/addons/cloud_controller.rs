@@ -1,0 +1,223 @@
+//! What the addon `cloudController` consists of: the Deployment `ccm` in the tenant namespace, its
+//! rights there and inside the tenant cluster, its client certificate, and the ways that it and
+//! load balancers need through the NetworkPolicies.
+//!
+//! The rules are data, here, so that whoever lays them and whoever needs them agree: crate `ccm`
+//! compares them with what its code declares.
+//! Invariant: no right on Secrets, pods or Machines, and none outside the tenant namespace.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::{Container, PodSpec, PodTemplateSpec},
+        networking::v1::{NetworkPolicyIngressRule, NetworkPolicySpec},
+        rbac::v1::PolicyRule,
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use pki::{KeyPair, Want};
+use serde_json::json;
+
+use crate::addons::adapter::{self, Right};
+use crate::desired::pod;
+use crate::desired::tenant_namespace::disruption_budgets;
+use crate::meta::{labels, meta, selector};
+use crate::names;
+use crate::object::{self, Key, Object};
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
+
+/// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
+pub const NAME: &str = "ccm";
+/// User inside the tenant cluster.
+pub const USER: &str = "covey-ccm";
+/// NetworkPolicy for what load balancers need.
+pub const LOAD_BALANCERS: &str = "load-balancers";
+/// ClusterRole of the chart with [`rules_outside`], bound in tenant namespaces (docs/adr/0001).
+pub const CLUSTER_ROLE: &str = "covey-ccm";
+/// Lease, which it makes itself.
+pub const LEASE: &str = api::names::LEASE_CLOUD_CONTROLLER;
+/// ClusterRole and ClusterRoleBinding inside the tenant cluster.
+pub const ROLE: &str = "covey:ccm";
+/// Port for probes and metrics.
+const ADMIN_PORT: i32 = 8080;
+/// Annotation of the pod: hash of the certificate that it starts with.
+const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
+/// Most replicas: one leads, one waits.
+const REPLICAS: i32 = 2;
+/// Where a kubelet and kube-proxy have node ports (`--service-node-port-range`, its default).
+const NODE_PORTS: (i32, i32) = (30000, 32767);
+
+/// Everywhere inside the tenant cluster.
+const INSIDE: &[Right] = &[
+    ("", "nodes", &["delete", "list", "patch", "watch"]),
+    ("", "nodes/status", &["patch"]),
+    ("", "services", &["list", "patch", "watch"]),
+    ("", "services/status", &["patch"]),
+    ("coordination.k8s.io", "leases", &["get"]),
+    ("discovery.k8s.io", "endpointslices", &["list", "watch"]),
+    ("events.k8s.io", "events", &["create"]),
+];
+
+/// In the tenant namespace.
+const OUTSIDE: &[Right] = &[
+    (
+        "",
+        "services",
+        &["create", "delete", "get", "list", "patch", "watch"],
+    ),
+    (
+        "coordination.k8s.io",
+        "leases",
+        &["create", "get", "update"],
+    ),
+    (
+        "discovery.k8s.io",
+        "endpointslices",
+        &["create", "delete", "list", "patch", "watch"],
+    ),
+    (
+        "kubevirt.io",
+        "virtualmachineinstances",
+        &["get", "list", "watch"],
+    ),
+    ("kubevirt.io", "virtualmachines", &["get", "list", "watch"]),
+];
+
+/// What it may do everywhere inside the tenant cluster.
+#[must_use]
+pub fn rules_inside() -> Vec<PolicyRule> {
+    adapter::rules(INSIDE)
+}
+
+/// What it may do in the tenant namespace.
+#[must_use]
+pub fn rules_outside() -> Vec<PolicyRule> {
+    adapter::rules(OUTSIDE)
+}
+
+/// Its client certificate, by the tenant cluster's authority `ca`.
+#[must_use]
+pub fn certificate(settings: &Settings) -> Want {
+    adapter::certificate(settings, NAME, USER)
+}
+
+/// ClusterRole and ClusterRoleBinding, inside the tenant cluster.
+#[must_use]
+pub fn tenant_objects() -> Vec<Object> {
+    adapter::tenant_rights(ROLE, USER, rules_inside()).into()
+}
+
+/// Everything in the tenant namespace by name, but for the mirrors of Services, in the order in which
+/// it has to go. First the Deployment: no pod of it is to make anew what is deleted after it. Last the
+/// Secret: whoever lists the namespace sees by it that something is left.
+#[must_use]
+pub fn parts(tenant_namespace: &str) -> Vec<Key> {
+    [
+        ("Deployment", NAME),
+        ("RoleBinding", NAME),
+        ("Lease", LEASE),
+        ("PodDisruptionBudget", NAME),
+        ("NetworkPolicy", NAME),
+        ("NetworkPolicy", LOAD_BALANCERS),
+        ("ServiceAccount", NAME),
+        ("Secret", NAME),
+    ]
+    .map(|(kind, name)| Key::new(kind, tenant_namespace, name))
+    .into()
+}
+
+/// Disruption budget, account, rights and NetworkPolicies in the tenant namespace.
+pub(crate) fn base(v: &Validated) -> Vec<Object> {
+    let mut objects = vec![disruption_budgets::budget(v, NAME)];
+    objects.extend(adapter::account(v, NAME, CLUSTER_ROLE));
+    objects.extend([adapter::both_apis(v, NAME), node_ports_policy(v)]);
+    objects
+}
+
+/// The Deployment. `pair` is the certificate in the Secret [`NAME`], which also holds `ca.crt` and
+/// `kubeconfig`.
+pub(crate) fn deployment(v: &Validated, settings: &Settings, pair: Option<&KeyPair>) -> Object {
+    let certificate = object::hash(&json!(pair.map(|pair| &pair.certificate)));
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels(v, NAME)),
+            // It reads its kubeconfig when it starts.
+            annotations: Some(BTreeMap::from([(
+                ANNOTATION_CERTIFICATE.to_owned(),
+                certificate,
+            )])),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            // The one part of a tenant cluster that speaks to the management API.
+            automount_service_account_token: Some(true),
+            containers: vec![container(v, settings)],
+            volumes: Some(vec![pod::secret_volume(NAME)]),
+            ..pod::spec(NAME)
+        }),
+    };
+    Object::new(&Deployment {
+        metadata: meta(v, NAME, NAME),
+        spec: Some(DeploymentSpec {
+            replicas: Some(v.replicas.min(REPLICAS)),
+            revision_history_limit: Some(2),
+            selector: LabelSelector {
+                match_labels: Some(selector(NAME)),
+                ..LabelSelector::default()
+            },
+            template,
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    })
+}
+
+fn container(v: &Validated, settings: &Settings) -> Container {
+    let images = &settings.images;
+    Container {
+        name: NAME.to_owned(),
+        image: Some(pod::other_image(v, &images.ccm_registry, &images.ccm)),
+        args: Some(vec![
+            format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
+            format!("--namespace={}", v.tenant_namespace),
+            format!("--cluster-uid={}", v.uid),
+            format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+        ]),
+        env: Some(vec![pod::own_name("POD_NAME")]),
+        resources: Some(pod::resources(
+            &settings.resources.cloud_controller,
+            &BTreeMap::new(),
+        )),
+        security_context: Some(pod::container_security()),
+        liveness_probe: Some(pod::probe("/livez", ADMIN_PORT, "HTTP", 20, 6)),
+        // Ready once both APIs were listed; nothing depends on it but a rollout.
+        readiness_probe: Some(pod::probe("/readyz", ADMIN_PORT, "HTTP", 5, 3)),
+        volume_mounts: Some(vec![pod::mount(NAME, names::SECRET_DIR, true)]),
+        ..Container::default()
+    }
+}
+
+/// Clients of load balancers come from anywhere, to node ports.
+fn node_ports_policy(v: &Validated) -> Object {
+    let (first, last) = NODE_PORTS;
+    let ports = ["TCP", "UDP", "SCTP"].map(|protocol| adapter::port(protocol, first, Some(last)));
+    adapter::policy(
+        v,
+        LOAD_BALANCERS,
+        NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(selector(api::names::COMPONENT_WORKER)),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: None,
+                ports: Some(ports.into()),
+            }]),
+            ..NetworkPolicySpec::default()
+        },
+    )
+}

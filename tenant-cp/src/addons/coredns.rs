@@ -1,0 +1,150 @@
+//! CoreDNS, under the names that kubeadm gives it, so that tools find it.
+//!
+//! Invariant: its Service has the tenth address of the Service range, which `kubelet-config` names;
+//! a tenant cluster without nodes has two pods that wait, and that is fine.
+
+use serde_json::{Value, json};
+
+use crate::addons::manifest::{
+    Inputs, account, cluster_role, cluster_role_binding, config_map, files_annotation,
+    service_account,
+};
+use crate::network::addresses::network_address;
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "coredns";
+
+pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+    let corefile = json!({ "Corefile": corefile(&inputs.v.network.dns_domain) });
+    vec![
+        service_account(NAMESPACE, NAME),
+        cluster_role(
+            "system:coredns",
+            &json!([
+                { "apiGroups": [""], "resources": ["namespaces", "services"],
+                  "verbs": ["list", "watch"] },
+                { "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+                  "verbs": ["list", "watch"] },
+            ]),
+        ),
+        cluster_role_binding(
+            "system:coredns",
+            "system:coredns",
+            &account(NAMESPACE, NAME),
+        ),
+        config_map(NAMESPACE, NAME, &corefile),
+        service(inputs),
+        deployment(inputs, &corefile),
+    ]
+}
+
+fn corefile(domain: &str) -> String {
+    format!(
+        ".:53 {{
+    errors
+    health {{
+        lameduck 5s
+    }}
+    ready
+    kubernetes {domain} in-addr.arpa ip6.arpa {{
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+    prometheus :9153
+    forward . /etc/resolv.conf {{
+        max_concurrent 1000
+    }}
+    cache 30
+    loop
+    reload
+    loadbalance
+}}
+"
+    )
+}
+
+fn service(inputs: &Inputs<'_>) -> Value {
+    let address = network_address(&inputs.v.network.service_cidr, 10).to_string();
+    let port = |name: &str, protocol: &str, port: i32| json!({ "name": name, "protocol": protocol, "port": port, "targetPort": port });
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "kube-dns", "namespace": NAMESPACE,
+            "labels": {
+                "k8s-app": "kube-dns",
+                "kubernetes.io/cluster-service": "true",
+                "kubernetes.io/name": "CoreDNS",
+            },
+            "annotations": { "prometheus.io/port": "9153", "prometheus.io/scrape": "true" },
+        },
+        "spec": {
+            "clusterIP": address,
+            "selector": { "k8s-app": "kube-dns" },
+            "ports": [
+                port("dns", "UDP", 53), port("dns-tcp", "TCP", 53), port("metrics", "TCP", 9153),
+            ],
+        },
+    })
+}
+
+fn deployment(inputs: &Inputs<'_>, corefile: &Value) -> Value {
+    let labels = json!({ "k8s-app": "kube-dns" });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": NAME, "namespace": NAMESPACE, "labels": labels },
+        "spec": {
+            "replicas": 2,
+            "revisionHistoryLimit": 2,
+            "selector": { "matchLabels": labels },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1 } },
+            "template": {
+                "metadata": { "labels": labels, "annotations": files_annotation(corefile) },
+                "spec": {
+                    "containers": [container(inputs)],
+                    // Where the machine itself asks; its own Service would be a loop.
+                    "dnsPolicy": "Default",
+                    "nodeSelector": { "kubernetes.io/os": "linux" },
+                    "priorityClassName": "system-cluster-critical",
+                    "serviceAccountName": NAME,
+                    "tolerations": [{ "key": "CriticalAddonsOnly", "operator": "Exists" }],
+                    "topologySpreadConstraints": [{
+                        "labelSelector": { "matchLabels": labels },
+                        "maxSkew": 1,
+                        "topologyKey": "kubernetes.io/hostname",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                    }],
+                    "volumes": [{ "name": "config", "configMap": { "name": NAME } }],
+                },
+            },
+        },
+    })
+}
+
+fn container(inputs: &Inputs<'_>) -> Value {
+    let port = |name: &str, protocol: &str, port: i32| json!({ "name": name, "protocol": protocol, "containerPort": port });
+    let probe = |path: &str, port: i32, period: i32, failures: i32| {
+        json!({
+            "httpGet": { "path": path, "port": port, "scheme": "HTTP" },
+            "periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": 5,
+        })
+    };
+    json!({
+        "name": NAME,
+        "image": inputs.image(&inputs.settings.images.core_dns),
+        "args": ["-conf", "/etc/coredns/Corefile"],
+        "ports": [port("dns", "UDP", 53), port("dns-tcp", "TCP", 53), port("metrics", "TCP", 9153)],
+        "livenessProbe": probe("/health", 8080, 10, 6),
+        "readinessProbe": probe("/ready", 8181, 2, 3),
+        "resources": {
+            "limits": { "memory": "170Mi" },
+            "requests": { "cpu": "100m", "memory": "70Mi" },
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "add": ["NET_BIND_SERVICE"], "drop": ["ALL"] },
+            "readOnlyRootFilesystem": true,
+        },
+        "volumeMounts": [{ "name": "config", "mountPath": "/etc/coredns", "readOnly": true }],
+    })
+}

@@ -1,0 +1,135 @@
+//! flannel with VXLAN: the network between pods of different nodes.
+//!
+//! flannel's own CNI plugin is not needed: it only hands flannel's answer to the reference plugins
+//! `bridge`, `host-local` and `portmap`, which every distribution of a kubelet brings. A few lines of
+//! shell beside flanneld do the same, once per start.
+//! Invariant: the configuration appears in `/etc/cni/net.d` whole or not at all, and only after
+//! flanneld has this node's range; until then the node is not ready and gets no pods.
+
+use serde_json::{Value, json};
+
+use crate::addons::manifest::{
+    Inputs, NodePods, account, cluster_role, cluster_role_binding, config_map, daemon_set,
+    files_annotation, service_account,
+};
+use crate::desired::pod;
+
+pub(crate) const NAMESPACE: &str = "kube-flannel";
+const NAME: &str = "flannel";
+const CONFIGURATION: &str = "kube-flannel-cfg";
+
+/// `FLANNEL_SUBNET` is the address of the node's bridge, the first of its range (flannel
+/// `pkg/subnet`, `WriteSubnetFile`); host-local wants the range's own address.
+const START: &str = r#"
+rm -f /run/flannel/subnet.env
+(
+  until [ -s /run/flannel/subnet.env ]; do sleep 0.1 || sleep 1; done
+  . /run/flannel/subnet.env
+  first=${FLANNEL_SUBNET%/*}
+  range=${first%.*}.$((${first##*.} - 1))/${FLANNEL_SUBNET#*/}
+  cat > /etc/cni/net.d/.10-flannel <<EOF
+{
+  "cniVersion": "1.0.0",
+  "name": "cbr0",
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": "cni0",
+      "hairpinMode": true,
+      "isDefaultGateway": true,
+      "mtu": $FLANNEL_MTU,
+      "ipam": { "type": "host-local", "ranges": [[{ "subnet": "$range" }]] }
+    },
+    { "type": "portmap", "capabilities": { "portMappings": true } }
+  ]
+}
+EOF
+  mv /etc/cni/net.d/.10-flannel /etc/cni/net.d/10-flannel.conflist
+) &
+exec /opt/bin/flanneld --ip-masq --kube-subnet-mgr
+"#;
+
+pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+    let network = json!({
+        "Network": inputs.v.network.pod_cidr,
+        "EnableNFTables": true,
+        "Backend": { "Type": "vxlan" },
+    });
+    let files = json!({ "net-conf.json": format!("{network:#}\n") });
+    let host = |name: &str, path: &str| json!({ "name": name, "hostPath": { "path": path, "type": "DirectoryOrCreate" } });
+    let pods = NodePods {
+        namespace: NAMESPACE,
+        name: "kube-flannel-ds",
+        label: ("app", NAME),
+        annotations: files_annotation(&files),
+        spec: json!({
+            "containers": [container(inputs)],
+            "serviceAccountName": NAME,
+            "volumes": [
+                host("run", "/run/flannel"),
+                host("cni", "/etc/cni/net.d"),
+                { "name": "config", "configMap": { "name": CONFIGURATION } },
+            ],
+        }),
+    };
+    vec![
+        namespace(),
+        service_account(NAMESPACE, NAME),
+        cluster_role(
+            NAME,
+            &json!([
+                { "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] },
+                { "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"] },
+                { "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] },
+            ]),
+        ),
+        cluster_role_binding(NAME, NAME, &account(NAMESPACE, NAME)),
+        config_map(NAMESPACE, CONFIGURATION, &files),
+        daemon_set(&pods),
+    ]
+}
+
+fn namespace() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE,
+            "labels": {
+                "k8s-app": NAME,
+                "pod-security.kubernetes.io/enforce": "privileged",
+            },
+        },
+    })
+}
+
+fn container(inputs: &Inputs<'_>) -> Value {
+    let images = &inputs.settings.images;
+    let mut variables = vec![
+        json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }),
+        json!({ "name": "POD_NAMESPACE",
+                "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }),
+    ];
+    variables.extend(
+        inputs
+            .api_variables()
+            .as_array()
+            .cloned()
+            .unwrap_or_default(),
+    );
+    json!({
+        "name": NAME,
+        "image": pod::other_image(inputs.v, &images.flannel_registry, &images.flannel),
+        "command": ["/bin/sh", "-ec", START],
+        "env": variables,
+        "resources": { "requests": { "cpu": "20m", "memory": "40Mi" } },
+        "securityContext": {
+            "privileged": false,
+            "capabilities": { "add": ["NET_ADMIN", "NET_RAW"] },
+        },
+        "volumeMounts": [
+            { "name": "run", "mountPath": "/run/flannel" },
+            { "name": "cni", "mountPath": "/etc/cni/net.d" },
+            { "name": "config", "mountPath": "/etc/kube-flannel", "readOnly": true },
+        ],
+    })
+}

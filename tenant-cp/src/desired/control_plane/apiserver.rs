@@ -1,0 +1,92 @@
+//! The kube-apiserver: flags and container.
+//!
+//! A restartable init container: the others of the pod start only once it answers, so they neither
+//! fail nor fall into back-off.
+//! Invariant: a flag that Covey manages is set here and nowhere else.
+
+pub(crate) mod files;
+
+use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext};
+
+use crate::desired::pod;
+use crate::flags::{Program, args};
+use crate::names::{self, API_PORT};
+use crate::network::addresses::Addresses;
+use crate::validate::validated::Validated;
+
+pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
+    let issuer = format!("https://kubernetes.default.svc.{}", v.network.dns_domain);
+    let servers: Vec<_> = (0..v.etcd.replicas)
+        .map(|member| {
+            format!(
+                "https://{}:{}",
+                names::etcd_member(member),
+                names::ETCD_CLIENT_PORT
+            )
+        })
+        .collect();
+    let mut computed = vec![
+        ("advertise-address", addresses.cluster_ip.to_string()),
+        ("api-audiences", issuer.clone()),
+        ("etcd-servers", servers.join(",")),
+        (
+            "service-account-jwks-uri",
+            format!("{issuer}/openid/v1/jwks"),
+        ),
+        ("service-account-issuer", issuer),
+        (
+            "service-cluster-ip-range",
+            v.network.service_cidr.to_string(),
+        ),
+    ];
+    if v.addons.konnectivity {
+        let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);
+        computed.push(("egress-selector-config-file", file));
+    }
+    args(Program::ApiServer, &computed, &v.api_server.extra_args)
+}
+
+pub(crate) fn container(v: &Validated, addresses: &Addresses) -> Container {
+    let mut mounts = vec![
+        pod::mount(names::API_SERVER, names::SECRET_DIR, true),
+        pod::mount("audit", names::AUDIT_DIR, false),
+        pod::mount("tmp", "/tmp", false),
+    ];
+    if v.addons.konnectivity {
+        mounts.push(pod::mount(
+            names::KONNECTIVITY,
+            names::KONNECTIVITY_DIR,
+            true,
+        ));
+    }
+    Container {
+        name: names::API_SERVER.to_owned(),
+        image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
+        command: Some(vec!["kube-apiserver".to_owned()]),
+        args: Some(flags(v, addresses)),
+        restart_policy: Some("Always".to_owned()),
+        ports: Some(vec![ContainerPort {
+            name: Some("https".to_owned()),
+            container_port: API_PORT,
+            protocol: Some("TCP".to_owned()),
+            ..ContainerPort::default()
+        }]),
+        startup_probe: Some(pod::startup_probe("/livez", API_PORT, "HTTPS")),
+        // The kubelet asks at once when the start-up probe has passed, so a longer period does not
+        // delay the first answer, and a hundred idle tenants stay cheap.
+        readiness_probe: Some(pod::probe("/readyz", API_PORT, "HTTPS", 3, 3)),
+        liveness_probe: Some(pod::probe("/livez", API_PORT, "HTTPS", 10, 9)),
+        resources: Some(pod::resources(&v.api_server.requests, &v.api_server.limits)),
+        security_context: Some(SecurityContext {
+            // The published image gives its binary this capability (setcap), and without it in the
+            // bounding set the kernel refuses to start such a binary. Nothing uses it.
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                add: Some(vec!["NET_BIND_SERVICE".to_owned()]),
+            }),
+            ..pod::container_security()
+        }),
+        volume_mounts: Some(mounts),
+        ..Container::default()
+    }
+}

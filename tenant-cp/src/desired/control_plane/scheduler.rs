@@ -1,0 +1,30 @@
+//! The kube-scheduler: flags and container.
+//!
+//! On loopback and without probes, as the kube-controller-manager and for the same reason.
+//! Invariant: it speaks to the kube-apiserver of its own pod, never through the Service.
+
+use k8s_openapi::api::core::v1::Container;
+
+use crate::desired::pod;
+use crate::flags::{Program, args, lease_times};
+use crate::names;
+use crate::validate::validated::Validated;
+
+pub(crate) fn flags(v: &Validated) -> Vec<String> {
+    let extra = &v.scheduler.extra_args;
+    args(Program::Scheduler, &lease_times(extra), extra)
+}
+
+pub(crate) fn container(v: &Validated) -> Container {
+    Container {
+        name: names::SCHEDULER.to_owned(),
+        image: Some(format!("{}/kube-scheduler:v{}", v.registry, v.version)),
+        command: Some(vec!["kube-scheduler".to_owned()]),
+        args: Some(flags(v)),
+        env: pod::go_threads(&v.scheduler.limits),
+        resources: Some(pod::resources(&v.scheduler.requests, &v.scheduler.limits)),
+        security_context: Some(pod::container_security()),
+        volume_mounts: Some(vec![pod::mount(names::SCHEDULER, names::SECRET_DIR, true)]),
+        ..Container::default()
+    }
+}

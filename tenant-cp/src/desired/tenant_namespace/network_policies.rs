@@ -1,0 +1,222 @@
+//! NetworkPolicies of the tenant namespace: nothing goes in or out but what is listed here.
+//!
+//! | from | to | port |
+//! |---|---|---|
+//! | anywhere | control-plane | 6443 |
+//! | workers | control-plane | 8132 (konnectivity) |
+//! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
+//! | control-plane | etcd | 2379 |
+//! | etcd | etcd | 2379, 2380 |
+//! | all pods | DNS of the management cluster | 53 |
+//! | all pods here | workers | all |
+//! | workers | workers | all |
+//! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
+//!
+//! What an addon needs besides is in its own folder below [`crate::addons`].
+//!
+//! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
+//! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers
+//! of one tenant cluster do not reach the pods of another is said twice: here, where the management
+//! cluster's ranges are configured as reserved, and always by the other's own policies.
+//! Invariant: no way from the control plane to the management cluster's API or nodes: a tenant's
+//! administrator can make its API server call any address (webhooks, aggregated APIs, node proxies).
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
+use k8s_openapi::{
+    api::networking::v1::{
+        IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
+        NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    },
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+};
+
+use crate::meta::{meta, selector};
+use crate::names;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
+
+pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object> {
+    let policy = |name: &str, spec: NetworkPolicySpec| {
+        Object::new(&NetworkPolicy {
+            metadata: meta(v, name, "network"),
+            spec: Some(spec),
+        })
+    };
+    let types = |types: &[&str]| Some(types.iter().map(|&text| text.to_owned()).collect());
+    vec![
+        policy(
+            "default-deny",
+            NetworkPolicySpec {
+                pod_selector: Some(LabelSelector::default()),
+                policy_types: types(&["Ingress", "Egress"]),
+                // Said, not left out: a rule that somebody adds is then found and taken away.
+                ingress: Some(vec![]),
+                egress: Some(vec![]),
+            },
+        ),
+        policy(
+            "dns",
+            NetworkPolicySpec {
+                pod_selector: Some(LabelSelector::default()),
+                policy_types: types(&["Egress"]),
+                egress: Some(vec![NetworkPolicyEgressRule {
+                    ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
+                    to: Some(vec![dns(settings)]),
+                }]),
+                ..NetworkPolicySpec::default()
+            },
+        ),
+        policy(
+            names::CONTROL_PLANE,
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(names::CONTROL_PLANE))),
+                policy_types: types(&["Ingress", "Egress"]),
+                ingress: Some(control_plane_ingress(v)),
+                egress: Some(control_plane_egress(v)),
+            },
+        ),
+        policy(
+            "workers",
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(api::names::COMPONENT_WORKER))),
+                policy_types: types(&["Ingress", "Egress"]),
+                ingress: Some(vec![NetworkPolicyIngressRule {
+                    from: Some(vec![NetworkPolicyPeer {
+                        pod_selector: Some(LabelSelector::default()),
+                        ..NetworkPolicyPeer::default()
+                    }]),
+                    ports: None,
+                }]),
+                egress: Some(workers_egress(settings)),
+            },
+        ),
+        policy(
+            names::ETCD,
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(names::ETCD))),
+                policy_types: types(&["Ingress", "Egress"]),
+                ingress: Some(vec![
+                    from_pods(names::CONTROL_PLANE, &[names::ETCD_CLIENT_PORT]),
+                    from_pods(
+                        names::ETCD,
+                        &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
+                    ),
+                ]),
+                egress: Some(vec![to_pods(
+                    names::ETCD,
+                    &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
+                )]),
+            },
+        ),
+    ]
+}
+
+fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
+    let mut rules = vec![NetworkPolicyIngressRule {
+        ports: Some(vec![port("TCP", names::API_PORT)]),
+        from: None,
+    }];
+    if v.addons.konnectivity {
+        rules.push(from_pods(
+            api::names::COMPONENT_WORKER,
+            &[names::KONNECTIVITY_PORT],
+        ));
+    }
+    rules
+}
+
+/// Without konnectivity the kube-apiserver reaches kubelets straight, and nothing else of a node.
+fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
+    let beyond = if v.addons.konnectivity {
+        to_pods(names::CONTROL_PLANE, &[names::API_PORT])
+    } else {
+        to_pods(api::names::COMPONENT_WORKER, &[names::KUBELET_PORT])
+    };
+    vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT]), beyond]
+}
+
+/// Credentials of the management cluster's nodes are had there by whoever asks
+/// (the same address with every large cloud, and its IPv6 form).
+pub(crate) const METADATA: [&str; 2] = ["169.254.169.254/32", "fd00:ec2::254/128"];
+
+fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
+    let reserved = || settings.network.reserved.iter().map(IpNet::to_string);
+    let outside = |everything: &str, v6: bool| {
+        let except = reserved().chain(METADATA.map(str::to_owned));
+        let mut except: Vec<String> = except.filter(|range| range.contains(':') == v6).collect();
+        except.sort();
+        except.dedup();
+        NetworkPolicyPeer {
+            ip_block: Some(IPBlock {
+                cidr: everything.to_owned(),
+                except: Some(except),
+            }),
+            ..NetworkPolicyPeer::default()
+        }
+    };
+    vec![
+        NetworkPolicyEgressRule {
+            to: Some(vec![peer(api::names::COMPONENT_WORKER)]),
+            ports: None,
+        },
+        to_pods(
+            names::CONTROL_PLANE,
+            &[names::API_PORT, names::KONNECTIVITY_PORT],
+        ),
+        NetworkPolicyEgressRule {
+            to: Some(vec![outside("0.0.0.0/0", false), outside("::/0", true)]),
+            ports: None,
+        },
+    ]
+}
+
+fn from_pods(component: &str, ports: &[i32]) -> NetworkPolicyIngressRule {
+    NetworkPolicyIngressRule {
+        from: Some(vec![peer(component)]),
+        ports: Some(ports.iter().map(|&number| port("TCP", number)).collect()),
+    }
+}
+
+fn to_pods(component: &str, ports: &[i32]) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: Some(vec![peer(component)]),
+        ports: Some(ports.iter().map(|&number| port("TCP", number)).collect()),
+    }
+}
+
+fn peer(component: &str) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(pods(selector(component))),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn dns(settings: &Settings) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        namespace_selector: Some(pods(BTreeMap::from([(
+            "kubernetes.io/metadata.name".to_owned(),
+            settings.dns.namespace.clone(),
+        )]))),
+        pod_selector: Some(pods(settings.dns.labels.clone())),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn pods(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels),
+        ..LabelSelector::default()
+    }
+}
+
+fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number)),
+        ..NetworkPolicyPort::default()
+    }
+}

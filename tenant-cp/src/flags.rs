@@ -1,0 +1,117 @@
+//! Flags of a program: ours, those a user may change, and those a user may add.
+//!
+//! Invariant: no flag stands twice, and none that Covey manages comes from the user.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+mod apiserver;
+mod controller_manager;
+mod scheduler;
+pub(crate) mod table;
+
+use table::Table;
+
+/// A program of the control plane that takes flags from the user.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Program {
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    fn table(self) -> &'static Table {
+        match self {
+            Self::ApiServer => &apiserver::FLAGS,
+            Self::ControllerManager => &controller_manager::FLAGS,
+            Self::Scheduler => &scheduler::FLAGS,
+        }
+    }
+}
+
+/// Refused for every program: they end it, open it up, or move what Covey relies on.
+const REFUSED: &[&str] = &[
+    "cert-dir",
+    "config",
+    "contention-profiling",
+    "debug-socket-path",
+    "emulated-version",
+    "h",
+    "help",
+    "master",
+    "min-compatibility-version",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "tls-sni-cert-key",
+    "version",
+    "write-config-to",
+];
+
+/// Flags (without dashes) that a user may not set: those that Covey sets, and those that would
+/// undo what Covey sets.
+#[must_use]
+pub fn managed_flags(program: Program) -> BTreeSet<&'static str> {
+    let table = program.table();
+    let fixed = table.fixed.iter().map(|(name, _)| *name);
+    fixed
+        .chain(table.computed.iter().copied())
+        .chain(table.refused.iter().copied())
+        .chain(REFUSED.iter().copied())
+        .collect()
+}
+
+/// The command line without the program: Covey's flags, then the user's, each sorted by name.
+pub(crate) fn args(
+    program: Program,
+    computed: &[(&'static str, String)],
+    extra: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let table = program.table();
+    let own = |list: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+        list.iter()
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect()
+    };
+    let mut flags: BTreeMap<&str, String> = own(table.fixed).into_iter().collect();
+    flags.extend(computed.iter().cloned());
+    flags.extend(
+        own(table.defaults)
+            .into_iter()
+            .filter(|(name, _)| !extra.contains_key(*name)),
+    );
+    let managed = managed_flags(program);
+    let added = extra
+        .iter()
+        .filter(|(name, _)| !managed.contains(name.as_str()));
+    flags
+        .iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .chain(added.map(|(name, value)| format!("--{name}={value}")))
+        .collect()
+}
+
+/// How often whoever leads says so, unless the user says anything about it: every 5 s instead of 2,
+/// since each time is a write to etcd, and two of them are what a tenant cluster at rest does most. A
+/// successor waits 20 s instead of 15. One renewal in three has to succeed.
+const LEASE_TIMES: [(&str, &str); 3] = [
+    ("leader-elect-lease-duration", "20s"),
+    ("leader-elect-renew-deadline", "15s"),
+    ("leader-elect-retry-period", "5s"),
+];
+
+/// All of [`LEASE_TIMES`] or none: they have to fit each other.
+pub(crate) fn lease_times(extra: &BTreeMap<String, String>) -> Vec<(&'static str, String)> {
+    let given = |(name, _): &(&str, &str)| extra.contains_key(*name);
+    match LEASE_TIMES.iter().any(given) {
+        true => Vec::new(),
+        false => LEASE_TIMES
+            .map(|(name, value)| (name, value.to_owned()))
+            .to_vec(),
+    }
+}

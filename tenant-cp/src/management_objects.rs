@@ -1,0 +1,67 @@
+//! All that is wanted in the management cluster for one tenant cluster, stage by stage.
+//!
+//! [`foundation`](crate::desired::tenant_namespace::foundation) →
+//! [`user_binding`](crate::desired::tenant_namespace::user_binding) → [`base`] → (Secrets of
+//! [`crate::certificates`]) → [`workloads`].
+//! Invariant: everything but the user's binding and that of the autoscaler is in the tenant namespace, or
+//! is it.
+
+use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::desired::etcd::{self, volumes};
+use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
+use crate::desired::{control_plane, services};
+use crate::network::addresses::Addresses;
+use crate::object::Object;
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
+
+/// What needs no addresses: Services, ServiceAccounts, volumes, NetworkPolicies,
+/// PodDisruptionBudgets.
+#[must_use]
+pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
+    // Services first: their addresses are what the next stage waits for.
+    let mut objects = services::services(v);
+    objects.extend(volumes::volumes(v));
+    objects.extend(service_accounts::service_accounts(v));
+    objects.extend(network_policies::network_policies(v, settings));
+    objects.extend(disruption_budgets::budgets(v));
+    if v.addons.cloud_controller {
+        objects.extend(cloud_controller::base(v));
+    }
+    if v.storage.is_some() {
+        objects.extend(csi::base(v));
+    }
+    if v.autoscaler.is_some() {
+        objects.extend(autoscaler::base(v));
+    }
+    objects
+}
+
+/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`, `csi`, `autoscaler` and
+/// `cluster-autoscaler`. `store` is what the Secrets hold: what a program reads only when it starts
+/// shows in its pod.
+#[must_use]
+pub fn workloads(
+    v: &Validated,
+    settings: &Settings,
+    addresses: &Addresses,
+    store: &pki::Store,
+) -> Vec<Object> {
+    let mut objects = vec![
+        etcd::stateful_set(v, settings, addresses),
+        control_plane::deployment(v, settings, addresses, store),
+    ];
+    if v.addons.cloud_controller {
+        let pair = store.get(cloud_controller::NAME);
+        objects.push(cloud_controller::deployment(v, settings, pair));
+    }
+    if let Some(offer) = &v.storage {
+        objects.push(csi::deployment::deployment(v, settings, offer));
+    }
+    if let Some(limits) = &v.autoscaler {
+        objects.extend(autoscaler::workloads::deployments(
+            v, settings, limits, store,
+        ));
+    }
+    objects
+}

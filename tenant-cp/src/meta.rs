@@ -1,0 +1,58 @@
+//! Labels and metadata of wanted objects, in the tenant namespace and inside the tenant cluster.
+//!
+//! Invariant: everything that Covey makes has the label `app.kubernetes.io/managed-by: covey`; what is
+//! selected by has labels of its own, which never change.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::validate::validated::Validated;
+
+/// Labels of an object in the tenant namespace, or of the kubeconfig's Secret.
+pub(crate) fn labels(v: &Validated, component: &str) -> BTreeMap<String, String> {
+    let mut labels = selector(component);
+    labels.insert(
+        api::names::LABEL_MANAGED_BY.to_owned(),
+        api::names::MANAGED_BY.to_owned(),
+    );
+    labels.insert(api::names::LABEL_TENANT_UID.to_owned(), v.uid.clone());
+    labels.insert(api::names::LABEL_TENANT_NAME.to_owned(), v.name.clone());
+    labels.insert(
+        api::names::LABEL_TENANT_NAMESPACE.to_owned(),
+        v.namespace.clone(),
+    );
+    labels
+}
+
+/// Labels by which pods are selected. They can never change: a Deployment's selector is immutable.
+pub(crate) fn selector(component: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(api::names::LABEL_COMPONENT.to_owned(), component.to_owned())])
+}
+
+/// Metadata of an object in the tenant namespace.
+pub(crate) fn meta(v: &Validated, name: &str, component: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(v.tenant_namespace.clone()),
+        labels: Some(labels(v, component)),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Labels of everything that Covey puts into a tenant cluster.
+pub(crate) fn tenant_labels() -> BTreeMap<String, String> {
+    BTreeMap::from([(
+        api::names::LABEL_MANAGED_BY.to_owned(),
+        api::names::MANAGED_BY.to_owned(),
+    )])
+}
+
+/// Metadata of an object without a namespace inside the tenant cluster.
+pub(crate) fn tenant_meta(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(tenant_labels()),
+        ..ObjectMeta::default()
+    }
+}

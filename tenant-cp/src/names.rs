@@ -1,0 +1,94 @@
+//! Names of what is in a tenant namespace and inside a tenant cluster, ports and directories.
+//!
+//! Invariant: the names are the same for every tenant cluster: the namespace tells them apart.
+
+/// Deployment, Service, ServiceAccount and component label of the control plane.
+pub const CONTROL_PLANE: &str = "control-plane";
+/// StatefulSet, ServiceAccount, Secret and component label of etcd.
+pub const ETCD: &str = "etcd";
+/// Headless Service of the etcd members, and the name that every peer certificate holds.
+pub const ETCD_PEERS: &str = "etcd-peers";
+/// Container and Secret of the kube-apiserver.
+pub const API_SERVER: &str = "apiserver";
+/// Container and Secret of the kube-controller-manager.
+pub const CONTROLLER_MANAGER: &str = "controller-manager";
+/// Container and Secret of the kube-scheduler.
+pub const SCHEDULER: &str = "scheduler";
+/// Container and Secret of konnectivity's server.
+pub const KONNECTIVITY_SERVER: &str = "konnectivity-server";
+/// Service through which konnectivity's agents reach its servers.
+pub const KONNECTIVITY: &str = "konnectivity";
+/// Secret with a client certificate for health checks of etcd (`etcdctl endpoint health`).
+pub const ETCD_HEALTHCHECK_CLIENT: &str = "etcd-healthcheck-client";
+/// Secret with the operator's client certificate.
+pub const OPERATOR_CLIENT: &str = "operator-client";
+
+/// User of the operator inside a tenant cluster.
+pub const OPERATOR_USER: &str = "covey-operator";
+/// Group of the operator inside a tenant cluster.
+pub const OPERATOR_GROUP: &str = "covey:operators";
+
+/// Group of every bootstrap token that Covey makes.
+pub const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
+/// Group of all nodes inside a tenant cluster.
+pub const NODES: &str = "system:nodes";
+/// The signer of kubelets' serving certificates.
+pub const KUBELET_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
+
+/// Authority of the tenant cluster, and its Secret.
+pub const CA: &str = "ca";
+/// Authority of the API aggregation's client certificate, and its Secret.
+pub const FRONT_PROXY_CA: &str = "front-proxy-ca";
+/// Authority of etcd, and its Secret.
+pub const ETCD_CA: &str = "etcd-ca";
+/// Authority of konnectivity's servers, and its Secret. It is written as any leaf is.
+pub const KONNECTIVITY_AUTHORITY: &str = "konnectivity-ca";
+/// Authorities that are the tenant cluster's identity; also the names of their Secrets.
+pub const AUTHORITIES: [&str; 3] = [CA, FRONT_PROXY_CA, ETCD_CA];
+/// Secret with the keys of service account tokens.
+pub const SERVICE_ACCOUNT: &str = "service-account";
+/// Secret with the keys of encryption at rest.
+pub const ENCRYPTION: &str = "encryption";
+
+/// User of konnectivity's servers inside a tenant cluster, and the audience of their agents' tokens.
+pub const KONNECTIVITY_USER: &str = "system:konnectivity-server";
+
+/// Port of the kube-apiserver in its pod, and of the Service unless the user names another.
+pub const API_PORT: i32 = 6443;
+/// Port of konnectivity's server for agents, in its pod and of its Service.
+pub const KONNECTIVITY_PORT: i32 = 8132;
+/// Port of konnectivity's programs for administration, on loopback.
+pub const KONNECTIVITY_ADMIN_PORT: i32 = 8133;
+/// Port of konnectivity's programs for probes.
+pub const KONNECTIVITY_HEALTH_PORT: i32 = 8134;
+/// Port of a kubelet.
+pub const KUBELET_PORT: i32 = 10250;
+/// Port of etcd for clients.
+pub const ETCD_CLIENT_PORT: i32 = 2379;
+/// Port of etcd for its peers.
+pub const ETCD_PEER_PORT: i32 = 2380;
+/// Port of etcd for probes and metrics, without TLS.
+pub const ETCD_METRICS_PORT: i32 = 2381;
+/// Port of etcd for what is not gRPC, inside the pod.
+pub const ETCD_HTTP_PORT: i32 = 2382;
+
+/// Where each container mounts its Secret.
+pub const SECRET_DIR: &str = "/etc/kubernetes";
+/// Where the kube-apiserver finds the socket of konnectivity's server.
+pub const KONNECTIVITY_DIR: &str = "/run/konnectivity";
+/// Where the kube-apiserver writes its audit log.
+pub const AUDIT_DIR: &str = "/var/log/kubernetes";
+/// Where etcd keeps its data.
+pub const ETCD_DATA_DIR: &str = "/var/lib/etcd";
+
+/// Pod, Service and certificate name of one etcd member.
+#[must_use]
+pub fn etcd_member(member: i32) -> String {
+    format!("{ETCD}-{member}")
+}
+
+/// PersistentVolumeClaim of one etcd member, as the StatefulSet would call it.
+#[must_use]
+pub fn etcd_volume(member: i32) -> String {
+    format!("data-{}", etcd_member(member))
+}

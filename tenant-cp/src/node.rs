@@ -1,0 +1,7 @@
+//! What a machine needs to become a node: user data, a bootstrap token, a serving certificate.
+//!
+//! Invariant: each is a function of its input; who asks brings time and chance along.
+
+pub mod bootstrap_token;
+pub mod serving_certificate;
+pub mod user_data;

@@ -1,0 +1,122 @@
+//! Settings of the providers of machines, as plain data.
+//!
+//! Invariant: a provider that is not enabled is refused at admission, so its settings are never
+//! half in use.
+
+use std::collections::BTreeMap;
+
+use api::node_pool::KernelBoot;
+use k8s_openapi::api::core::v1::Toleration;
+use serde::{Deserialize, Serialize};
+
+/// Providers of machines.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ProviderSettings {
+    /// Virtual machines of the management cluster's KubeVirt.
+    pub kubevirt: KubeVirtSettings,
+}
+
+/// Virtual machines of the management cluster's KubeVirt.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KubeVirtSettings {
+    /// Whether node pools may use it. Default: true.
+    pub enabled: bool,
+    /// Image with the root disk for pools that name none; `{version}` stands for the pool's
+    /// version. Default: `ghcr.io/covey-dev/worker:v{version}`.
+    pub image: String,
+    /// Kernel that this image is booted with directly.
+    pub kernel: KernelSettings,
+    /// When the images are pulled. Default: `IfNotPresent`.
+    pub image_pull_policy: ImagePullPolicy,
+    /// Labels of the management cluster's nodes that may run virtual machines. Default: all nodes.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of the management cluster's nodes that virtual machines tolerate. Default: none.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Kernel that the operator's image is booted with directly, which is quicker than its own boot
+/// loader. A node pool that names an image of its own names its own kernel, too, or none.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KernelSettings {
+    /// Whether; `false`: the image's own boot loader. Default: true.
+    pub enabled: bool,
+    /// Image that holds the kernel; `{version}` stands for the pool's version. Default: the image
+    /// with the root disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Path of the kernel in the image. Default: `/boot/vmlinux`.
+    pub path: String,
+    /// Path of the initial file system in the image; empty where there is none. Default:
+    /// `/boot/initrd.img`.
+    pub initrd: String,
+    /// Arguments of the kernel. Default: those of Covey's own image.
+    pub args: String,
+}
+
+impl Default for KernelSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            image: None,
+            path: "/boot/vmlinux".to_owned(),
+            initrd: "/boot/initrd.img".to_owned(),
+            args: "root=/dev/vda rw console=ttyS0 quiet panic=10".to_owned(),
+        }
+    }
+}
+
+impl KubeVirtSettings {
+    /// Image with the root disk, and kernel to boot it with, for a Kubernetes version (`1.35.4`).
+    #[must_use]
+    pub fn images(&self, version: &str) -> (String, Option<KernelBoot>) {
+        let of_version = |image: &str| image.replace("{version}", version);
+        let kernel = &self.kernel;
+        let kernel_boot = kernel.enabled.then(|| KernelBoot {
+            image: of_version(kernel.image.as_ref().unwrap_or(&self.image)),
+            kernel_path: kernel.path.clone(),
+            initrd_path: kernel.initrd.clone(),
+            kernel_args: kernel.args.clone(),
+        });
+        (of_version(&self.image), kernel_boot)
+    }
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum ImagePullPolicy {
+    /// At every start.
+    Always,
+    /// Where it is missing.
+    #[default]
+    IfNotPresent,
+    /// Never: it must be there.
+    Never,
+}
+
+impl ImagePullPolicy {
+    /// The text of the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Never => "Never",
+        }
+    }
+}
+
+impl Default for KubeVirtSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            image: "ghcr.io/covey-dev/worker:v{version}".to_owned(),
+            kernel: KernelSettings::default(),
+            image_pull_policy: ImagePullPolicy::default(),
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+        }
+    }
+}
