@@ -29,6 +29,8 @@ use crate::{
 
 /// The operator's binary.
 const OPERATOR: &str = "operator";
+/// The binary beside each member of a tenant cluster's etcd.
+const ETCD_AGENT: &str = "etcd-agent";
 
 /// How the operator is installed.
 #[derive(Clone, Debug)]
@@ -63,7 +65,7 @@ impl Operator {
     /// The binaries that are built for it.
     pub(crate) fn programs(&self) -> Vec<&'static str> {
         let adapters = self.adapters.iter().map(|adapter| adapter.program());
-        [OPERATOR].into_iter().chain(adapters).collect()
+        [OPERATOR, ETCD_AGENT].into_iter().chain(adapters).collect()
     }
 
     /// Debian's packages that images take files from.
@@ -102,7 +104,11 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         slot: state.slot,
     };
     let bins = programs::find(&binaries::wanted(&[], false, false))?;
-    let mut wanted = vec![images::operator(&name, own)?];
+    let agent = format!("ghcr.io/covey-dev/etcd-agent:{version}");
+    let mut wanted = vec![
+        images::operator(&name, own)?,
+        images::etcd_agent(&agent, binary(ETCD_AGENT)?)?,
+    ];
     for adapter in &operator.adapters {
         wanted.push(adapter.image(version, binary(adapter.program())?)?);
     }

@@ -18,7 +18,8 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
-/// `operator`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use `testkit`.
+/// `etcd-agent`, `operator`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use
+/// `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -68,6 +69,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "autoscaler",
         uses: &["api", "kit", "proto"],
+        pure: false,
+    },
+    Rule {
+        name: "etcd-agent",
+        uses: &[],
         pure: false,
     },
     Rule {

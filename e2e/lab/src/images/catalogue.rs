@@ -136,6 +136,14 @@ pub fn ccm(name: &str, binary: &Path) -> anyhow::Result<Image> {
     program(name, binary, "/ccm")
 }
 
+/// What stands beside each member of etcd, as `/etcd-agent`; otherwise as [`operator`].
+///
+/// # Errors
+/// As [`operator`].
+pub fn etcd_agent(name: &str, binary: &Path) -> anyhow::Result<Image> {
+    program(name, binary, "/etcd-agent")
+}
+
 /// The Cluster Autoscaler's adapter, as `/autoscaler`; otherwise as [`operator`].
 ///
 /// # Errors

@@ -192,7 +192,7 @@ pub(crate) const TABLE: &[Entry] = &[
 /// Crates whose change reaches the suites that say they need this word. The words are what a suite
 /// may declare; docs/testing.md explains them.
 pub(crate) const NEEDS: &[(&str, &[&str])] = &[
-    ("operator", &["operator"]),
+    ("operator", &["etcd-agent", "operator"]),
     ("ccm", &["ccm"]),
     ("csi", &["csi-proxy"]),
     ("autoscaler", &["autoscaler", "autoscaler-client"]),

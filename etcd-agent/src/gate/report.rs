@@ -1,0 +1,73 @@
+//! Says what was decided: on the standard error, and where the kubelet reads what becomes part of the
+//! pod's status.
+//!
+//! Invariant: one line, the reason's word first, and never longer than the kubelet takes.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::plan::Start;
+use super::refusal::Refusal;
+
+/// Below the kubelet's 4096 bytes, of which all containers of a pod share 12 KiB.
+const MOST_BYTES: usize = 1024;
+
+/// What was decided, as one line.
+pub(crate) fn line(member: &str, decision: &Result<Start, Refusal>) -> String {
+    let line = match decision {
+        Ok(Start::First) => format!("Start: {member} starts for the first time, without data"),
+        Ok(Start::Joining) => format!("Start: {member} joins its cluster without data"),
+        Ok(Start::Again(ids)) => format!(
+            "Start: {member} has its data: cluster {}, member {}",
+            ids.cluster, ids.member
+        ),
+        Err(refusal) => format!("{}: {refusal}", refusal.reason()),
+    };
+    let mut line = line.replace(char::is_control, " ");
+    line.truncate(line.floor_char_boundary(MOST_BYTES));
+    line
+}
+
+/// Writes the line to both places. That the pod's status has none is no reason to decide otherwise.
+pub(crate) fn publish(line: &str, termination_log: &Path) {
+    let mut errors = io::stderr().lock();
+    let _ = writeln!(errors, "{line}");
+    // The kubelet puts the file there. Elsewhere it is not to be made.
+    let file = File::options()
+        .write(true)
+        .truncate(true)
+        .open(termination_log);
+    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        let _ = writeln!(
+            errors,
+            "{} was not written: {error}",
+            termination_log.display()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_and_short_whatever_is_in_it() {
+        let problem = "ü\n".repeat(4000);
+        let line = line("etcd-0", &Err(Refusal::Damaged { problem }));
+        assert!(line.starts_with("Damaged: ü "), "{line}");
+        assert!(line.len() <= MOST_BYTES && line.len() > MOST_BYTES - 4);
+        assert_eq!(line.lines().count(), 1);
+    }
+
+    #[test]
+    fn the_termination_log_is_filled_and_never_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("log");
+        publish("a", &file);
+        assert!(!file.exists());
+        std::fs::write(&file, "what was there before").unwrap();
+        publish("VolumeLost: …", &file);
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "VolumeLost: …");
+    }
+}

@@ -1,0 +1,122 @@
+//! Folders of a volume, opened name by name.
+//!
+//! Invariant: no symbolic link is followed, nothing but regular files is read, and how much is read is
+//! bounded; what is written is there as a whole or not at all, and is on the disk afterwards.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Most entries of one folder. etcd's own have a dozen.
+const MOST_ENTRIES: usize = 4096;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(crate) enum Found<T> {
+    /// Nothing.
+    Absent,
+    /// A link, or something else than was expected.
+    Other,
+    /// What was expected.
+    There(T),
+}
+
+impl Folder {
+    /// Opens the folder at `path`, which the caller vouches for.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// The folder called `name` in it.
+    pub(crate) fn folder(&self, name: &str) -> io::Result<Found<Self>> {
+        Ok(self.get(name, OFlags::DIRECTORY)?.map(Self))
+    }
+
+    /// The first bytes of the file called `name` in it, `most` at most.
+    pub(crate) fn head(&self, name: &str, most: usize) -> io::Result<Found<Vec<u8>>> {
+        // A pipe without a writer must not hold us up.
+        let file = match self.get(name, OFlags::NONBLOCK | OFlags::NOCTTY)? {
+            Found::There(file) => file,
+            Found::Absent => return Ok(Found::Absent),
+            Found::Other => return Ok(Found::Other),
+        };
+        let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
+        if kind != FileType::RegularFile {
+            return Ok(Found::Other);
+        }
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let mut head = Vec::new();
+        File::from(file).take(most).read_to_end(&mut head)?;
+        Ok(Found::There(head))
+    }
+
+    /// All names in it, sorted. What is not UTF-8 in them is replaced: such a name is none of etcd's.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            if names.len() == MOST_ENTRIES {
+                let most = format!("a folder has more than {MOST_ENTRIES} entries");
+                return Err(io::Error::other(most));
+            }
+            names.push(name);
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Puts a file called `name` there. Whatever had the name is replaced, also a link; never what it
+    /// led to.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let new = format!(".{name}.new");
+        // Of an attempt that was broken off.
+        match fs::unlinkat(&self.0, &new, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+        let mut file = File::from(fs::openat(&self.0, &new, flags, mode)?);
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::renameat(&self.0, &new, &self.0, name)?;
+        Ok(fs::fsync(&self.0)?)
+    }
+
+    fn get(&self, name: &str, flags: OFlags) -> io::Result<Found<OwnedFd>> {
+        let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(&self.0, name, flags, Mode::empty()) {
+            Ok(file) => Ok(Found::There(file)),
+            Err(Errno::NOENT) => Ok(Found::Absent),
+            // A link, a file where a folder should be, a socket.
+            Err(Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => Ok(Found::Other),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<T> Found<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Found<U> {
+        match self {
+            Self::Absent => Found::Absent,
+            Self::Other => Found::Other,
+            Self::There(found) => Found::There(change(found)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! The gate, etcd and etcdctl as processes, and what a folder holds.
+//!
+//! Invariant: etcd runs until it is stopped here; none outlives its test.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use lab::programs::Program;
+use serde_json::{Value, json};
+use testkit::process::{Process, Workdir};
+use testkit::programs::reference_or_skip;
+use testkit::waiting::{PATIENCE, ask_until};
+
+/// What the gate said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) line: String,
+}
+
+impl Answer {
+    /// Fails unless this was the answer.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, word: &str) {
+        let begins = self.line.starts_with(&format!("{word}: "));
+        assert!(self.code == code && begins, "{word} was expected: {self:?}");
+    }
+}
+
+/// Runs the gate for a member, as its pod does.
+pub(crate) fn gate(volume: &Path, member: &str, state: &str, identity: &Value) -> Answer {
+    let own = tempfile::tempdir().unwrap();
+    let (file, log) = (own.path().join("identity.json"), own.path().join("log"));
+    fs::write(&file, identity.to_string()).unwrap();
+    fs::write(&log, "").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_etcd-agent"))
+        .arg("gate")
+        .arg("--data-dir")
+        .arg(volume.join("data"))
+        .args(["--member", member, "--initial-cluster-state", state])
+        .arg("--identity")
+        .arg(file)
+        .arg("--termination-log")
+        .arg(&log)
+        .output()
+        .unwrap();
+    assert!(output.stdout.is_empty());
+    let line = fs::read_to_string(log).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said.trim_end(),
+        line,
+        "the pod's status and its log say the same"
+    );
+    let code = output.status.code().unwrap();
+    Answer { code, line }
+}
+
+/// What the operator says before a cluster of so many members first runs.
+pub(crate) fn new_cluster(size: usize) -> Value {
+    let member = |number| {
+        json!({"name": format!("etcd-{number}"), "claimUID": format!("claim-{number}"),
+            "mayStartEmpty": true})
+    };
+    json!({"members": (0..size).map(member).collect::<Vec<_>>()})
+}
+
+/// What the operator says once it has seen all members; identifiers are numbers, as etcdctl gives them.
+pub(crate) fn running_cluster(cluster: u64, members: &[u64]) -> Value {
+    let member = |(number, id)| {
+        json!({"name": format!("etcd-{number}"), "claimUID": format!("claim-{number}"),
+            "memberID": format!("{id:x}")})
+    };
+    let members: Vec<_> = members.iter().enumerate().map(member).collect();
+    json!({"clusterID": format!("{cluster:x}"), "members": members})
+}
+
+/// The marker on a volume.
+pub(crate) fn marker(volume: &Path) -> Value {
+    let text = fs::read(volume.join("covey-etcd-member.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Path, inode, size, time of change and, of links, target: of all below a folder but the marker.
+pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let facts = path.symlink_metadata().unwrap();
+        let (size, at) = (facts.size(), (facts.mtime(), facts.mtime_nsec()));
+        let link = fs::read_link(&path).ok();
+        let line = format!("{} {size} {at:?} {link:?}", facts.ino());
+        if facts.is_dir() {
+            found.extend(listing(&path));
+        }
+        if !path.ends_with("covey-etcd-member.json") {
+            found.insert(path, line);
+        }
+    }
+    found
+}
+
+/// The programs of etcd, and a folder for a test.
+pub(crate) struct Site {
+    etcd: PathBuf,
+    etcdctl: PathBuf,
+    dir: Workdir,
+}
+
+/// Where members of one cluster are.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    token: String,
+    peers: Vec<u16>,
+}
+
+/// A member that runs.
+pub(crate) struct Member {
+    process: Process,
+    url: String,
+}
+
+impl Site {
+    /// None, loudly, when etcd is not built.
+    pub(crate) fn new() -> Result<Option<Self>> {
+        let etcd = reference_or_skip(Program::ETCD, "etcd")?;
+        let etcdctl = reference_or_skip(Program::ETCD, "etcdctl")?;
+        let (Some(etcd), Some(etcdctl)) = (etcd, etcdctl) else {
+            return Ok(None);
+        };
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        fs::create_dir_all(target)?;
+        let dir = tempfile::Builder::new()
+            .prefix("gate-")
+            .tempdir_in(target)?;
+        // Its guard wants to make it.
+        let path = dir.path().to_owned();
+        dir.close()?;
+        let dir = Workdir::at(&path)?;
+        Ok(Some(Self { etcd, etcdctl, dir }))
+    }
+
+    /// A folder that stands for a volume.
+    pub(crate) fn volume(&self, name: &str) -> PathBuf {
+        let volume = self.dir.path().join(name);
+        fs::create_dir_all(&volume).unwrap();
+        volume
+    }
+
+    fn spawn(
+        &self,
+        volume: &Path,
+        name: &str,
+        cluster: &Cluster,
+        state: &str,
+        more: &[&str],
+    ) -> Result<Member> {
+        let number: usize = name.trim_start_matches("etcd-").parse()?;
+        let url = format!("http://127.0.0.1:{}", free_port()?);
+        let peer = |port: &u16| format!("http://127.0.0.1:{port}");
+        let own = peer(&cluster.peers[number]);
+        let all: Vec<_> = (cluster.peers.iter().enumerate())
+            .map(|(number, port)| format!("etcd-{number}={}", peer(port)))
+            .collect();
+        let mut flags = vec![
+            format!("--name={name}"),
+            format!("--data-dir={}", volume.join("data").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls={own}"),
+            format!("--initial-advertise-peer-urls={own}"),
+            format!("--initial-cluster={}", all.join(",")),
+            format!("--initial-cluster-token={}", cluster.token),
+            format!("--initial-cluster-state={state}"),
+        ];
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
+        let log = volume.with_extension("log");
+        let process = Process::spawn(name, &self.etcd, &flags, &log)?;
+        Ok(Member { process, url })
+    }
+
+    /// Starts members on their volumes and waits until all of them know their leader.
+    pub(crate) async fn start(
+        &self,
+        volumes: &[&Path],
+        cluster: &Cluster,
+        more: &[&str],
+    ) -> Result<Vec<Member>> {
+        let named = volumes.iter().enumerate();
+        let members = named.map(|(number, volume)| {
+            self.spawn(volume, &format!("etcd-{number}"), cluster, "new", more)
+        });
+        let mut members: Vec<_> = members.collect::<Result<_>>()?;
+        for member in &mut members {
+            ask_until("a leader", PATIENCE, || {
+                let ended = member.process.exited();
+                let answer = match ended {
+                    Some(_) => Err(anyhow::anyhow!(member.process.log_tail(10))),
+                    None => Ok(self
+                        .status(&member.url)
+                        .map_err(|error| format!("{error:#}"))),
+                };
+                std::future::ready(answer)
+            })
+            .await?;
+        }
+        Ok(members)
+    }
+
+    /// Starts a member that is to fail, and waits until it has.
+    pub(crate) async fn start_in_vain(&self, volume: &Path, cluster: &Cluster) -> Result<String> {
+        let mut member = self.spawn(volume, "etcd-0", cluster, "existing", &[])?;
+        let status = member.process.ended(PATIENCE).await?;
+        ensure!(!status.success(), "etcd started");
+        Ok(member.process.log_tail(20))
+    }
+
+    fn status(&self, url: &str) -> Result<()> {
+        let status = &self.etcdctl(url, &["endpoint", "status"])?[0]["Status"];
+        ensure!(
+            status["leader"].as_u64().is_some_and(|leader| leader > 0),
+            "no leader"
+        );
+        Ok(())
+    }
+
+    /// Cluster and member, as the member itself answers.
+    pub(crate) fn ids(&self, member: &Member) -> Result<(u64, u64)> {
+        let status = self.etcdctl(&member.url, &["endpoint", "status"])?;
+        let header = &status[0]["Status"]["header"];
+        let id = |field: &str| header[field].as_u64().context("etcd gave no identifier");
+        Ok((id("cluster_id")?, id("member_id")?))
+    }
+
+    /// Identifiers of all members by name, as the member list has them.
+    pub(crate) fn member_list(&self, member: &Member) -> Result<BTreeMap<String, u64>> {
+        let list = self.etcdctl(&member.url, &["member", "list"])?;
+        let members = list["members"].as_array().context("no list of members")?;
+        let one = |member: &Value| {
+            let name = member["name"].as_str()?.to_owned();
+            Some((name, member["ID"].as_u64()?))
+        };
+        members
+            .iter()
+            .map(|m| one(m).context("no member"))
+            .collect()
+    }
+
+    /// The store's revision.
+    pub(crate) fn revision(&self, member: &Member) -> Result<u64> {
+        let status = self.etcdctl(&member.url, &["endpoint", "status"])?;
+        let revision = &status[0]["Status"]["header"]["revision"];
+        revision.as_u64().context("etcd gave no revision")
+    }
+
+    pub(crate) fn put(&self, member: &Member, key: &str, value: &str) -> Result<()> {
+        self.etcdctl(&member.url, &["put", key, value]).map(drop)
+    }
+
+    fn etcdctl(&self, url: &str, args: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.etcdctl);
+        command
+            .args(["--endpoints", url, "--write-out", "json"])
+            .args(args);
+        let output = command.output().context("etcdctl cannot be run")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdctl {args:?}: {said}");
+        serde_json::from_slice(&output.stdout).context("etcdctl did not answer with JSON")
+    }
+}
+
+impl Cluster {
+    /// Of so many members. etcd computes identifiers of this token and the members' addresses.
+    pub(crate) fn new(token: &str, size: usize) -> Result<Self> {
+        // Held together, so that they differ.
+        let held: Vec<_> = (0..size)
+            .map(|_| TcpListener::bind(("127.0.0.1", 0)))
+            .collect();
+        let port = |listener: std::io::Result<TcpListener>| Ok(listener?.local_addr()?.port());
+        Ok(Self {
+            token: token.to_owned(),
+            peers: held.into_iter().map(port).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Member {
+    /// Where it answers clients.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Ends it at once, as a lost node does.
+    pub(crate) fn kill(mut self) {
+        self.process.kill();
+    }
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
