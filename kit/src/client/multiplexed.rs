@@ -20,13 +20,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
-use kube::client::{Body, ConfigExt};
+use kube::client::{Body, ConfigExt, DynBody};
 use rustls::client::Resumption;
 use rustls_pki_types::ServerName;
 use tower::util::BoxService;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::{Error, Transport, install_crypto};
+use super::crypto::install_crypto;
+use super::error::Error;
 
 /// Pause between two pings of a connection on which something is open.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -34,6 +35,9 @@ const ALIVE_EVERY: Duration = Duration::from_secs(20);
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 /// Requests open on one connection, watches included. Servers allow 100 and more (RFC 9113 §6.5.2).
 const MOST_STREAMS: usize = 64;
+
+/// Credentials and connections, around which a caller's layer goes.
+pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// Makes the transport. Nothing is sent yet.
 ///

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tower::layer::layer_fn;
 
 use super::*;
+use crate::errors::{Class, Classify as _};
 
 /// Fails the first `failures` requests with `code`, then answers with a ConfigMap.
 fn client(failures: u32, code: u16) -> (Client, Arc<AtomicU32>, RequestCounter) {

@@ -15,7 +15,7 @@ use rustls::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use super::Error;
+use super::error::Error;
 
 /// The authorities that issue certificates of clients. Clones share them.
 #[derive(Clone, Debug, Default)]

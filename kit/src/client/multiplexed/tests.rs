@@ -72,7 +72,7 @@ fn endless() -> Response<impl HttpBody<Data = Bytes, Error = Infallible>> {
 }
 
 /// Sends requests one after another; gives the answers, whose ends never come.
-async fn ask(transport: &mut Transport, times: usize) -> Vec<Response<Box<kube::client::DynBody>>> {
+async fn ask(transport: &mut Transport, times: usize) -> Vec<Response<Box<DynBody>>> {
     let mut answers = Vec::new();
     for _ in 0..times {
         let request = Request::get("/watch").body(Body::empty());

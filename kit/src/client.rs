@@ -9,17 +9,17 @@
 //! that hangs in it holds its slot; our backoff per object does the waiting.
 
 pub mod count;
+mod crypto;
 pub mod deadline;
+mod error;
 pub mod multiplexed;
 pub mod rate;
 pub mod retry;
 
-use std::sync::Once;
-
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes};
-use kube::client::{Body, DynBody};
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::buffer::Buffer;
@@ -29,31 +29,10 @@ use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
 
 pub use self::count::RequestCounter;
+pub use self::crypto::install_crypto;
+pub use self::error::Error;
+pub use self::multiplexed::Transport;
 use crate::args::ClientArgs;
-use crate::errors::{Class, Classify};
-
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No usable configuration.
-    #[error("no usable kubeconfig; check --kubeconfig or the pod's service account")]
-    Kubeconfig(#[source] Box<kube::Error>),
-    /// The configuration is read but cannot be used.
-    #[error("could not set up the Kubernetes client")]
-    Build(#[source] Box<kube::Error>),
-    /// What the server is to be called is not a name.
-    #[error("the server's TLS name is not usable; it is a DNS name or an address")]
-    ServerName(#[source] rustls_pki_types::InvalidDnsNameError),
-    /// A proxy is to be used.
-    #[error("proxies are not supported; remove proxy-url from the kubeconfig, or HTTPS_PROXY")]
-    Proxy,
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        Class::Invalid
-    }
-}
 
 /// The client that the arguments describe. `requests` counts what it sends.
 ///
@@ -83,9 +62,6 @@ pub async fn config(args: &ClientArgs) -> Result<Config, Error> {
             .map_err(|source| invalid(kube::Error::InferConfig(source))),
     }
 }
-
-/// Credentials and connections, around which a caller's layer goes.
-pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// As [`connect`], from a configuration that is read already and with the layer `extra` around the
 /// transport; [`Identity`] adds nothing.
@@ -147,16 +123,6 @@ where
 
 /// Requests on their way into the transport at one time; more wait.
 const BUFFERED: usize = 1024;
-
-/// Makes ring the process's provider of cryptography, once. Everything of ours that uses TLS calls
-/// it; a provider installed earlier stays.
-pub fn install_crypto() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // It fails when there is one already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-}
 
 #[cfg(test)]
 mod tests;

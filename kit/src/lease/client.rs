@@ -1,4 +1,4 @@
-//! Reads and writes the one Lease object of an election.
+//! Client of the API for the one Lease object of an election: reads and writes it.
 //!
 //! Invariant: every write but the first carries the resource version it was decided on, so of two
 //! that write at once only one succeeds. Every request ends within [`REQUEST_TIMEOUT`].
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-use super::LeaseConfig;
+use super::config::LeaseConfig;
 use super::plan::Record;
 
 /// Longer than a healthy API server needs, short enough for two tries before the deadline.
@@ -44,7 +44,7 @@ impl Error {
 }
 
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LeaseClient {
     api: Api<Lease>,
     namespace: String,
     name: String,
@@ -54,7 +54,7 @@ pub(super) struct Store {
     acquired: Option<MicroTime>,
 }
 
-impl Store {
+impl LeaseClient {
     pub(super) fn new(client: Client, config: &LeaseConfig) -> Self {
         let LeaseConfig {
             namespace,

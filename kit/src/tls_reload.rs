@@ -4,6 +4,7 @@
 //! are open keep theirs, new ones get the newest. TLS 1.2 at least, 1.3 preferred, from ring.
 
 mod clients;
+mod error;
 mod serve;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,31 +13,12 @@ use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig};
-use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::clients::Clients;
+pub use self::error::Error;
 pub use self::serve::{Serve, Server, Settings, serve, serve_on};
-
-/// Why a certificate was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The chain is not PEM, or is empty.
-    #[error("certificate chain is not valid PEM with at least one certificate")]
-    Certificate(#[source] Option<pem::Error>),
-    /// The key is not PEM.
-    #[error("private key is not valid PEM (PKCS#8, SEC1 or PKCS#1)")]
-    Key(#[source] pem::Error),
-    /// The key does not belong to the certificate, or is of a kind that is not supported.
-    #[error("private key and certificate do not fit together; issue both anew")]
-    Mismatch(#[source] rustls::Error),
-    /// The authority of clients is not PEM, is empty, or is none.
-    #[error("authority of clients is not valid PEM with at least one certificate of an authority")]
-    Authority,
-    /// The versions of TLS are not to be had.
-    #[error("could not set up TLS")]
-    Setup(#[source] rustls::Error),
-}
 
 /// The present certificate. Clones share it.
 #[derive(Clone, Debug, Default)]

@@ -8,8 +8,9 @@
 //! holder's renew time with the local clock, which lets a clock that runs ahead take the Lease
 //! from a living leader.
 
+mod client;
+mod config;
 pub mod plan;
-mod store;
 
 use std::future::Future;
 use std::time::Duration;
@@ -19,25 +20,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::client::LeaseClient;
+pub use self::config::LeaseConfig;
 pub use self::plan::Timing;
 use self::plan::{Elector, Step};
-use self::store::Store;
 use crate::errors;
 use crate::rbac::Rule;
-
-/// What is to be elected, and who we are.
-#[derive(Clone, Debug)]
-pub struct LeaseConfig {
-    /// Namespace of the Lease.
-    pub namespace: String,
-    /// Name of the Lease.
-    pub name: String,
-    /// Who we are: the pod's name. Must be unique among processes alive at the same time; a
-    /// container that restarts in the same pod may use it again, and then leads at once.
-    pub identity: String,
-    /// Spans, see [`Timing`].
-    pub timing: Timing,
-}
 
 /// Rights that an election needs, in the Lease's namespace only.
 pub const RULES: [Rule; 2] = [
@@ -151,7 +139,7 @@ impl Election {
         let (release, released) = oneshot::channel();
         let campaign = Campaign {
             elector: Elector::new(config.identity.clone(), config.timing),
-            store: Store::new(client, &config),
+            lease: LeaseClient::new(client, &config),
             config,
             until,
         };
@@ -184,7 +172,7 @@ impl Drop for Election {
 
 struct Campaign {
     elector: Elector,
-    store: Store,
+    lease: LeaseClient,
     config: LeaseConfig,
     until: watch::Sender<Option<Instant>>,
 }
@@ -227,23 +215,23 @@ impl Campaign {
         self.publish(led);
     }
 
-    async fn try_once(&mut self) -> Result<(), store::Error> {
+    async fn try_once(&mut self) -> Result<(), client::Error> {
         let now = Instant::now();
         let step = match self.elector.renewable() {
             Some(record) => self.elector.observe(now, Some(record)),
             None => {
-                let record = self.store.read().await?;
+                let record = self.lease.read().await?;
                 self.elector.observe(Instant::now(), record)
             }
         };
         let sent = Instant::now();
         let record = match step {
-            Step::Create => self.store.create().await?,
+            Step::Create => self.lease.create().await?,
             Step::Take {
                 resource_version,
                 transitions,
             } => {
-                self.store
+                self.lease
                     .write(resource_version, transitions, true)
                     .await?
             }
@@ -251,7 +239,7 @@ impl Campaign {
                 resource_version,
                 transitions,
             } => {
-                self.store
+                self.lease
                     .write(resource_version, transitions, false)
                     .await?
             }
@@ -281,14 +269,14 @@ impl Campaign {
         let name = &self.config.name;
         let record = match known {
             // The last write may have ended in doubt: look who holds the Lease.
-            None if leads => self.store.read().await.ok().flatten(),
+            None if leads => self.lease.read().await.ok().flatten(),
             known => known,
         };
         let identity = Some(self.config.identity.as_str());
         let Some(record) = record.filter(|record| record.holder.as_deref() == identity) else {
             return;
         };
-        match self.store.clear(record).await {
+        match self.lease.clear(record).await {
             Ok(()) => tracing::info!(lease.name = %name, "released Lease {name}"),
             Err(error) => tracing::warn!(lease.name = %name, error = %errors::chain(&error),
                 "could not release Lease {name}; others wait for it to run out"),
