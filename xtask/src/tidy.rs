@@ -5,55 +5,27 @@
 
 mod crates;
 mod files;
+mod finding;
+mod modules;
 mod reach;
 mod source;
+mod text;
 mod waiting;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use self::finding::Finding;
+use self::text::Text;
 use crate::generated;
 use crate::test::quarantine;
 use crate::workspace::Metadata;
-
-/// A rule that is broken, and how to mend it.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Finding {
-    /// From the top of the repository.
-    path: String,
-    /// From 1; 0 means the whole file.
-    line: usize,
-    message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            message,
-        } = self;
-        match line {
-            0 => write!(f, "{path}: {message}"),
-            line => write!(f, "{path}:{line}: {message}"),
-        }
-    }
-}
-
-/// One text of the repository.
-#[derive(Clone, Debug)]
-struct Text {
-    /// From the top of the repository, with `/`.
-    path: String,
-    text: String,
-}
 
 /// Runs the command.
 ///
@@ -70,6 +42,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(crates::versions(&lock)?);
     findings.extend(files::check(&texts));
     findings.extend(words::check(&texts));
+    findings.extend(modules::check(&texts));
     findings.extend(waiting::check(&texts));
     findings.extend(reach::check(&texts, &metadata));
     findings.extend(quarantined(&texts));
@@ -122,14 +95,4 @@ fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> Result<()> 
         }
     }
     Ok(())
-}
-
-/// Whether `text` holds `word` as a whole: not as a part of a longer identifier.
-fn has_word(text: &str, word: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word).any(|(at, found)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + found.len()..].chars().next();
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
 }

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::workspace::Metadata;
 
 /// What one crate may depend on.

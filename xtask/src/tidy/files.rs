@@ -2,7 +2,8 @@
 //!
 //! Invariant: what is generated is never judged by its length or its heading.
 
-use super::{Finding, Text, has_word};
+use super::finding::Finding;
+use super::text::{Text, has_word};
 
 /// A file this long is too long.
 const MOST_LINES: usize = 800;

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use super::files::is_generated;
 use super::source::test_lines;
-use super::{Finding, Text};
+use super::finding::Finding;
+use super::text::Text;
 use crate::test::changed::suites::{self, Suite};
 use crate::test::changed::table::{self, Reach, TABLE};
 use crate::workspace::Metadata;
@@ -153,7 +154,7 @@ mod tests {
     use serde_json::json;
 
     use super::{globs, needs, reads};
-    use crate::tidy::Text;
+    use crate::tidy::text::Text;
     use crate::workspace::Metadata;
 
     fn text(path: &str, text: &str) -> Text {

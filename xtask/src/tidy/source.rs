@@ -2,7 +2,7 @@
 //!
 //! Invariant: it reads text that rustfmt has formatted; it is no parser.
 
-use super::Text;
+use super::text::Text;
 
 /// A call or a macro.
 #[derive(Debug)]

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{Finding, Text, crates, files, has_word, words};
+use super::finding::Finding;
+use super::text::{Text, has_word};
+use super::{crates, files, words};
 use crate::workspace::Metadata;
 
 fn text(path: &str, text: &str) -> Text {

@@ -5,7 +5,8 @@
 //! finding, so the list only gets shorter.
 
 use super::source::{arguments, calls, code, macros, test_lines};
-use super::{Finding, Text, has_word};
+use super::finding::Finding;
+use super::text::{Text, has_word};
 
 /// Below this a time-out decides a race instead of ending a wait that is lost.
 const PATIENCE_SECONDS: u64 = 20;

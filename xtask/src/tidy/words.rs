@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::files::is_generated;
-use super::{Finding, Text, has_word};
+use super::finding::Finding;
+use super::text::{Text, has_word};
 
 /// First halves of the compounds "… cluster" that are not ours: word, what to say.
 const CLUSTERS: &[(&str, &str)] = &[

@@ -1,7 +1,7 @@
 //! Each rule on a test that breaks it and on one that does not.
 
 use super::{EXCEPTIONS, Rule, check_but};
-use crate::tidy::Text;
+use crate::tidy::text::Text;
 
 fn text(path: &str, text: &str) -> Text {
     Text {
