@@ -6,6 +6,7 @@
 mod crates;
 mod files;
 mod finding;
+mod layout;
 mod modules;
 mod reach;
 mod source;
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(crates::versions(&lock)?);
     findings.extend(files::check(&texts));
     findings.extend(words::check(&texts));
+    findings.extend(layout::check(&texts));
     findings.extend(modules::check(&texts));
     findings.extend(waiting::check(&texts));
     findings.extend(reach::check(&texts, &metadata));
