@@ -1,13 +1,15 @@
-//! No circles: neither do the modules of one folder (each with all below it) import each other in a
-//! loop, nor do files, a folder's own file included.
+//! Rules on the modules of one crate: no circles (neither do the modules of one folder, each with all
+//! below it, import each other in a loop, nor do files, a folder's own file included), no detours of
+//! imports.
 //!
-//! Invariant: an import ties to the file that defines the name. An exception that closes no circle
-//! any more is a finding, so the list only gets shorter.
+//! Invariant: an import ties to the file that defines the name. An exception that is not needed any
+//! more is a finding, so the lists only get shorter.
 
 mod arrows;
 mod attributes;
 mod circles;
 mod exceptions;
+mod imports;
 mod resolve;
 mod tree;
 mod written;
@@ -29,7 +31,7 @@ use super::text::Text;
 pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
     let (tree, unread) = Tree::build(texts);
     let circles = find(&tree, &pairs(CIRCLES));
-    [unread, circles].concat()
+    [unread, circles, imports::check(&tree)].concat()
 }
 
 /// Every circle, and every exception that is not needed.

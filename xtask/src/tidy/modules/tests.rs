@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::circles::Pair;
 use super::exceptions::{Exceptions, pairs};
 use super::tree::Tree;
-use super::{arrows, find};
+use super::{arrows, find, imports};
 use crate::tidy::finding::Finding;
 use crate::tidy::text::Text;
 
@@ -343,4 +343,95 @@ fn a_file_that_is_no_rust_is_found() {
     let found = found(&[("lib.rs", "mod a;\nfn {")], &[]);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].path.as_str(), found[0].line), ("a/src/lib.rs", 2));
+}
+
+/// What rule `rule` says of a crate with these exceptions.
+fn told(
+    rule: fn(&Tree<'_>, &[Pair<'_>]) -> Vec<Finding>,
+    files: &[(&str, &str)],
+    exceptions: &[Pair<'_>],
+) -> Vec<String> {
+    let texts = crate_of(files);
+    let findings = rule(&Tree::build(&texts).0, exceptions);
+    findings.iter().map(ToString::to_string).collect()
+}
+
+/// A folder that hands on what one of its files defines.
+const DETOURS: &[(&str, &str)] = &[
+    ("lib.rs", "mod far; mod near; pub use far::end::End;"),
+    (
+        "far.rs",
+        "mod beside; pub mod end; pub use self::end::{End, other};",
+    ),
+    ("far/end.rs", "pub struct End; pub fn other() {}"),
+    ("far/beside.rs", "use super::End;"),
+    ("near.rs", "use crate::far::end::End;"),
+];
+
+/// The same with another text of `near.rs`.
+fn near(text: &'static str) -> Vec<(&'static str, &'static str)> {
+    let mut files = DETOURS.to_vec();
+    files.retain(|(name, _)| *name != "near.rs");
+    files.push(("near.rs", text));
+    files
+}
+
+#[test]
+fn detours_of_imports_are_found_and_what_the_own_folder_imports_is_none() {
+    assert_eq!(told(imports::find, DETOURS, &[]), [""; 0]);
+    for (text, through) in [
+        ("use crate::far::End;", "a/src/far.rs"),
+        ("use crate::End;", "a/src/lib.rs"),
+        ("use super::End;", "a/src/lib.rs"),
+        ("fn f(_: crate::far::End) {}", "a/src/far.rs"),
+        ("use crate::far; fn f(_: far::End) {}", "a/src/far.rs"),
+    ] {
+        let found = told(imports::find, &near(text), &[]);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        let expected = format!("import End from a/src/far/end.rs, not through {through}. ");
+        assert!(found[0].contains(&expected), "{text}: {found:?}");
+        let exception = ("a/src/near.rs", through);
+        assert_eq!(
+            told(imports::find, &near(text), &[exception]),
+            [""; 0],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_another_crates_is_imported_from_there() {
+    let mut files = near("use crate::far::Value;");
+    files.retain(|(name, _)| *name != "far.rs");
+    files.push((
+        "far.rs",
+        "mod beside; pub mod end; pub use self::end::End; pub use serde::Value;",
+    ));
+    let found = told(imports::find, &files, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("import Value from its own crate, not through a/src/far.rs. "));
+}
+
+#[test]
+fn a_detour_that_is_gone_is_found_among_the_exceptions() {
+    let found = told(imports::find, DETOURS, &[("a/src/near.rs", "a/src/lib.rs")]);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("it takes nothing that way any more"));
+}
+
+#[test]
+fn everything_at_once_is_imported_from_other_crates_and_by_tests_alone() {
+    let found = told(
+        imports::find,
+        &near("use super::*; use k8s_openapi::api::*;"),
+        &[],
+    );
+    let expected = "a/src/near.rs:1: import names one by one, not `super::*`";
+    assert_eq!(found, [expected]);
+    for text in [
+        "#[cfg(test)] mod tests { use super::*; }",
+        "pub use crate::far::end::*;",
+    ] {
+        assert_eq!(told(imports::find, &near(text), &[]), [""; 0], "{text}");
+    }
 }
