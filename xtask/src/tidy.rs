@@ -8,7 +8,7 @@ mod files;
 mod finding;
 mod layout;
 mod modules;
-mod reach;
+mod selection;
 mod source;
 mod text;
 mod waiting;
@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(layout::check(&texts));
     findings.extend(modules::check(&texts));
     findings.extend(waiting::check(&texts));
-    findings.extend(reach::check(&texts, &metadata));
+    findings.extend(selection::check(&texts, &metadata));
     findings.extend(quarantined(&texts));
     if findings.is_empty() {
         return Ok(());

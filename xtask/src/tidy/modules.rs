@@ -1,6 +1,6 @@
 //! Rules on the modules of one crate: no circles (neither do the modules of one folder, each with all
 //! below it, import each other in a loop, nor do files, a folder's own file included), no detours of
-//! imports.
+//! imports, no names of our own where the field has one.
 //!
 //! Invariant: an import ties to the file that defines the name. An exception that is not needed any
 //! more is a finding, so the lists only get shorter.
@@ -10,6 +10,7 @@ mod attributes;
 mod circles;
 mod exceptions;
 mod imports;
+mod names;
 mod resolve;
 mod tree;
 mod written;
@@ -31,7 +32,7 @@ use super::text::Text;
 pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
     let (tree, unread) = Tree::build(texts);
     let circles = find(&tree, &pairs(CIRCLES));
-    [unread, circles, imports::check(&tree)].concat()
+    [unread, circles, imports::check(&tree), names::check(&tree)].concat()
 }
 
 /// Every circle, and every exception that is not needed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::circles::Pair;
 use super::exceptions::{Exceptions, pairs};
 use super::tree::Tree;
-use super::{arrows, find, imports};
+use super::{arrows, find, imports, names};
 use crate::tidy::finding::Finding;
 use crate::tidy::text::Text;
 
@@ -434,4 +434,48 @@ fn everything_at_once_is_imported_from_other_crates_and_by_tests_alone() {
     ] {
         assert_eq!(told(imports::find, &near(text), &[]), [""; 0], "{text}");
     }
+}
+
+#[test]
+fn refused_names_are_found_at_modules_types_and_public_functions() {
+    for text in [
+        "pub mod world {}",
+        "struct World;",
+        "pub enum LeftOver {}",
+        "type Desk = u8;",
+        "pub(crate) fn tell() {}",
+        "struct S; impl S { pub fn look(&self) {} }",
+        "trait T { fn repair(&self); }",
+    ] {
+        let found = told(names::find, &[("lib.rs", text)], &[]);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(
+            found[0].contains("is no name here, say "),
+            "{text}: {found:?}"
+        );
+    }
+    for text in [
+        "fn tell() {} fn f() { let world = 1; }",
+        "pub fn keep_alive() {} pub struct Workload; pub const LOOK: u8 = 1;",
+        "struct S; impl T for S { fn repair(&self) {} }",
+        "#[cfg(test)] mod tests { pub fn look() {} }",
+    ] {
+        assert_eq!(
+            told(names::find, &[("lib.rs", text)], &[]),
+            [""; 0],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_gone_is_found_among_the_exceptions() {
+    let world = ("a/src/lib.rs", "World");
+    assert_eq!(
+        told(names::find, &[("lib.rs", "struct World;")], &[world]),
+        [""; 0]
+    );
+    let found = told(names::find, &[("lib.rs", "struct Cache;")], &[world]);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("there is no such name any more"));
 }

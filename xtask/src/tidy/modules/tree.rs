@@ -20,6 +20,8 @@ pub(super) struct Module<'a> {
     pub(super) defines: BTreeSet<String>,
     pub(super) imports: Vec<Import>,
     pub(super) mentions: BTreeMap<Vec<String>, usize>,
+    /// Of modules, types and public functions, with their lines.
+    pub(super) names: Vec<(String, usize)>,
 }
 
 /// Where a file stands in its crate.
@@ -105,6 +107,7 @@ impl<'a> Tree<'a> {
             defines: written.defines,
             imports: written.imports,
             mentions: written.mentions,
+            names: written.names,
         });
         for child in written.children {
             let below = format!("{folder}/{}", child.name);

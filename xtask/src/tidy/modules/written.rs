@@ -19,6 +19,8 @@ pub(super) struct Written {
     pub(super) imports: Vec<Import>,
     /// Paths outside of `use`, with the line where each stands first.
     pub(super) mentions: BTreeMap<Vec<String>, usize>,
+    /// Names of modules, types and public functions, with their lines.
+    pub(super) names: Vec<(String, usize)>,
 }
 
 /// `mod name;` or `mod name { … }`.
@@ -64,6 +66,11 @@ impl Reader {
     fn mention(&mut self, path: Vec<String>, line: usize) {
         let first = self.open.mentions.entry(path).or_insert(line);
         *first = line.min(*first);
+    }
+
+    fn name(&mut self, ident: &syn::Ident) {
+        let line = ident.span().start().line;
+        self.open.names.push((ident.unraw().to_string(), line));
     }
 
     fn import(&mut self, tree: &syn::UseTree, before: &[String], is_public: bool) {
@@ -186,6 +193,15 @@ impl<'ast> Visit<'ast> for Reader {
         };
         let defined = ident.map(|ident| ident.unraw().to_string());
         self.open.defines.extend(defined);
+        match item {
+            syn::Item::Enum(item) => self.name(&item.ident),
+            syn::Item::Fn(item) if is_public(&item.vis) => self.name(&item.sig.ident),
+            syn::Item::Mod(item) => self.name(&item.ident),
+            syn::Item::Struct(item) => self.name(&item.ident),
+            syn::Item::Trait(item) => self.name(&item.ident),
+            syn::Item::Type(item) => self.name(&item.ident),
+            _ => {}
+        }
         visit::visit_item(self, item);
     }
 
@@ -213,9 +229,20 @@ impl<'ast> Visit<'ast> for Reader {
             syn::ImplItem::Type(item) => is_of_tests(&item.attrs),
             _ => false,
         };
-        if !of_tests {
-            visit::visit_impl_item(self, item);
+        if of_tests {
+            return;
         }
+        if let syn::ImplItem::Fn(function) = item
+            && is_public(&function.vis)
+        {
+            self.name(&function.sig.ident);
+        }
+        visit::visit_impl_item(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        self.name(&function.sig.ident);
+        visit::visit_trait_item_fn(self, function);
     }
 
     fn visit_field(&mut self, field: &'ast syn::Field) {
