@@ -9,8 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use kit::args::{AdminArgs, LogArgs};
 
-use crate::serve::Files;
-use crate::settings::Settings;
+use crate::settings::{Files, Settings};
 
 /// Between a tenant cluster's Cluster Autoscaler and its NodePools.
 #[derive(Clone, Debug, Parser)]

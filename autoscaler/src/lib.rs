@@ -4,41 +4,32 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`service`] | the 15 calls; thin |
-//! | [`node_group`] | pure: what a NodePool is as a node group, and what a wish makes of it |
-//! | [`template`] | pure: the node that a pool would get, for growing from zero |
-//! | [`model`], [`world`] | what is remembered of pools, machines and nodes |
-//! | [`watch`], [`reach`] | the watches on both APIs, and whether they can be believed |
-//! | [`store`] | the writes to NodePools |
-//! | [`bounds`], [`rollout`], [`priorities`] | what is kept right without being asked |
-//! | [`refusals`] | says on a NodePool what of it cannot be carried out |
-//! | [`serve`] | the port: certificates, and whose may connect |
-//! | [`rights`] | the rights that all of this needs |
-//! | [`args`], [`settings`], [`run`] | what can be configured, and the wiring |
+//! | [`args`], [`settings`] | what can be configured |
+//! | [`run`], [`manager`] | the process; and all of it but the process, which tests start |
+//! | [`context`] | handles that calls and controllers share |
+//! | [`server`] | the gRPC port: its calls, its certificates |
+//! | [`controllers`] | what is kept right without being asked |
+//! | [`client`] | the writes to NodePools |
+//! | [`node_group`] | pure: what a NodePool is as a node group, and what a request makes of it |
+//! | [`cache`] | what the watches told of pools, machines and nodes, and whether to believe it |
+//! | [`names`], [`error`], [`rbac`] | names, why a pool was not changed, the rights that this needs |
 //!
 //! Invariant: of a NodePool nothing is written but `spec.replicas` and the names of the machines that
 //! go, both in one write that states the version it was decided on, and what was refused.
 
 pub mod args;
-pub mod bounds;
-pub mod model;
+pub mod cache;
+pub mod client;
+pub mod context;
+pub mod controllers;
+pub mod error;
+pub mod manager;
+pub mod names;
 pub mod node_group;
-pub mod priorities;
-pub mod reach;
-pub mod refusals;
-pub mod rights;
-pub mod rollout;
+pub mod rbac;
 pub mod run;
-pub mod serve;
-pub mod service;
+pub mod server;
 pub mod settings;
-pub mod store;
-pub mod template;
-pub mod watch;
-pub mod world;
 
 #[cfg(test)]
 mod testing;
-
-/// Field manager of everything that is written.
-pub const FIELD_MANAGER: &str = "covey-autoscaler";

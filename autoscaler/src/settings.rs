@@ -1,7 +1,8 @@
-//! Everything that can be configured and concerns answers.
+//! Settings: what can be configured and concerns answers, and where the certificates are.
 //!
-//! Invariant: a value made once from the command line.
+//! Invariant: values made once from the command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything that can be configured and concerns answers.
@@ -30,4 +31,15 @@ impl Default for Settings {
             patience: Duration::from_secs(120),
         }
     }
+}
+
+/// Where the certificates are, as PEM.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Certificate of the port, leaf first.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Authority whose certificates may connect.
+    pub client_ca: PathBuf,
 }

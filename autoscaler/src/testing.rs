@@ -9,8 +9,9 @@ use api::{Machine, NodePool};
 use proto::autoscaler::ExternalGrpcNode;
 use serde_json::{Value, json};
 
+use crate::cache::Cache;
+use crate::cache::state::{Kind, WatchEvent};
 use crate::settings::Settings;
-use crate::world::{Kind, Seen, World};
 
 pub(crate) const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 
@@ -89,34 +90,34 @@ pub(crate) fn machine(name: &str, pool: &str, phase: &str) -> Machine {
 }
 
 /// A node with these labels and annotations.
-pub(crate) fn node(name: &str, labels: Value, annotations: Value) -> Seen {
+pub(crate) fn node(name: &str, labels: Value, annotations: Value) -> WatchEvent {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name,
         "uid": format!("uid-{name}"), "resourceVersion": version(),
         "labels": labels, "annotations": annotations } });
-    Seen::Node(Box::new(serde_json::from_value(node).unwrap()))
+    WatchEvent::Node(Box::new(serde_json::from_value(node).unwrap()))
 }
 
-pub(crate) fn seen_pool(pool: &NodePool) -> Seen {
-    Seen::Pool(Box::new(pool.clone()))
+pub(crate) fn pool_event(pool: &NodePool) -> WatchEvent {
+    WatchEvent::Pool(Box::new(pool.clone()))
 }
 
-pub(crate) fn seen_machine(machine: &Machine) -> Seen {
-    Seen::Machine(Box::new(machine.clone()))
+pub(crate) fn machine_event(machine: &Machine) -> WatchEvent {
+    WatchEvent::Machine(Box::new(machine.clone()))
 }
 
-/// A world in which just this was listed.
-pub(crate) fn world(seen: impl IntoIterator<Item = Seen>) -> Arc<World> {
-    let world = World::new(&settings());
+/// A cache in which just this was listed.
+pub(crate) fn cache(seen: impl IntoIterator<Item = WatchEvent>) -> Arc<Cache> {
+    let cache = Cache::new(&settings());
     for kind in Kind::ALL {
-        world.begin(kind);
+        cache.begin(kind);
     }
     for seen in seen {
-        world.apply(&seen);
+        cache.apply(&seen);
     }
     for kind in Kind::ALL {
-        world.end(kind);
+        cache.end(kind);
     }
-    Arc::new(world)
+    Arc::new(cache)
 }
 
 /// A node as the client names it.

@@ -49,7 +49,7 @@ fn autoscaler(layout: &Layout, args: &[String]) -> Result<()> {
     let bench = ["run", "--quiet", "--release", "--package", "autoscaler"];
     let bench = bench
         .into_iter()
-        .chain(["--example", "bench", "--", "--json"]);
+        .chain(["--example", "calls", "--", "--json"]);
     let output = command(layout, bench)
         .stderr(Stdio::inherit())
         .output()

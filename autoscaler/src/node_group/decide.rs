@@ -1,4 +1,4 @@
-//! What a wish of the client makes of a pool's size, and who goes.
+//! Sizing decisions: what a request of the client makes of a pool's size, and who goes.
 //!
 //! Invariant: min ≤ size ≤ max after every change that is decided here (but never two steps at once:
 //! a pool whose bounds were just edited is first brought within them by [`bring_within`]), and
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use proto::autoscaler::ExternalGrpcNode;
 
 use super::{Group, machine_of};
-use crate::world::State;
+use crate::cache::state::State;
+use crate::error::Refusal;
 
 /// What is written to a NodePool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,29 +19,6 @@ pub struct Change {
     pub replicas: i32,
     /// Every name that the annotation is to hold; those that are gone are left out.
     pub named: BTreeSet<String>,
-}
-
-/// Why a wish is not granted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The wish makes no sense.
-    #[error("{0}")]
-    Invalid(String),
-    /// It leads out of the bounds.
-    #[error("{0}")]
-    Bounds(String),
-    /// The management cluster has no room for it now.
-    #[error("{0}")]
-    Room(String),
-}
-
-impl Refusal {
-    /// Whether it would be refused again while the pool's spec is as it is; room comes and goes, and
-    /// has a condition of its own.
-    #[must_use]
-    pub fn lasts(&self) -> bool {
-        !matches!(self, Self::Room(_))
-    }
 }
 
 /// What is decided: a change, or nothing because it is so already.

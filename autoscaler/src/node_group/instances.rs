@@ -1,4 +1,4 @@
-//! How each machine of a pool is told of.
+//! Instances of a node group: how each machine of a pool is told of.
 //!
 //! Invariant: an instance's id is what its node has as `spec.providerID`, made by one function.
 
@@ -7,8 +7,8 @@ use proto::autoscaler::instance_status::InstanceState;
 use proto::autoscaler::{Instance, InstanceErrorInfo, InstanceStatus};
 
 use super::Group;
-use crate::model::{Machine, Trouble};
-use crate::world::State;
+use crate::cache::objects::{Machine, Trouble};
+use crate::cache::state::State;
 
 /// The client tries another group at once.
 const OUT_OF_RESOURCES: i32 = 1;

@@ -1,4 +1,4 @@
-//! By which rules nodes of a pool are taken away.
+//! Autoscaling options of a node group: by which rules nodes of a pool are taken away.
 //!
 //! Invariant: whatever the client sent comes back as it was, unless the pool says otherwise, and in
 //! both generations of the fields; no length of time is ever left out, because one that is missing
@@ -8,7 +8,7 @@ use proto::Duration;
 use proto::autoscaler::{LegacyDuration, NodeGroupAutoscalingOptions};
 
 use super::Group;
-use crate::world::State;
+use crate::cache::state::State;
 
 /// Defaults of the Cluster Autoscaler, for a client that sent no such value, in seconds.
 const UNNEEDED: i64 = 600;

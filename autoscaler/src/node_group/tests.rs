@@ -6,19 +6,20 @@ use proto::autoscaler::instance_status::InstanceState;
 use proto::autoscaler::{LegacyDuration, NodeGroupAutoscalingOptions as Options};
 use serde_json::{Value, json};
 
-use super::decide::{Change, Refusal, bring_within, decrease, delete, increase};
+use super::decide::{Change, bring_within, decrease, delete, increase};
 use super::*;
-use crate::testing::{changed, machine, named, pool, seen_machine, seen_pool, world};
-use crate::world::Seen;
+use crate::cache::state::WatchEvent;
+use crate::error::Refusal;
+use crate::testing::{cache, changed, machine, machine_event, named, pool, pool_event};
 
 mod laws;
 
 /// What is decided for pool `workers`: its replicas and who is named.
 fn decided(
-    seen: impl IntoIterator<Item = Seen>,
+    seen: impl IntoIterator<Item = WatchEvent>,
     decide: impl Fn(Group<'_>, &State) -> decide::Decision,
 ) -> Result<Option<(i32, String)>, Refusal> {
-    world(seen).look(|state| {
+    cache(seen).read(|state| {
         let decision = decide(find(state, "workers.x").unwrap(), state)?;
         let names = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(",");
         Ok(decision.map(|Change { replicas, named }| (replicas, names(named))))
@@ -27,13 +28,13 @@ fn decided(
 
 use std::collections::BTreeSet;
 
-fn three(min: i32, max: i32) -> Vec<Seen> {
-    let mut seen = vec![seen_pool(&pool("workers", 3, min, max))];
+fn three(min: i32, max: i32) -> Vec<WatchEvent> {
+    let mut seen = vec![pool_event(&pool("workers", 3, min, max))];
     for name in ["workers-a", "workers-b", "workers-c"] {
-        seen.push(seen_machine(&machine(name, "workers", "Running")));
+        seen.push(machine_event(&machine(name, "workers", "Running")));
     }
-    seen.push(seen_pool(&pool("others", 1, 0, 5)));
-    seen.push(seen_machine(&machine("others-a", "others", "Running")));
+    seen.push(pool_event(&pool("others", 1, 0, 5)));
+    seen.push(machine_event(&machine("others-a", "others", "Running")));
     seen
 }
 
@@ -49,8 +50,8 @@ fn pools_that_are_not_ours_to_scale_are_no_groups() {
         &pool("foreign", 1, 0, 5),
         json!({ "spec": { "clusterName": "x" } }),
     );
-    let seen = [&plain, &going, &foreign, &pool("workers", 1, 2, 1)].map(seen_pool);
-    world(seen).look(|state| {
+    let seen = [&plain, &going, &foreign, &pool("workers", 1, 2, 1)].map(pool_event);
+    cache(seen).read(|state| {
         let told: Vec<_> = groups(state).map(|g| g.told()).collect();
         assert_eq!(told.len(), 1);
         assert_eq!(
@@ -77,7 +78,7 @@ fn pools_that_are_not_ours_to_scale_are_no_groups() {
 
 #[test]
 fn a_node_is_found_by_its_provider_id_and_else_by_its_name() {
-    world(three(0, 5)).look(|state| {
+    cache(three(0, 5)).read(|state| {
         let pool = |provider_id: &str, name: &str| {
             let node = ExternalGrpcNode {
                 provider_id: provider_id.to_owned(),
@@ -123,7 +124,7 @@ fn a_pool_for_which_there_is_no_room_is_as_large_as_it_can_be() {
         let capacity = json!({ "type": "Capacity", "status": status, "reason": "NoRoom",
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let change = json!({ "status": { "conditions": [capacity] } });
-        vec![seen_pool(&changed(
+        vec![pool_event(&changed(
             &pool("workers", replicas, min, 5),
             change,
         ))]
@@ -136,7 +137,7 @@ fn a_pool_for_which_there_is_no_room_is_as_large_as_it_can_be() {
         (7, 0, "False", 5),
     ] {
         let seen = full(replicas, min, status);
-        world(seen.clone()).look(|state| {
+        cache(seen.clone()).read(|state| {
             let group = find(state, "workers.x").unwrap();
             assert_eq!(group.told().max_size, most, "{replicas} {min} {status}");
             assert_eq!(group.max(), 5, "what the user allows stays");
@@ -177,9 +178,9 @@ fn who_goes_already_is_not_counted_again_and_who_is_gone_is_forgotten() {
     let mut seen = three(0, 5);
     let names = json!({ "metadata": { "annotations": {
         "covey.dev/delete-machine": "workers-a,workers-gone" } }, "spec": { "replicas": 2 } });
-    seen.push(seen_pool(&changed(&pool("workers", 3, 0, 5), names)));
+    seen.push(pool_event(&changed(&pool("workers", 3, 0, 5), names)));
     let drains = machine("workers-b", "workers", "Draining");
-    seen.push(seen_machine(&drains));
+    seen.push(machine_event(&drains));
     let take = |name: &str| decided(seen.clone(), |g, s| delete(g, s, &[named(name)]));
     assert_eq!(take("workers-a"), Ok(None));
     assert_eq!(take("workers-b"), Ok(None));
@@ -193,7 +194,7 @@ fn who_goes_already_is_not_counted_again_and_who_is_gone_is_forgotten() {
 fn where_some_go_anyway_those_go_who_are_named_and_nobody_on_top() {
     let take = |replicas: i32, names: &[&str]| {
         let mut seen = three(1, 5);
-        seen.push(seen_pool(&pool("workers", replicas, 1, 5)));
+        seen.push(pool_event(&pool("workers", replicas, 1, 5)));
         let nodes: Vec<_> = names.iter().copied().map(named).collect();
         decided(seen, |g, s| delete(g, s, &nodes))
     };
@@ -214,7 +215,7 @@ fn only_what_does_not_exist_yet_is_cancelled() {
     let cancel = |replicas: i32, min: i32, counted: i32, delta: i32| {
         let mut seen = three(0, 9);
         let change = json!({ "status": { "replicas": counted } });
-        seen.push(seen_pool(&changed(
+        seen.push(pool_event(&changed(
             &pool("workers", replicas, min, 9),
             change,
         )));
@@ -243,12 +244,12 @@ fn instances_say_how_far_each_machine_is() {
     let stuck = changed(&machine("workers-s", "workers", "Creating"), stuck);
     let mut seen = three(0, 9);
     seen.extend([
-        seen_machine(&stuck),
-        seen_machine(&machine("workers-f", "workers", "Failed")),
-        seen_machine(&machine("workers-b", "workers", "Draining")),
-        seen_machine(&machine("workers-c", "workers", "Joining")),
+        machine_event(&stuck),
+        machine_event(&machine("workers-f", "workers", "Failed")),
+        machine_event(&machine("workers-b", "workers", "Draining")),
+        machine_event(&machine("workers-c", "workers", "Joining")),
     ]);
-    let all = world(seen).look(|state| {
+    let all = cache(seen).read(|state| {
         let all = instances::instances(find(state, "workers.x").unwrap(), state);
         let told = all.into_iter().map(|instance| {
             let status = instance.status.unwrap();
@@ -279,8 +280,8 @@ fn answer(pool_says: Value, phase: &str, defaults: Option<&Options>) -> Option<O
         json!({ "spec": { "autoscaling": pool_says } }),
     );
     let machine = machine("workers-a", "workers", phase);
-    world([seen_pool(&pool), seen_machine(&machine)])
-        .look(|state| options::options(find(state, "workers.x").unwrap(), state, defaults))
+    cache([pool_event(&pool), machine_event(&machine)])
+        .read(|state| options::options(find(state, "workers.x").unwrap(), state, defaults))
 }
 
 #[test]

@@ -15,12 +15,12 @@ use testkit::faults::wherever_it_dies;
 use testkit::fixtures::wait_gone;
 
 use crate::support::script::Turn;
-use crate::support::{Adapter, Mode, PATIENCE, Player, Script, Site};
+use crate::support::{Adapter, Environment, FakeOperator, Mode, PATIENCE, Script};
 
 /// Loops until one has seen what is wanted; when the adapter dies on the way, a healthy one takes
 /// over.
 struct Life<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     adapter: Adapter,
     script: Script,
     died: bool,
@@ -38,9 +38,9 @@ impl Life<'_> {
             Some(turn) if !plan.is_crashed() => turn,
             _ => {
                 self.died = true;
-                self.adapter = Adapter::start(self.site).await?;
+                self.adapter = Adapter::start(self.environment).await?;
                 let generation = self.script.protocol.generation();
-                self.script.protocol = self.adapter.client(self.site, generation)?;
+                self.script.protocol = self.adapter.client(self.environment, generation)?;
                 self.script.forget();
                 self.script.until(what, wanted).await
             }
@@ -48,12 +48,16 @@ impl Life<'_> {
     }
 }
 
-async fn life(site: &Site, player: &Player, plan: &FaultPlan) -> Result<(bool, Value)> {
-    let name = site.pool("life", 0, &json!({ "max": 3 })).await?;
-    let adapter = Adapter::with(site, site.settings(), plan).await?;
-    let script = Script::new(site, &adapter, Generation::New, &[&name])?;
+async fn life(
+    environment: &Environment,
+    operator: &FakeOperator,
+    plan: &FaultPlan,
+) -> Result<(bool, Value)> {
+    let name = environment.pool("life", 0, &json!({ "max": 3 })).await?;
+    let adapter = Adapter::with(environment, environment.settings(), plan).await?;
+    let script = Script::new(environment, &adapter, Generation::New, &[&name])?;
     let mut life = Life {
-        site,
+        environment,
         adapter,
         script,
         died: false,
@@ -67,7 +71,7 @@ async fn life(site: &Site, player: &Player, plan: &FaultPlan) -> Result<(bool, V
         .into_iter()
         .collect();
 
-    player.set(&name, Mode::Rolls);
+    operator.set(&name, Mode::Rolls);
     let all = |turn: &Turn, marked: bool| {
         let is = |node: &autoscaler_client::cluster::Node| {
             let key = autoscaler_client::cluster::SCALE_DOWN_DISABLED;
@@ -77,7 +81,7 @@ async fn life(site: &Site, player: &Player, plan: &FaultPlan) -> Result<(bool, V
     };
     life.until("nodes are marked", |turn| all(turn, true))
         .await?;
-    player.set(&name, Mode::Works);
+    operator.set(&name, Mode::Works);
     life.until("nodes are no longer marked", |turn| all(turn, false))
         .await?;
 
@@ -85,7 +89,7 @@ async fn life(site: &Site, player: &Player, plan: &FaultPlan) -> Result<(bool, V
     life.script.wait_for_room(1, 1500);
     let one = |turn: &Turn| turn.nodes.len() == 1 && turn.target(&name) == Some(1);
     life.until("one node runs", one).await?;
-    player.set(&name, Mode::Away);
+    operator.set(&name, Mode::Away);
     life.script.wait_for_room(3, 1500);
     life.until("it is to have three", |turn| turn.target(&name) == Some(3))
         .await?;
@@ -94,27 +98,35 @@ async fn life(site: &Site, player: &Player, plan: &FaultPlan) -> Result<(bool, V
     life.until("it is to have one", |turn| turn.target(&name) == Some(1))
         .await?;
     life.script.defaults.provision = Duration::from_secs(900);
-    player.set(&name, Mode::Works);
+    operator.set(&name, Mode::Works);
     life.script.waiting.clear();
     let none = |turn: &Turn| {
         let group = turn.group(&name);
         turn.nodes.is_empty() && group.is_some_and(|g| g.target == 0 && g.instances.is_empty())
     };
     life.until("none is left", none).await?;
-    let left = site.machines().list(&Default::default()).await?.items.len();
+    let left = environment
+        .machines()
+        .list(&Default::default())
+        .await?
+        .items
+        .len();
     ensure!(left == 0, "{left} Machines are left");
-    site.pools().delete(&name, &DeleteParams::default()).await?;
-    wait_gone(&site.pools(), &name, PATIENCE).await?;
+    environment
+        .pools()
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    wait_gone(&environment.pools(), &name, PATIENCE).await?;
     Ok((life.died, json!(grown)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_life_ends_the_same_wherever_the_adapter_dies() -> Result<()> {
-    let Some(site) = Site::with_nodes("crash").await? else {
+    let Some(environment) = Environment::with_nodes("crash").await? else {
         return Ok(());
     };
-    let player = Player::start(&site);
-    let writes = wherever_it_dies(async |plan| life(&site, &player, plan).await).await?;
+    let operator = FakeOperator::start(&environment);
+    let writes = wherever_it_dies(async |plan| life(&environment, &operator, plan).await).await?;
     // Priorities, up by two, two marks on and off, down, up, cancelled, down.
     ensure!(writes >= 9, "a life has more writes than {writes}");
     Ok(())

@@ -19,7 +19,7 @@ use serde_json::json;
 use testkit::fixtures::wait_gone;
 use tonic::Status;
 
-use crate::support::{PATIENCE, Player, Program, Site};
+use crate::support::{Environment, FakeOperator, PATIENCE, Program};
 
 /// Machines before and after growing.
 const FEW: i32 = 1;
@@ -27,7 +27,7 @@ const MANY: i32 = 3;
 
 /// A client whose provider dies once.
 struct Life<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     program: &'a mut Program,
     client: Protocol,
     pool: String,
@@ -126,7 +126,11 @@ impl Life<'_> {
         let found = tokio::time::timeout(PATIENCE, async {
             loop {
                 looks.tick().await;
-                let all = self.site.machines().list(&ListParams::default()).await?;
+                let all = self
+                    .environment
+                    .machines()
+                    .list(&ListParams::default())
+                    .await?;
                 let own = all.items.iter().filter(|m| m.spec.pool_name == self.pool);
                 let own: Vec<_> = own.collect();
                 if own.len() == usize::try_from(count)? && own.iter().all(|m| is_running(m)) {
@@ -150,11 +154,13 @@ fn is_running(machine: &Machine) -> bool {
 }
 
 /// Whether it died on the way.
-async fn life(site: &Site, program: &mut Program, dies_at: usize) -> Result<bool> {
-    let pool = site.pool("killed", FEW, &json!({ "max": 5 })).await?;
-    let client = program.client(site, Generation::New)?;
+async fn life(environment: &Environment, program: &mut Program, dies_at: usize) -> Result<bool> {
+    let pool = environment
+        .pool("killed", FEW, &json!({ "max": 5 }))
+        .await?;
+    let client = program.client(environment, Generation::New)?;
     let mut life = Life {
-        site,
+        environment,
         program,
         client,
         pool,
@@ -173,27 +179,30 @@ async fn life(site: &Site, program: &mut Program, dies_at: usize) -> Result<bool
     expected.remove(&victim);
     let left = life.machines(MANY - 1).await?;
     ensure!(left == expected, "{left:?} are left, not {expected:?}");
-    let pool = site.pools().get(&life.pool).await?;
+    let pool = environment.pools().get(&life.pool).await?;
     assert_eq!(pool.spec.replicas, MANY - 1);
     let (died, name) = (life.has_died(), life.pool);
-    site.pools().delete(&name, &DeleteParams::default()).await?;
-    wait_gone(&site.pools(), &name, PATIENCE).await?;
+    environment
+        .pools()
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    wait_gone(&environment.pools(), &name, PATIENCE).await?;
     Ok(died)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_grows_and_shrinks_the_same_wherever_between_two_calls_the_program_is_killed()
 -> Result<()> {
-    let Some(site) = Site::new("killed").await? else {
+    let Some(environment) = Environment::new("killed").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
-    let mut program = Program::new(&site)?;
+    let _operator = FakeOperator::start(&environment);
+    let mut program = Program::new(&environment)?;
     program.restart()?;
-    let mut client = program.client(&site, Generation::New)?;
+    let mut client = program.client(&environment, Generation::New)?;
     program.begin(&mut client).await?;
     for dies_at in 0.. {
-        let died = life(&site, &mut program, dies_at).await;
+        let died = life(&environment, &mut program, dies_at).await;
         if !died.with_context(|| format!("killed before call {dies_at}"))? {
             // Two loops to grow and to see it, two to shrink.
             ensure!(dies_at >= 26, "a life has more calls than {dies_at}");

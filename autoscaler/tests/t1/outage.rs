@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use autoscaler::reach::Reach;
+use autoscaler::cache::staleness::Staleness;
 use autoscaler_client::observe::{Aborted, external};
 use autoscaler_client::{Generation, Group, Protocol};
 use proto::autoscaler::Instance;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::support::script::Turn;
-use crate::support::{Adapter, PATIENCE, Player, Script, Site};
+use crate::support::{Adapter, Environment, FakeOperator, PATIENCE, Script};
 
 /// How long the API is away, in seconds.
 const AWAY: u64 = 300;
@@ -65,20 +65,22 @@ async fn answers_as_before(client: &mut Protocol, before: &Turn, pool: &str) -> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api_is_away()
 -> Result<()> {
-    let Some(site) = Site::alone("outage").await? else {
+    let Some(environment) = Environment::alone("outage").await? else {
         return Ok(());
     };
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let clock = Arc::clone(&passed);
-    let reach = Reach::new(Arc::new(move || {
+    let staleness = Staleness::new(Arc::new(move || {
         start + Duration::from_secs(clock.load(Ordering::Relaxed))
     }));
-    let adapter = Adapter::timed(&site, reach).await?;
-    let patience = site.settings().patience.as_secs();
+    let adapter = Adapter::timed(&environment, staleness).await?;
+    let patience = environment.settings().patience.as_secs();
     assert_eq!(patience, 120, "what the program does without flags");
-    let player = Player::start(&site);
-    let name = site.pool("away", 2, &json!({ "min": 1, "max": 3 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
+    let operator = FakeOperator::start(&environment);
+    let name = environment
+        .pool("away", 2, &json!({ "min": 1, "max": 3 }))
+        .await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&name])?;
     script.wait_for_room(2, 1500);
     // A node is there before its machine says that it runs.
     let before = script.until("two nodes run", |turn| {
@@ -87,14 +89,25 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
     });
     let before = before.await?;
     let id = before.group(&name).context("it was just seen")?.id.clone();
-
-    site.management.stop_apiserver().await?;
-    let reach = &adapter.parts.context.reach;
-    until("that the API is away", async || {
-        reach.broken_for().is_some()
+    let mut client = adapter.client(&environment, Generation::New)?;
+    // That a machine runs may be known before which node is its own.
+    until("which group both nodes are of", async || {
+        for node in &before.nodes {
+            let found = client.node_group_for_node(&external(node)).await;
+            if !found.is_ok_and(|found| found.is_some()) {
+                return false;
+            }
+        }
+        true
     })
     .await?;
-    let mut client = adapter.client(&site, Generation::New)?;
+
+    environment.management.stop_apiserver().await?;
+    let staleness = &adapter.manager.context.staleness;
+    until("that the API is away", async || {
+        staleness.broken_for().is_some()
+    })
+    .await?;
     for away in (0..=AWAY).step_by(SCAN) {
         passed.store(away, Ordering::Relaxed);
         let refreshed = client.refresh().await.map_err(|status| status.code());
@@ -113,11 +126,11 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
         "{code}"
     );
 
-    site.management.start_apiserver().await?;
+    environment.management.start_apiserver().await?;
     until("that it is back", async || client.refresh().await.is_ok()).await?;
     script.wait_for_room(3, 1500);
     let three = script.until("three nodes run", |turn| turn.nodes.len() == 3);
     three.await?;
-    drop(player);
+    drop(operator);
     Ok(())
 }

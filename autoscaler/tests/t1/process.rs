@@ -7,7 +7,7 @@ use autoscaler_client::{Generation, Protocol};
 use serde_json::json;
 use tonic::{Code, Status};
 
-use crate::support::{PATIENCE, Player, Program, Site};
+use crate::support::{Environment, FakeOperator, PATIENCE, Program};
 
 /// The calls of a loop that are about one pool, each by its number.
 async fn call(client: &mut Protocol, number: usize, id: &str) -> Result<bool, Status> {
@@ -28,21 +28,21 @@ async fn call(client: &mut Protocol, number: usize, id: &str) -> Result<bool, St
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_death_between_any_two_calls_costs_a_loop_and_nothing_else() -> Result<()> {
-    let Some(site) = Site::new("process").await? else {
+    let Some(environment) = Environment::new("process").await? else {
         return Ok(());
     };
-    let _player = Player::start(&site);
-    let name = site
+    let _operator = FakeOperator::start(&environment);
+    let name = environment
         .pool("process", 1, &json!({ "min": 1, "max": 30 }))
         .await?;
-    let mut program = Program::new(&site)?;
+    let mut program = Program::new(&environment)?;
     program.restart()?;
-    let mut client = program.client(&site, Generation::New)?;
+    let mut client = program.client(&environment, Generation::New)?;
     program.begin(&mut client).await?;
     let groups = client.node_groups().await?;
     let id = groups.first().context("there is no group")?.id.clone();
     for number in 0.. {
-        let size = site.pools().get(&name).await?.spec.replicas;
+        let size = environment.pools().get(&name).await?.spec.replicas;
         program.restart()?;
         // It may be answered already, or not yet: either way the next loop finds what there is.
         let early = call(&mut client, number, &id).await;
@@ -51,7 +51,7 @@ async fn its_death_between_any_two_calls_costs_a_loop_and_nothing_else() -> Resu
             break;
         }
         let told = client.target_size(&id).await?;
-        let is = site.pools().get(&name).await?.spec.replicas;
+        let is = environment.pools().get(&name).await?.spec.replicas;
         ensure!(told == is, "call {number}: {told} is told and {is} is so");
         // What no program listened to was not done; a late answer may be lost to the caller alone.
         let heard = early.map_or_else(|status| status.code(), |_| Code::Ok) != Code::Unavailable;
@@ -71,12 +71,12 @@ async fn its_death_between_any_two_calls_costs_a_loop_and_nothing_else() -> Resu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_ends_it_in_good_order() -> Result<()> {
-    let Some(site) = Site::new("signal").await? else {
+    let Some(environment) = Environment::new("signal").await? else {
         return Ok(());
     };
-    let mut program = Program::new(&site)?;
+    let mut program = Program::new(&environment)?;
     program.restart()?;
-    let mut client = program.client(&site, Generation::Legacy)?;
+    let mut client = program.client(&environment, Generation::Legacy)?;
     program.begin(&mut client).await?;
     client.cleanup().await?;
     let process = program.process.as_mut().context("it was started")?;

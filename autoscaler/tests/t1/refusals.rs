@@ -14,7 +14,7 @@ use serde_json::json;
 use testkit::AuditEntry;
 use tonic::Code;
 
-use crate::support::{Adapter, PATIENCE, Player, Script, Site};
+use crate::support::{Adapter, Environment, FakeOperator, PATIENCE, Script};
 
 /// The code of an answer.
 fn code<T>(answer: Result<T, tonic::Status>) -> Code {
@@ -40,13 +40,20 @@ async fn unknown(client: &mut Protocol) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
-    let Some(site) = Site::new("nonsense").await? else {
+    let Some(environment) = Environment::new("nonsense").await? else {
         return Ok(());
     };
-    let (_player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
-    let name = site.pool("few", 2, &json!({ "min": 2, "max": 3 })).await?;
-    let other = site.pool("more", 1, &json!({ "min": 1, "max": 3 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&name, &other])?;
+    let (_operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
+    let name = environment
+        .pool("few", 2, &json!({ "min": 2, "max": 3 }))
+        .await?;
+    let other = environment
+        .pool("more", 1, &json!({ "min": 1, "max": 3 }))
+        .await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&name, &other])?;
     let all = |turn: &crate::support::script::Turn| {
         turn.nodes.len() == 3 && turn.group(&name).is_some() && turn.group(&other).is_some()
     };
@@ -57,8 +64,8 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
         autoscaler_client::observe::external(node.unwrap())
     };
     let (own, strange) = (node_of(&name), node_of(&other));
-    let window = site.management.audit().window()?;
-    let mut client = adapter.client(&site, Generation::New)?;
+    let window = environment.management.audit().window()?;
+    let mut client = adapter.client(&environment, Generation::New)?;
 
     unknown(&mut client).await?;
     for delta in [0, -1, i32::MIN] {
@@ -79,13 +86,13 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
     assert_eq!(code(mixed), Code::InvalidArgument);
 
     // What is refused is noted on its pool, and nothing else is written there, or anywhere.
-    let mut writes = window.writes_of(&site.user())?;
+    let mut writes = window.writes_of(&environment.user())?;
     let is_note = |write: &AuditEntry| {
         write.kind == "covey.dev/nodepools" && write.name.as_deref() == Some(&name)
     };
     writes.retain(|write| !write.kind.starts_with("events") && !is_note(write));
     assert!(writes.is_empty(), "{writes:#?}");
-    let mut pool = site.pools().get(&name).await?;
+    let mut pool = environment.pools().get(&name).await?;
     pool.annotations_mut()
         .remove(ANNOTATION_AUTOSCALING_REFUSED);
     let unchanged = (Some(1), BTreeMap::new(), BTreeMap::new());
@@ -95,7 +102,7 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
         pool.labels().clone(),
     );
     assert_eq!(meta, unchanged, "generation, annotations and labels");
-    let events: Api<Event> = Api::namespaced(site.admin.clone(), &site.ns);
+    let events: Api<Event> = Api::namespaced(environment.admin.clone(), &environment.ns);
     let mut told = |event: &Event| event.reason.as_deref() == Some("AutoscalingRefused");
     let list = events.list(&Default::default()).await?;
     let found = list.items.into_iter().find(&mut told);
@@ -122,30 +129,35 @@ async fn nonsense_is_refused_and_changes_nothing() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_refused_stands_on_the_pool_and_is_written_once() -> Result<()> {
-    let Some(site) = Site::new("noted").await? else {
+    let Some(environment) = Environment::new("noted").await? else {
         return Ok(());
     };
-    let (_player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
-    let name = site.pool("noted", 1, &json!({ "max": 3 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
+    let (_operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
+    let name = environment.pool("noted", 1, &json!({ "max": 3 })).await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&name])?;
     let there = |turn: &crate::support::script::Turn| turn.group(&name).is_some();
     let turn = script.until("the pool is a group", there).await?;
     let id = turn.group(&name).context("it was just seen")?.id.clone();
-    let mut client = adapter.client(&site, Generation::New)?;
+    let mut client = adapter.client(&environment, Generation::New)?;
     assert_eq!(code(client.increase(&id, -1).await), Code::InvalidArgument);
     let noted = |pool: &api::NodePool| {
         Refused::of(&pool.metadata).is_some_and(|r| r.message.contains("not by -1"))
     };
-    site.until(&name, noted).await?;
+    environment.until(&name, noted).await?;
 
     // The watch may still be behind; what the API answered to the write is known all the same.
-    let window = site.management.audit().window()?;
+    let window = environment.management.audit().window()?;
     assert_eq!(code(client.increase(&id, -1).await), Code::InvalidArgument);
     assert_eq!(code(client.increase(&id, 1).await), Code::Ok);
-    let grown = site.until(&name, |pool| pool.spec.replicas == 2).await?;
+    let grown = environment
+        .until(&name, |pool| pool.spec.replicas == 2)
+        .await?;
     assert_eq!(Refused::of(&grown.metadata), None, "it is another pool now");
-    let mut writes = window.writes_of(&site.user())?;
-    // One that was decided on an old version is refused: the player may write the pool's status.
+    let mut writes = window.writes_of(&environment.user())?;
+    // One that was decided on an old version is refused: the fake operator may write the pool's status.
     writes.retain(|write| write.kind == "covey.dev/nodepools" && write.code == Some(200));
     assert_eq!(writes.len(), 1, "only the new size: {writes:#?}");
     Ok(())
@@ -153,30 +165,32 @@ async fn what_is_refused_stands_on_the_pool_and_is_written_once() -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_whose_machines_leave_nothing_for_pods_says_so_and_others_grow() -> Result<()> {
-    let Some(site) = Site::new("small").await? else {
+    let Some(environment) = Environment::new("small").await? else {
         return Ok(());
     };
-    let adapter = Adapter::start(&site).await?;
-    let small = site.pool("small", 0, &json!({ "max": 3 })).await?;
+    let adapter = Adapter::start(&environment).await?;
+    let small = environment.pool("small", 0, &json!({ "max": 3 })).await?;
     let memory = json!({ "spec": { "provider": { "kubevirt": { "memory": "128Mi" } } } });
-    site.change(&small, &memory).await?;
-    let pool = site.until(&small, |pool| Refused::of(&pool.metadata).is_some());
+    environment.change(&small, &memory).await?;
+    let pool = environment.until(&small, |pool| Refused::of(&pool.metadata).is_some());
     let refused = Refused::of(&pool.await?.metadata).context("it was just seen")?;
     assert!(
         refused.message.contains("nothing would be left for pods"),
         "{refused}"
     );
-    let other = site.pool("other", 0, &json!({ "max": 3 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&small, &other])?;
+    let other = environment.pool("other", 0, &json!({ "max": 3 })).await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&small, &other])?;
     let there = |turn: &crate::support::script::Turn| turn.group(&other).is_some();
     let turn = script.until("the other is a group", there).await?;
     let (id, sound) = (
         turn.group(&small).context("it is a group, too")?.id.clone(),
         turn.group(&other).context("it was just seen")?.id.clone(),
     );
-    let mut client = adapter.client(&site, Generation::New)?;
+    let mut client = adapter.client(&environment, Generation::New)?;
     assert_eq!(client.template(&id).await?, None);
     client.increase(&sound, 2).await?;
-    site.until(&other, |pool| pool.spec.replicas == 2).await?;
+    environment
+        .until(&other, |pool| pool.spec.replicas == 2)
+        .await?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::support::script::Turn;
-use crate::support::{Adapter, Mode, Player, Script, Site};
+use crate::support::{Adapter, Environment, FakeOperator, Mode, Script};
 
 fn has(node: &Node, annotation: &str) -> bool {
     node.annotations().contains_key(annotation)
@@ -19,24 +19,28 @@ fn has(node: &Node, annotation: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_a_rolling_pool_are_not_given_back_and_those_of_users_stay_marked() -> Result<()> {
-    let Some(site) = Site::with_nodes("rollout").await? else {
+    let Some(environment) = Environment::with_nodes("rollout").await? else {
         return Ok(());
     };
-    let (player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
-    let name = site.pool("roll", 2, &json!({ "max": 3 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
+    let (operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
+    let name = environment.pool("roll", 2, &json!({ "max": 3 })).await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&name])?;
     script.wait_for_room(2, 1500);
     let two = |turn: &Turn| turn.nodes.len() == 2;
     let turn = script.until("two nodes are there", two).await?;
     let [ours, theirs] = [&turn.nodes[0].name, &turn.nodes[1].name];
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { DISABLED: "true" } } }));
-    site.nodes()
+    environment
+        .nodes()
         .patch(theirs, &PatchParams::default(), &patch)
         .await?;
 
-    player.set(&name, Mode::Rolls);
+    operator.set(&name, Mode::Rolls);
     let marked = |node: &Node| has(node, DISABLED) && has(node, BY);
-    site.until_node(ours, marked).await?;
+    environment.until_node(ours, marked).await?;
     script.waiting.clear();
     // A loop that sees nobody is needed, and takes nobody.
     let before = script.done.len();
@@ -44,12 +48,12 @@ async fn nodes_of_a_rolling_pool_are_not_given_back_and_those_of_users_stay_mark
     kept.await?;
     assert_eq!(script.done.len(), before, "{:?}", script.done);
 
-    player.set(&name, Mode::Works);
+    operator.set(&name, Mode::Works);
     let unmarked = |turn: &Turn| turn.nodes.len() == 1 && turn.target(&name) == Some(1);
     script
         .until("the node that nobody forbade is gone", unmarked)
         .await?;
-    let node = site.until_node(theirs, |_| true).await?;
+    let node = environment.until_node(theirs, |_| true).await?;
     assert!(has(&node, DISABLED) && !has(&node, BY));
     Ok(())
 }

@@ -12,13 +12,16 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::support::script::Turn;
-use crate::support::{Adapter, Mode, Player, Script, Site};
+use crate::support::{Adapter, Environment, FakeOperator, Mode, Script};
 
 /// Removes pools, and waits until the client knows.
-async fn leave(site: &Site, script: &mut Script, pools: &[&str]) -> Result<()> {
+async fn leave(environment: &Environment, script: &mut Script, pools: &[&str]) -> Result<()> {
     script.waiting.clear();
     for pool in pools {
-        site.pools().delete(pool, &Default::default()).await?;
+        environment
+            .pools()
+            .delete(pool, &Default::default())
+            .await?;
     }
     let gone = |turn: &Turn| pools.iter().all(|pool| turn.group(pool).is_none());
     script.until("the groups are gone", gone).await.map(drop)
@@ -26,13 +29,16 @@ async fn leave(site: &Site, script: &mut Script, pools: &[&str]) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_grows_from_zero_as_far_as_pods_need_and_is_given_back() -> Result<()> {
-    let Some(site) = Site::new("grow").await? else {
+    let Some(environment) = Environment::new("grow").await? else {
         return Ok(());
     };
-    let (_player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
+    let (_operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
     for generation in Generation::ALL {
-        let name = site.pool("grow", 0, &json!({ "max": 3 })).await?;
-        let mut script = Script::new(&site, &adapter, generation, &[&name])?;
+        let name = environment.pool("grow", 0, &json!({ "max": 3 })).await?;
+        let mut script = Script::new(&environment, &adapter, generation, &[&name])?;
         let seen = |turn: &Turn| turn.group(&name).is_some();
         let turn = script.until("there is a group", seen).await?;
         let group = turn.group(&name).context("it was just seen")?;
@@ -47,7 +53,7 @@ async fn a_pool_grows_from_zero_as_far_as_pods_need_and_is_given_back() -> Resul
         );
 
         // Three of them fit onto two nodes, and others wait for nodes that there may not be.
-        let window = site.management.audit().window()?;
+        let window = environment.management.audit().window()?;
         script.wait_for_room(3, 900);
         let two = script.until("two nodes are there", |turn| turn.nodes.len() == 2);
         let turn = two.await?;
@@ -67,26 +73,31 @@ async fn a_pool_grows_from_zero_as_far_as_pods_need_and_is_given_back() -> Resul
         });
         none.await?;
         // Victims and size in one write; so each action is one.
-        let mut writes = window.writes_of(&site.user())?;
+        let mut writes = window.writes_of(&environment.user())?;
         // One that was decided on an old version is refused.
         writes.retain(|write| write.code == Some(200));
         assert_eq!(writes.len(), script.done.len(), "{writes:#?}");
-        leave(&site, &mut script, &[&name]).await?;
+        leave(&environment, &mut script, &[&name]).await?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_never_becomes_a_node_is_removed_by_its_instance() -> Result<()> {
-    let Some(site) = Site::new("unregistered").await? else {
+    let Some(environment) = Environment::new("unregistered").await? else {
         return Ok(());
     };
-    let (player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
+    let (operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
     for generation in Generation::ALL {
-        let name = site.pool_name("lost");
-        player.set(&name, Mode::Stuck);
-        site.pool_named(&name, 0, &json!({ "max": 3 })).await?;
-        let mut script = Script::new(&site, &adapter, generation, &[&name])?;
+        let name = environment.pool_name("lost");
+        operator.set(&name, Mode::Stuck);
+        environment
+            .pool_named(&name, 0, &json!({ "max": 3 }))
+            .await?;
+        let mut script = Script::new(&environment, &adapter, generation, &[&name])?;
         script.wait_for_room(1, 900);
         let made = script.until("a machine is told of", |turn| {
             turn.group(&name).is_some_and(|g| g.instances.len() == 1)
@@ -104,25 +115,33 @@ async fn a_machine_that_never_becomes_a_node_is_removed_by_its_instance() -> Res
             matches!(action, Action::Remove { reason, .. } if *reason == FakeReason::Unregistered)
         });
         ensure!(removed.count() >= 1, "{:?}", script.done);
-        leave(&site, &mut script, &[&name]).await?;
+        leave(&environment, &mut script, &[&name]).await?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_without_quota_is_passed_over_and_another_one_grows() -> Result<()> {
-    let Some(site) = Site::new("quota").await? else {
+    let Some(environment) = Environment::new("quota").await? else {
         return Ok(());
     };
-    let (player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
+    let (operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
     for generation in Generation::ALL {
         // Of equals the first is chosen, and groups are sorted.
-        let (full, other) = (site.pool_name("a-full"), site.pool_name("b-other"));
-        player.set(&full, Mode::Full);
+        let (full, other) = (
+            environment.pool_name("a-full"),
+            environment.pool_name("b-other"),
+        );
+        operator.set(&full, Mode::Full);
         for name in [&full, &other] {
-            site.pool_named(name, 0, &json!({ "max": 3 })).await?;
+            environment
+                .pool_named(name, 0, &json!({ "max": 3 }))
+                .await?;
         }
-        let mut script = Script::new(&site, &adapter, generation, &[&full, &other])?;
+        let mut script = Script::new(&environment, &adapter, generation, &[&full, &other])?;
         let both = script.until("both groups are told of", |turn| {
             turn.group(&full).is_some() && turn.group(&other).is_some()
         });
@@ -137,24 +156,27 @@ async fn a_pool_without_quota_is_passed_over_and_another_one_grows() -> Result<(
             matches!(action, Action::Remove { reason, .. } if *reason == FakeReason::CreateError)
         });
         ensure!(removed, "{:?}", script.done);
-        leave(&site, &mut script, &[&full, &other]).await?;
+        leave(&environment, &mut script, &[&full, &other]).await?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_makes_is_no_longer_asked_for_and_what_runs_stays() -> Result<()> {
-    let Some(site) = Site::new("decrease").await? else {
+    let Some(environment) = Environment::new("decrease").await? else {
         return Ok(());
     };
-    let (player, adapter) = (Player::start(&site), Adapter::start(&site).await?);
-    let name = site.pool("late", 1, &json!({ "max": 5 })).await?;
-    let mut script = Script::new(&site, &adapter, Generation::New, &[&name])?;
+    let (operator, adapter) = (
+        FakeOperator::start(&environment),
+        Adapter::start(&environment).await?,
+    );
+    let name = environment.pool("late", 1, &json!({ "max": 5 })).await?;
+    let mut script = Script::new(&environment, &adapter, Generation::New, &[&name])?;
     // A pod that needs it keeps the node.
     script.wait_for_room(1, 900);
     let one = script.until("one node is there", |turn| turn.nodes.len() == 1);
     one.await?;
-    player.set(&name, Mode::Away);
+    operator.set(&name, Mode::Away);
     script.wait_for_room(3, 1500);
     let three = |turn: &Turn| turn.target(&name) == Some(3);
     script.until("the pool is to have three", three).await?;
@@ -170,7 +192,7 @@ async fn what_nobody_makes_is_no_longer_asked_for_and_what_runs_stays() -> Resul
     let group = script.until("the size is seen", |turn| turn.target(&name) == Some(1));
     let id = group.await?.group(&name).unwrap().id.clone();
     script.protocol.decrease(&id, -9).await?;
-    let pool = site.pools().get(&name).await?;
+    let pool = environment.pools().get(&name).await?;
     assert_eq!(pool.spec.replicas, 1);
     assert_eq!(pool.annotations().get(ANNOTATION_DELETE_MACHINE), None);
     Ok(())

@@ -3,15 +3,15 @@
 use anyhow::Result;
 use autoscaler_client::Generation;
 
-use crate::support::{Adapter, Site};
+use crate::support::{Adapter, Environment};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_a_certificate_of_the_small_authority_that_is_in_force_lets_in() -> Result<()> {
-    let Some(site) = Site::new("tls").await? else {
+    let Some(environment) = Environment::new("tls").await? else {
         return Ok(());
     };
-    let adapter = Adapter::start(&site).await?;
-    let authority = &site.authority;
+    let adapter = Adapter::start(&environment).await?;
+    let authority = &environment.authority;
     let refused = [
         ("without", authority.nobody()),
         ("expired", authority.expired()?),
@@ -24,6 +24,9 @@ async fn only_a_certificate_of_the_small_authority_that_is_in_force_lets_in() ->
         let answer = client.node_groups().await;
         assert!(answer.is_err(), "a client {what} was answered");
     }
-    adapter.client(&site, Generation::New)?.refresh().await?;
+    adapter
+        .client(&environment, Generation::New)?
+        .refresh()
+        .await?;
     Ok(())
 }

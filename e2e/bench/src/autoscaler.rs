@@ -1,6 +1,6 @@
 //! `bench autoscaler`: how long it takes from a wish of the Cluster Autoscaler until there is a
 //! virtual machine, how long a pool takes from zero to several nodes and back, and what the adapter
-//! writes when nothing happens. What its calls cost without a lab, `autoscaler/examples/bench.rs`
+//! writes when nothing happens. What its calls cost without a lab, `autoscaler/benches/calls`
 //! measures; `cargo xtask bench autoscaler` puts both into one report.
 //!
 //! Invariant: everything lives in the bench's own namespace, which goes whatever happens.

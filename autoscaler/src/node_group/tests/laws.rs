@@ -1,4 +1,4 @@
-//! Any sequence of wishes, edits, failures, restarts and looks of the operator: the size stays within
+//! Any sequence of requests, edits, failures, restarts and reconciles of the operator: the size stays within
 //! the bounds, and no machine goes that nobody asked for.
 //!
 //! What is decided is decided on a memory that lags behind; writes are refused when they state an old
@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use super::super::decide::{Decision, bring_within, decrease, delete, increase};
 use super::super::{Group, find};
-use crate::testing::{changed, machine, named, pool, seen_machine, seen_pool, world};
-use crate::world::{State, World};
+use crate::cache::Cache;
+use crate::cache::state::State;
+use crate::testing::{cache, changed, machine, machine_event, named, pool, pool_event};
 
 const POOLS: [&str; 2] = ["one", "two"];
 
@@ -28,7 +29,7 @@ enum Step {
     Decrease(usize, i32),
     Edit(usize, i32, i32),
     /// The operator makes and deletes machines.
-    Look(usize),
+    Reconcile(usize),
     /// The operator counts them.
     Report(usize),
     /// A machine becomes a node. That takes longer than a watch.
@@ -50,8 +51,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (which(), vec(0..12_usize, 0..4)).prop_map(|(p, m)| Step::Delete(p, m)),
         (which(), -4..2).prop_map(|(p, n)| Step::Decrease(p, n)),
         (which(), 0..4_i32, 1..7_i32).prop_map(|(p, a, b)| Step::Edit(p, a.min(b), a.max(b))),
-        which().prop_map(Step::Look),
-        which().prop_map(Step::Look),
+        which().prop_map(Step::Reconcile),
+        which().prop_map(Step::Reconcile),
         which().prop_map(Step::Report),
         (0..12_usize).prop_map(Step::Run),
         (0..12_usize).prop_map(Step::Fail),
@@ -63,11 +64,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// The management cluster's API, the operator, and ourselves.
-struct Site {
+struct Simulation {
     pools: BTreeMap<String, NodePool>,
     machines: BTreeMap<String, Machine>,
     /// Ours.
-    world: Arc<World>,
+    cache: Arc<Cache>,
     made: usize,
     /// Machines that the client named.
     asked: BTreeSet<String>,
@@ -80,43 +81,43 @@ fn is_going(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
 }
 
-impl Site {
+impl Simulation {
     fn new() -> Self {
         let pools = POOLS.map(|name| (name.to_owned(), pool(name, 3, 0, 4)));
-        let mut site = Self {
+        let mut simulation = Self {
             pools: pools.into(),
             machines: BTreeMap::new(),
-            world: world([]),
+            cache: cache([]),
             made: 0,
             asked: BTreeSet::new(),
             shrunk: BTreeMap::new(),
             ran: BTreeSet::new(),
         };
         for pool in POOLS {
-            site.look(pool);
+            simulation.reconcile(pool);
         }
-        let all: Vec<_> = (0..site.machines.len()).collect();
-        all.into_iter().for_each(|number| site.run(number));
-        site
+        let all: Vec<_> = (0..simulation.machines.len()).collect();
+        all.into_iter().for_each(|number| simulation.run(number));
+        simulation
     }
 
     fn restart(&mut self) {
-        let pools = self.pools.values().map(seen_pool);
-        let machines = self.machines.values().map(seen_machine);
-        self.world = world(pools.chain(machines));
+        let pools = self.pools.values().map(pool_event);
+        let machines = self.machines.values().map(machine_event);
+        self.cache = cache(pools.chain(machines));
     }
 
     fn catch_up(&self) {
-        use crate::world::Kind::{Machine, Pool};
-        self.world.begin(Pool);
-        self.world.begin(Machine);
-        let pools = self.pools.values().map(seen_pool);
-        let machines = self.machines.values().map(seen_machine);
+        use crate::cache::state::Kind::{Machine, Pool};
+        self.cache.begin(Pool);
+        self.cache.begin(Machine);
+        let pools = self.pools.values().map(pool_event);
+        let machines = self.machines.values().map(machine_event);
         pools
             .chain(machines)
-            .for_each(|seen| self.world.apply(&seen));
-        self.world.end(Pool);
-        self.world.end(Machine);
+            .for_each(|seen| self.cache.apply(&seen));
+        self.cache.end(Pool);
+        self.cache.end(Machine);
     }
 
     fn write(&mut self, pool: &str, change: Value) {
@@ -124,14 +125,14 @@ impl Site {
         self.pools.insert(pool.to_owned(), new);
     }
 
-    /// As the store does it; gives by how much the pool was changed, none when it was not.
+    /// As the client of the API does it; gives by how much the pool was changed, none when it was not.
     fn change(
         &mut self,
         pool: &str,
         decide: impl Fn(Group<'_>, &State) -> Decision,
     ) -> Option<i32> {
         loop {
-            let decided = self.world.look(|state| {
+            let decided = self.cache.read(|state| {
                 let group = find(state, &format!("{pool}.x")).expect("it is a group");
                 let version = group.pool.version.text.clone();
                 decide(group, state).ok().flatten().map(|c| (version, c))
@@ -150,7 +151,7 @@ impl Site {
                         "spec": { "replicas": change.replicas } }),
                 );
             }
-            self.world.apply(&seen_pool(&self.pools[pool]));
+            self.cache.apply(&pool_event(&self.pools[pool]));
             if fresh {
                 return Some(change.replicas - before);
             }
@@ -183,7 +184,7 @@ impl Site {
     }
 
     /// What is named goes; then what is too many, new ones first; then what is missing is made.
-    fn look(&mut self, pool: &str) {
+    fn reconcile(&mut self, pool: &str) {
         let live = &self.pools[pool];
         let annotations = live.metadata.annotations.as_ref();
         let names = annotations.and_then(|a| a.get(ANNOTATION_DELETE_MACHINE));
@@ -252,13 +253,13 @@ impl Site {
             Step::Edit(pool, min, max) => {
                 let bounds = json!({ "spec": { "autoscaling": { "min": min, "max": max } } });
                 self.write(POOLS[pool], bounds);
-                // The watch tells, and the keeper acts.
-                self.world.apply(&seen_pool(&self.pools[POOLS[pool]]));
+                // The watch tells, and the controller acts.
+                self.cache.apply(&pool_event(&self.pools[POOLS[pool]]));
                 let delta = self.change(POOLS[pool], |g, s| Ok(bring_within(g, s)));
                 let delta = delta.unwrap_or(0);
                 *self.shrunk.entry(POOLS[pool].to_owned()).or_default() += (-delta).max(0);
             }
-            Step::Look(pool) => self.look(POOLS[pool]),
+            Step::Reconcile(pool) => self.reconcile(POOLS[pool]),
             Step::Report(pool) => self.report(POOLS[pool]),
             Step::Run(number) => self.run(number),
             Step::Fail(number) => {
@@ -280,7 +281,7 @@ impl Site {
             return;
         };
         let pool = self.machines[&name].spec.pool_name.clone();
-        self.look(&pool);
+        self.reconcile(&pool);
         self.report(&pool);
         self.catch_up();
         if is_going(&self.machines[&name]) {
@@ -307,16 +308,16 @@ impl Site {
 proptest! {
     #[test]
     fn sizes_stay_within_bounds_and_nobody_goes_unasked(steps in steps()) {
-        let mut site = Site::new();
+        let mut simulation = Simulation::new();
         for step in steps {
-            site.step(step);
-            site.check();
+            simulation.step(step);
+            simulation.check();
         }
         for pool in POOLS {
-            site.look(pool);
-            site.report(pool);
-            let size = usize::try_from(site.pools[pool].spec.replicas).unwrap();
-            prop_assert_eq!(site.staying(pool).len(), size);
+            simulation.reconcile(pool);
+            simulation.report(pool);
+            let size = usize::try_from(simulation.pools[pool].spec.replicas).unwrap();
+            prop_assert_eq!(simulation.staying(pool).len(), size);
         }
     }
 }

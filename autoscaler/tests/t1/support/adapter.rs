@@ -1,11 +1,11 @@
-//! A running adapter: the very parts of the binary, minus signals and admin port.
+//! A running adapter: the very [`Manager`] of the binary, minus signals and admin port.
 //!
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
 use anyhow::{Context as _, Result};
-use autoscaler::reach::Reach;
-use autoscaler::run::Parts;
-use autoscaler::serve::Tls;
+use autoscaler::cache::staleness::Staleness;
+use autoscaler::manager::Manager;
+use autoscaler::server::tls::Tls;
 use autoscaler::settings::Settings;
 use autoscaler_client::{Credentials, Generation, Protocol};
 use kit::args::ClientArgs;
@@ -15,35 +15,50 @@ use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 
 use super::certs::SERVER;
-use super::{PATIENCE, Site};
+use super::{Environment, PATIENCE};
 
 /// One that runs.
 pub(crate) struct Adapter {
     pub(crate) plan: FaultPlan,
     /// Where it listens.
     pub(crate) address: String,
-    pub(crate) parts: Parts,
+    pub(crate) manager: Manager,
     background: JoinHandle<()>,
     shutdown: Shutdown,
 }
 
 impl Adapter {
     /// A healthy one that has listed everything.
-    pub(crate) async fn start(site: &Site) -> Result<Self> {
-        Self::with(site, site.settings(), &FaultPlan::none()).await
+    pub(crate) async fn start(environment: &Environment) -> Result<Self> {
+        Self::with(environment, environment.settings(), &FaultPlan::none()).await
     }
 
     /// One with other settings, or faults on the way to both APIs. It has listed everything.
-    pub(crate) async fn with(site: &Site, settings: Settings, plan: &FaultPlan) -> Result<Self> {
-        Self::run(site, settings, plan, Reach::default()).await
+    pub(crate) async fn with(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+    ) -> Result<Self> {
+        Self::run(environment, settings, plan, Staleness::default()).await
     }
 
     /// A healthy one with another clock for how long an API has been away.
-    pub(crate) async fn timed(site: &Site, reach: Reach) -> Result<Self> {
-        Self::run(site, site.settings(), &FaultPlan::none(), reach).await
+    pub(crate) async fn timed(environment: &Environment, staleness: Staleness) -> Result<Self> {
+        Self::run(
+            environment,
+            environment.settings(),
+            &FaultPlan::none(),
+            staleness,
+        )
+        .await
     }
 
-    async fn run(site: &Site, settings: Settings, plan: &FaultPlan, reach: Reach) -> Result<Self> {
+    async fn run(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+        staleness: Staleness,
+    ) -> Result<Self> {
         // The tests share two cores; what is tested is not the rate limit.
         let args = ClientArgs {
             qps: 500.0,
@@ -52,28 +67,39 @@ impl Adapter {
         };
         let client =
             |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
-        let tenant = client(site.tenant.config_as(&site.tenant_user(), &[])?)?;
-        let management = client(site.management.config_as(&site.user(), &[])?)?;
+        let tenant = client(
+            environment
+                .tenant
+                .config_as(&environment.tenant_user(), &[])?,
+        )?;
+        let management = client(environment.management.config_as(&environment.user(), &[])?)?;
         let port = kit::admin::Admin::new();
-        let parts = Parts::with(tenant, management, settings, "autoscaler-1", &port, reach);
-        let background = tokio::spawn(parts.background());
-        let (chain, key) = &site.authority.server;
-        let authority = site.authority.pem();
+        let manager = Manager::with_staleness(
+            tenant,
+            management,
+            settings,
+            "autoscaler-1",
+            &port,
+            staleness,
+        );
+        let background = tokio::spawn(manager.run());
+        let (chain, key) = &environment.authority.server;
+        let authority = environment.authority.pem();
         let tls = Tls::from_pem(chain.as_bytes(), key.as_bytes(), authority.as_bytes())?;
         let shutdown = Shutdown::new();
         let address = ([127, 0, 0, 1], 0).into();
-        let server = parts.serve(address, &tls, &shutdown).await?;
+        let server = manager.serve(address, &tls, &shutdown).await?;
         let adapter = Self {
             plan: plan.clone(),
             address: server.address.to_string(),
-            parts,
+            manager,
             background,
             shutdown,
         };
         let listed = tokio::time::timeout(PATIENCE, async {
             tokio::select! {
                 () = plan.crashed() => {}
-                () = adapter.parts.context.world.listed() => {}
+                () = adapter.manager.context.cache.listed() => {}
             }
         });
         listed.await.context("the watches do not come about")?;
@@ -81,8 +107,12 @@ impl Adapter {
     }
 
     /// A client that may connect.
-    pub(crate) fn client(&self, site: &Site, generation: Generation) -> Result<Protocol> {
-        self.shown(&site.authority.client()?, generation)
+    pub(crate) fn client(
+        &self,
+        environment: &Environment,
+        generation: Generation,
+    ) -> Result<Protocol> {
+        self.shown(&environment.authority.client()?, generation)
     }
 
     /// A client that shows this.

@@ -12,8 +12,8 @@ use autoscaler_client::{Generation, Protocol};
 use testkit::process::{Process, Workdir};
 
 use super::certs::SERVER;
-use super::site::CLUSTER;
-use super::{PATIENCE, Site};
+use super::environment::CLUSTER;
+use super::{Environment, PATIENCE};
 
 /// The program, which can be started again at the same port.
 pub(crate) struct Program {
@@ -25,7 +25,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Nothing runs yet.
-    pub(crate) fn new(site: &Site) -> Result<Self> {
+    pub(crate) fn new(environment: &Environment) -> Result<Self> {
         // Free until the first life listens, and between two: nobody else has the address.
         let [_, a, b, c] = std::process::id().to_be_bytes();
         let own = Ipv4Addr::new(127, a, b, c);
@@ -33,9 +33,13 @@ impl Program {
         let dir = Workdir::new()?;
         let file =
             |name: &str, text: &str| anyhow::Ok(dir.write(name, text)?.display().to_string());
-        let (chain, key) = &site.authority.server;
-        let tenant = site.tenant.kubeconfig_as(&site.tenant_user(), &[])?;
-        let management = site.management.kubeconfig_as(&site.user(), &[])?;
+        let (chain, key) = &environment.authority.server;
+        let tenant = environment
+            .tenant
+            .kubeconfig_as(&environment.tenant_user(), &[])?;
+        let management = environment
+            .management
+            .kubeconfig_as(&environment.user(), &[])?;
         let flags = [
             ("tenant-kubeconfig", file("tenant.kubeconfig", &tenant)?),
             (
@@ -43,13 +47,16 @@ impl Program {
                 file("management.kubeconfig", &management)?,
             ),
             ("namespace", "covey-demo-12345".to_owned()),
-            ("user-namespace", site.ns.clone()),
+            ("user-namespace", environment.ns.clone()),
             ("cluster-name", CLUSTER.to_owned()),
-            ("cluster-uid", site.uid.clone()),
+            ("cluster-uid", environment.uid.clone()),
             ("listen", address.clone()),
             ("grpc-certificate", file("tls.crt", chain)?),
             ("grpc-key", file("tls.key", key)?),
-            ("grpc-client-ca", file("ca.crt", &site.authority.pem())?),
+            (
+                "grpc-client-ca",
+                file("ca.crt", &environment.authority.pem())?,
+            ),
             ("admin-address", "127.0.0.1:0".to_owned()),
         ];
         let flags = flags.map(|(name, value)| format!("--{name}={value}"));
@@ -77,8 +84,12 @@ impl Program {
     }
 
     /// A client of whatever life it is in.
-    pub(crate) fn client(&self, site: &Site, generation: Generation) -> Result<Protocol> {
-        let shown = site.authority.client()?;
+    pub(crate) fn client(
+        &self,
+        environment: &Environment,
+        generation: Generation,
+    ) -> Result<Protocol> {
+        let shown = environment.authority.client()?;
         Protocol::new(&self.address, SERVER, &shown, generation)
     }
 

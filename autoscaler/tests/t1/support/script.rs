@@ -14,7 +14,7 @@ use autoscaler_client::tenant::{Tenant, carry_out};
 use autoscaler_client::{Generation, Protocol};
 use tonic::Status;
 
-use super::{Adapter, PATIENCE, Site};
+use super::{Adapter, Environment, PATIENCE};
 
 /// Time between two loops.
 const SCAN: Duration = Duration::from_millis(50);
@@ -43,13 +43,13 @@ pub(crate) struct Turn {
 impl Script {
     /// One that knows the nodes of these pools: a tenant API may be shared.
     pub(crate) fn new(
-        site: &Site,
+        environment: &Environment,
         adapter: &Adapter,
         generation: Generation,
         pools: &[&str],
     ) -> Result<Self> {
         Ok(Self {
-            protocol: adapter.client(site, generation)?,
+            protocol: adapter.client(environment, generation)?,
             defaults: Options {
                 // What is not needed goes at once.
                 unneeded: Duration::ZERO,
@@ -58,7 +58,7 @@ impl Script {
             waiting: Vec::new(),
             done: Vec::new(),
             prefixes: pools.iter().map(|pool| format!("{pool}-")).collect(),
-            tenant: Tenant::new(site.inside.clone()),
+            tenant: Tenant::new(environment.inside.clone()),
             memory: Memory::default(),
             began: Instant::now(),
         })

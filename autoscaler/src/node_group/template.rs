@@ -1,0 +1,162 @@
+//! Template of a node: the one that a pool would get, for growing from zero. The client schedules pods onto it in its
+//! mind.
+//!
+//! Invariant: a function of the pool's shape and of where its machines are, byte for byte; rather a
+//! little smaller than the real node, because a pod that fits here and not there would make the pool
+//! grow in vain. None when the pool's size is not known, and never an empty node.
+
+use std::collections::BTreeMap;
+
+use api::names::{LABEL_INSTANCE_TYPE, LABEL_REGION, LABEL_ZONE};
+use api::node_pool::ProviderKind;
+use proto::Message as _;
+use proto::kubernetes as core;
+
+use super::Group;
+use crate::cache::objects::Node;
+use crate::cache::shape::Shape;
+use crate::cache::state::State;
+
+const MEBIBYTE: i64 = 1 << 20;
+/// What firmware and kernel keep of a machine's memory whatever its size: image, initial tables,
+/// buffers. Measured kernels keep less.
+const KERNEL: i64 = 64 * MEBIBYTE;
+/// And the share of its size: 1/64 for the kernel's table of pages (64 bytes for each 4096), and as
+/// much again to be safe.
+const PAGES: i64 = 32;
+/// What a kubelet keeps free before it evicts (`memory.available`, its default; the configuration of
+/// workers reserves nothing else: `tenant_cp::desired::bootstrap::kubeadm`).
+const EVICTION: i64 = 100 * MEBIBYTE;
+/// Size of the root filesystem: that of the worker image has 8 GiB, without what ext4 keeps.
+const DISK: i64 = 7 << 30;
+/// Share of it that a kubelet gives to pods (`nodefs.available`: 10 %).
+const DISK_PERCENT: i64 = 90;
+/// Pods of one node, a kubelet's default.
+const PODS: &str = "110";
+/// What the worker images are made for.
+const ARCH: &str = "amd64";
+const OS: &str = "linux";
+/// With the longest name of a pool (46) this is still the value of a label (63).
+const SUFFIX: &str = "-template";
+
+/// The node, encoded as Kubernetes does it, without its envelope.
+#[must_use]
+pub fn bytes(group: Group<'_>, state: &State) -> Option<Vec<u8>> {
+    node(group, state).map(|node| node.encode_to_vec())
+}
+
+/// The node.
+#[must_use]
+pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
+    let shape = &group.pool.shape;
+    let usable = usable(shape)?;
+    let name = format!("{}{SUFFIX}", group.pool.name);
+    let resources = |memory: i64, disk: i64| {
+        let all = [
+            ("cpu", shape.cpu.to_string()),
+            ("ephemeral-storage", disk.to_string()),
+            ("memory", memory.to_string()),
+            ("pods", PODS.to_owned()),
+        ];
+        let quantity =
+            |(name, string): (&str, String)| (name.to_owned(), core::Quantity { string });
+        all.map(quantity).into()
+    };
+    let labels = labels(group, state, &name);
+    let taint = |taint: &api::node_pool::Taint| core::Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.as_str().to_owned(),
+    };
+    Some(core::Node {
+        metadata: Some(core::ObjectMeta {
+            name: name.clone(),
+            labels,
+            annotations: BTreeMap::new(),
+        }),
+        spec: Some(core::NodeSpec {
+            taints: shape.taints.iter().map(taint).collect(),
+            ..core::NodeSpec::default()
+        }),
+        status: Some(core::NodeStatus {
+            capacity: resources(usable, DISK),
+            allocatable: resources(usable - EVICTION, DISK / 100 * DISK_PERCENT),
+            conditions: conditions(),
+            addresses: vec![core::NodeAddress {
+                r#type: "Hostname".to_owned(),
+                address: name,
+            }],
+            node_info: Some(core::NodeSystemInfo {
+                operating_system: OS.to_owned(),
+                architecture: ARCH.to_owned(),
+            }),
+        }),
+    })
+}
+
+/// Memory of a node that its kernel leaves, in bytes; none when nothing of it, or of its processors,
+/// would be left for pods.
+#[must_use]
+pub fn usable(shape: &Shape) -> Option<i64> {
+    let usable = shape.memory - KERNEL - shape.memory / PAGES;
+    (shape.cpu > 0 && usable > EVICTION).then_some(usable)
+}
+
+fn labels(group: Group<'_>, state: &State, hostname: &str) -> BTreeMap<String, String> {
+    let shape = &group.pool.shape;
+    let mut labels = shape.labels.clone();
+    let place = |label: fn(&Node) -> Option<&String>| common(group, state, label);
+    for (key, value) in [
+        (LABEL_ZONE, place(|n| n.zone.as_ref())),
+        (LABEL_REGION, place(|n| n.region.as_ref())),
+        (LABEL_INSTANCE_TYPE, instance_type(shape)),
+        ("beta.kubernetes.io/instance-type", instance_type(shape)),
+        ("beta.kubernetes.io/arch", Some(ARCH.to_owned())),
+        ("beta.kubernetes.io/os", Some(OS.to_owned())),
+        ("kubernetes.io/arch", Some(ARCH.to_owned())),
+        ("kubernetes.io/hostname", Some(hostname.to_owned())),
+        ("kubernetes.io/os", Some(OS.to_owned())),
+    ] {
+        labels.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    labels
+}
+
+/// What all machines of the pool of which it is known have in common.
+fn common(group: Group<'_>, state: &State, label: fn(&Node) -> Option<&String>) -> Option<String> {
+    let members = state.members(&group.pool.name);
+    let nodes = members.filter_map(|machine| state.nodes.get(&machine.name));
+    let mut known = nodes.filter_map(label);
+    let first = known.next()?;
+    known.all(|other| other == first).then(|| first.clone())
+}
+
+/// As `providers::kubevirt::virtual_machine` labels it.
+fn instance_type(shape: &Shape) -> Option<String> {
+    match shape.provider? {
+        ProviderKind::KubeVirt => Some(format!(
+            "kubevirt-{}cpu-{}Mi",
+            shape.cpu,
+            shape.memory / MEBIBYTE
+        )),
+    }
+}
+
+fn conditions() -> Vec<core::NodeCondition> {
+    let condition = |r#type: &str, status: &str| core::NodeCondition {
+        r#type: r#type.to_owned(),
+        status: status.to_owned(),
+        reason: "Template".to_owned(),
+        message: String::new(),
+    };
+    vec![
+        condition("Ready", "True"),
+        condition("NetworkUnavailable", "False"),
+        condition("DiskPressure", "False"),
+        condition("MemoryPressure", "False"),
+        condition("PIDPressure", "False"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The node of a template.
+
+use proptest::prelude::*;
+use proto::Message as _;
+use proto::kubernetes::Node as Template;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::node_group::find;
+use crate::testing::{cache, changed, machine, machine_event, node as node_with, pool, pool_event};
+
+fn template(
+    spec: Value,
+    more: impl IntoIterator<Item = crate::cache::state::WatchEvent>,
+) -> Option<Template> {
+    let pool = changed(&pool("workers", 0, 0, 5), json!({ "spec": spec }));
+    let seen = [pool_event(&pool)].into_iter().chain(more);
+    let bytes = cache(seen).read(|state| bytes(find(state, "workers.x").unwrap(), state));
+    bytes.map(|bytes| Template::decode(bytes.as_slice()).unwrap())
+}
+
+fn labels_of(template: &Template) -> BTreeMap<String, String> {
+    template.metadata.clone().unwrap().labels
+}
+
+#[test]
+fn it_is_a_whole_node() {
+    let taint = json!({ "key": "gpu", "effect": "NoSchedule" });
+    let spec = json!({ "labels": { "disk": "fast" }, "taints": [taint],
+        "provider": { "kubevirt": { "cpu": 4, "memory": "8Gi" } } });
+    let template = template(spec, []).unwrap();
+    let labels = labels_of(&template);
+    for (key, value) in [
+        ("disk", "fast"),
+        ("kubernetes.io/hostname", "workers-template"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/os", "linux"),
+        ("node.kubernetes.io/instance-type", "kubevirt-4cpu-8192Mi"),
+    ] {
+        assert_eq!(labels.get(key).map(String::as_str), Some(value), "{key}");
+    }
+    assert!(!labels.contains_key(LABEL_ZONE), "nobody knows it");
+    let taints = template.spec.unwrap().taints;
+    assert_eq!((taints.len(), taints[0].effect.as_str()), (1, "NoSchedule"));
+    let status = template.status.unwrap();
+    let amount =
+        |of: &BTreeMap<String, core::Quantity>, name: &str| of[name].string.parse::<i64>().unwrap();
+    assert_eq!(amount(&status.allocatable, "cpu"), 4);
+    assert_eq!(amount(&status.allocatable, "pods"), 110);
+    let memory = amount(&status.capacity, "memory");
+    assert!(memory < 8 << 30 && memory > 7 << 30, "{memory}");
+    assert_eq!(memory - amount(&status.allocatable, "memory"), 100 << 20);
+    assert!(amount(&status.allocatable, "ephemeral-storage") > 6 << 30);
+    let ready = status.conditions.iter().find(|c| c.r#type == "Ready");
+    assert_eq!(ready.unwrap().status, "True");
+}
+
+#[test]
+fn its_instance_type_is_what_the_provider_labels_machines_with() {
+    let settings = tenant_cp::settings::KubeVirtSettings {
+        enabled: true,
+        ..Default::default()
+    };
+    for (cpu, memory) in [(1, "1Gi"), (3, "2500M"), (2, "1.5Gi")] {
+        let provider = json!({ "kubevirt": { "cpu": cpu, "memory": memory } });
+        let made = changed(
+            &machine("workers-a", "workers", "Running"),
+            json!({ "spec": { "provider": provider } }),
+        );
+        let made = providers::kubevirt::virtual_machine::virtual_machine(&made, &settings);
+        let labelled = made.unwrap().metadata.labels.unwrap();
+        let template = template(json!({ "provider": provider }), []).unwrap();
+        let labels = labels_of(&template);
+        assert_eq!(labels[LABEL_INSTANCE_TYPE], labelled[LABEL_INSTANCE_TYPE]);
+    }
+}
+
+#[test]
+fn it_is_in_a_zone_when_all_machines_of_the_pool_are() {
+    let zone = |zones: [&str; 2]| {
+        let names = ["workers-a", "workers-b"];
+        let machines = names.map(|name| machine_event(&machine(name, "workers", "Running")));
+        let nodes = [0, 1].map(|n| node_with(names[n], json!({ LABEL_ZONE: zones[n] }), json!({})));
+        let other = node_with("others-a", json!({ LABEL_ZONE: "elsewhere" }), json!({}));
+        let template = template(json!({}), machines.into_iter().chain(nodes).chain([other]));
+        labels_of(&template.unwrap()).get(LABEL_ZONE).cloned()
+    };
+    assert_eq!(zone(["a", "a"]).as_deref(), Some("a"));
+    assert_eq!(zone(["a", "b"]), None);
+}
+
+#[test]
+fn an_empty_pool_is_in_the_zone_that_its_labels_name_and_else_in_none() {
+    let zone = |spec: Value| {
+        let template = template(spec, []).unwrap();
+        labels_of(&template).get(LABEL_ZONE).cloned()
+    };
+    assert_eq!(zone(json!({})), None);
+    let named = zone(json!({ "labels": { LABEL_ZONE: "a" } }));
+    assert_eq!(named.as_deref(), Some("a"));
+}
+
+#[test]
+fn it_is_none_where_nobody_knows_how_large() {
+    for provider in [
+        json!({ "kubevirt": { "memory": "much" } }),
+        json!({ "kubevirt": { "cpu": 0 } }),
+        json!({ "kubevirt": { "memory": "100Mi" } }),
+        json!({ "kubevirt": null }),
+    ] {
+        assert_eq!(template(json!({ "provider": provider }), []), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_is_never_empty_and_always_the_same(cpu in 0..128, memory in 0..100_000_u32) {
+        let kubevirt = || json!({ "cpu": cpu, "memory": format!("{memory}Mi") });
+        let spec = || json!({ "provider": { "kubevirt": kubevirt() } });
+        let one = template(spec(), []);
+        prop_assert_eq!(&one, &template(spec(), []));
+        if let Some(one) = one {
+            let status = one.status.unwrap();
+            for (name, quantity) in &status.allocatable {
+                let least = quantity.string.parse::<i64>().unwrap();
+                let most = status.capacity[name].string.parse::<i64>().unwrap();
+                prop_assert!(0 < least && least <= most, "{name}");
+            }
+        } else {
+            prop_assert!(cpu == 0 || memory < 1024);
+        }
+    }
+}
