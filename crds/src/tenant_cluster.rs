@@ -14,7 +14,10 @@ use crate::quantity::Quantity;
 mod addons;
 mod status;
 pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
-pub use status::{CertificateStatus, EndpointStatus, NetworkStatus, TenantClusterStatus};
+pub use status::{
+    AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus, NetworkStatus,
+    TenantClusterStatus,
+};
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management
 /// cluster.

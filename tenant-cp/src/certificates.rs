@@ -17,8 +17,8 @@ mod wants;
 pub use kubeconfig::kubeconfig;
 pub use material::{Material, ServiceAccountKeys, encryption_configuration};
 pub use secrets::{
-    CONSUMERS, SMALL_AUTHORITIES, SecretData, authority_secrets, established, leaf_secrets,
-    read_store,
+    CONSUMERS, InitialClusterState, SMALL_AUTHORITIES, SecretData, authority_secrets, established,
+    leaf_secrets, read_store, renewed_secret,
 };
 pub use wants::{super_admin, wants};
 
@@ -115,6 +115,19 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     };
     plan.problems.extend(lost.into_iter().map(missing));
     plan
+}
+
+/// What must be made of the leafs that are there, as they are: for a tenant cluster of which nobody can
+/// say what is wanted, because its spec is refused or it is paused. Authorities are never among it.
+#[must_use]
+pub fn renewals(material: &Material, now: Timestamp) -> (Vec<Want>, Vec<Due>) {
+    let store = &material.store;
+    let names = store.keys();
+    let wants: Vec<_> = names
+        .filter_map(|name| pki::as_issued(name, store))
+        .collect();
+    let due = pki::plan(&wants, store, now);
+    (wants, due)
 }
 
 /// The store without authorities that are no good, or end soon, and may be made anew.

@@ -18,6 +18,9 @@ pub const SCHEDULER: &str = "scheduler";
 pub const KONNECTIVITY_SERVER: &str = "konnectivity-server";
 /// Service through which konnectivity's agents reach its servers.
 pub const KONNECTIVITY: &str = "konnectivity";
+/// Key of the Secret `etcd` that says what the flag `--initial-cluster-state` is to be. It is read when
+/// a container starts, so a change of it restarts nobody.
+pub const INITIAL_CLUSTER_STATE: &str = "initial-cluster-state";
 /// Secret with a client certificate for health checks of etcd (`etcdctl endpoint health`).
 pub const ETCD_HEALTHCHECK_CLIENT: &str = "etcd-healthcheck-client";
 /// Secret with the operator's client certificate.
@@ -90,5 +93,11 @@ pub fn etcd_member(member: i32) -> String {
 /// PersistentVolumeClaim of one etcd member, as the StatefulSet would call it.
 #[must_use]
 pub fn etcd_volume(member: i32) -> String {
-    format!("data-{}", etcd_member(member))
+    volume_of(&etcd_member(member))
+}
+
+/// The same for a member's name. Example: `data-etcd-0`.
+#[must_use]
+pub fn volume_of(member: &str) -> String {
+    format!("data-{member}")
 }

@@ -237,7 +237,11 @@ fn secrets_hold_what_the_pods_are_told_to_read() {
             .into(),
         ..Material::default()
     };
-    let secrets = certificates::leaf_secrets(&with_addon(), &material);
+    let secrets = certificates::leaf_secrets(
+        &with_addon(),
+        &material,
+        certificates::InitialClusterState::New,
+    );
     let keys = |name: &str| -> Vec<String> {
         let data = &find(&secrets, "Secret", name)["data"];
         data.as_object().unwrap().keys().cloned().collect()
@@ -270,7 +274,14 @@ fn secrets_hold_what_the_pods_are_told_to_read() {
          cacert: /etc/covey/grpc/ca.crt\n\
          grpc_timeout: 5s\n"
     );
-    assert_eq!(certificates::leaf_secrets(&minimal(), &material), []);
+    assert_eq!(
+        certificates::leaf_secrets(
+            &minimal(),
+            &material,
+            certificates::InitialClusterState::New
+        ),
+        []
+    );
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn wants(v: &Validated) -> Vec<Want> {
 
 fn secrets(v: &Validated, material: &Material) -> SecretData {
     let mut objects = certificates::authority_secrets(v, material);
-    objects.extend(certificates::leaf_secrets(v, material));
+    objects.extend(certificates::leaf_secrets(v, material, certificates::InitialClusterState::New));
     objects.extend(certificates::kubeconfig(v, &material.store, SERVER, None));
     objects
         .iter()
@@ -122,7 +122,7 @@ proptest! {
             None => prop_assert!(plan.problems.contains(&missing("encryption"))),
         }
         // What was made can be kept, so that it is not made again and again.
-        for object in certificates::leaf_secrets(&v, &read) {
+        for object in certificates::leaf_secrets(&v, &read, certificates::InitialClusterState::New) {
             secrets.insert(object.name.clone(), data(&object));
         }
         let kept = certificates::read_store(&secrets);
@@ -132,7 +132,7 @@ proptest! {
         // And where nothing is lost for good, everything is whole again.
         if plan.problems.is_empty() {
             prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
-            prop_assert_eq!(certificates::leaf_secrets(&v, &read).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read, certificates::InitialClusterState::New).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
         }
     }
 
@@ -172,10 +172,11 @@ fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
     );
     assert_eq!(plan.problems, [missing("etcd-ca")]);
     // Secrets that would be incomplete are left as they are in the cluster.
-    let names: Vec<_> = certificates::leaf_secrets(&v, &material)
-        .into_iter()
-        .map(|secret| secret.name)
-        .collect();
+    let names: Vec<_> =
+        certificates::leaf_secrets(&v, &material, certificates::InitialClusterState::New)
+            .into_iter()
+            .map(|secret| secret.name)
+            .collect();
     assert_eq!(
         names,
         [

@@ -41,7 +41,8 @@ pub struct TenantClusterStatus {
     #[schemars(length(max = 32))]
     pub version: Option<String>,
 
-    /// Where the API answers. Absent while a load balancer has no address.
+    /// Where the API answers. Absent until a load balancer gave an address; one that was lost stays
+    /// here, and the condition `EndpointReady` says so.
     /// Example: `{"host": "10.96.3.7", "port": 6443}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointStatus>,
@@ -56,6 +57,18 @@ pub struct TenantClusterStatus {
     /// "cluster.local"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStatus>,
+
+    /// Addresses of the Services in the tenant namespace. Nodes and certificates know them, so a Service
+    /// that is lost comes back with its own.
+    /// Example: `{"controlPlane": "10.96.3.7", "konnectivity": "10.96.88.1"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<AddressesStatus>,
+
+    /// What etcd was when it had a leader for the first time. From then on nothing is made a second time
+    /// over data that is lost. Absent until then.
+    /// Example: `{"members": [{"name": "etcd-0", "volumeUID": "0a1b2c3d-…"}]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdStatus>,
 
     /// Secret in this namespace whose key `value` is the administrator's kubeconfig.
     /// Example: `demo-kubeconfig`.
@@ -98,6 +111,41 @@ pub struct EndpointStatus {
     pub host: String,
     /// Port. Example: 6443.
     pub port: i32,
+}
+
+/// Addresses of the Services of a control plane.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressesStatus {
+    /// ClusterIP of the Service `control-plane`. Example: `10.96.3.7`.
+    pub control_plane: String,
+    /// ClusterIP of the Service `konnectivity`, where there is one. Example: `10.96.88.1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub konnectivity: Option<String>,
+    /// Node port of the Service `control-plane`, where it has one. Example: 30443.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<i32>,
+}
+
+/// The identity of a tenant cluster's etcd.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdStatus {
+    /// Its members, sorted by name.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub members: Vec<EtcdMemberStatus>,
+}
+
+/// One member of etcd.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdMemberStatus {
+    /// Name of the member and of its pod. Example: `etcd-0`.
+    pub name: String,
+    /// UID of the PersistentVolumeClaim that holds its data. Example:
+    /// `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(rename = "volumeUID")]
+    pub volume_uid: String,
 }
 
 /// Address ranges in force.

@@ -5,6 +5,7 @@
 //!
 //! Invariant: it does not matter why a reconcile was called, nor where the last one was cut off.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use kube::runtime::reflector::ObjectRef;
 pub mod apply;
 pub mod observe;
 pub mod observed;
+pub mod part_name;
 pub mod plan;
 pub mod report;
 #[cfg(test)]
@@ -25,11 +27,15 @@ mod tests;
 
 use crate::context::Context;
 use crate::state;
-use observed::Observed;
+use observed::{Failure, Observed};
+use part_name::PartName;
 use plan::{Action, Plan};
 
 /// More steps than any creation needs; reaching it is a bug in a plan, and is reported as one.
-const MAX_STEPS: usize = 16;
+const MAX_STEPS: usize = 32;
+/// More steps in a row than any part needs. One that goes on and on (somebody changes what we write)
+/// is left, so that it holds up no other.
+const MAX_STEPS_OF_A_PART: usize = 8;
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,12 +46,12 @@ pub enum Error {
     /// Writing failed.
     #[error("apply")]
     Apply(#[source] apply::Error),
+    /// Parts could not be carried out; all others were.
+    #[error("{}", sentences(.0))]
+    Parts(BTreeMap<PartName, Failure>),
     /// A plan did not come to an end.
-    #[error("a plan does not come to an end; what it wants to write again and again: {left}")]
-    Endless {
-        /// Names of stages and objects.
-        left: String,
-    },
+    #[error("a plan does not come to an end")]
+    Endless,
 }
 
 impl Classify for Error {
@@ -53,9 +59,23 @@ impl Classify for Error {
         match self {
             Self::Observe(error) => error.class(),
             Self::Apply(error) => error.class(),
-            Self::Endless { .. } => Class::Bug,
+            // What goes away by itself is tried again soon, whatever else is wrong.
+            Self::Parts(failures) => failures
+                .values()
+                .map(|failure| failure.class)
+                .min()
+                .unwrap_or(Class::Bug),
+            Self::Endless => Class::Bug,
         }
     }
+}
+
+fn sentences(failures: &BTreeMap<PartName, Failure>) -> String {
+    let each: Vec<_> = failures
+        .iter()
+        .map(|(part, failure)| format!("{part}: {}", failure.message))
+        .collect();
+    each.join("; ")
 }
 
 /// One reconcile, from the top.
@@ -90,9 +110,13 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         return Ok(None);
     };
     watch_secrets(ctx, &observed);
+    let mut steps = Steps::default();
     for _ in 0..MAX_STEPS {
         let now = Timestamp::now();
         let plan = plan::plan(&observed, &ctx.settings, now);
+        if steps.take(&plan, &mut observed) {
+            continue;
+        }
         if plan.is_settled() {
             report::report(ctx, &plan, &mut observed)
                 .await
@@ -101,7 +125,10 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 .metrics
                 .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
             give_place_back(ctx, &observed, &plan);
-            return Ok(Some(plan));
+            return match observed.failures.is_empty() {
+                true => Ok(Some(plan)),
+                false => Err(Error::Parts(observed.failures)),
+            };
         }
         if is_long(&plan) && !is_told(&observed) {
             // Somebody may be looking while this takes seconds.
@@ -117,10 +144,10 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             tenant.name = name,
             tenant.namespace = namespace,
             writes = applied.writes,
-            stages = ?plan.stages.iter().map(|s| s.name).collect::<Vec<_>>(),
+            parts = ?steps.now(&plan),
             "step of TenantCluster {namespace}/{name}"
         );
-        if plan.actions.contains(&Action::RemoveFinalizer) {
+        if plan.actions().any(|a| *a == Action::RemoveFinalizer) {
             return Ok(None);
         }
         if !was_ready && matches!(observed.tenant, observed::Tenant::Answers { .. }) {
@@ -131,19 +158,47 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             let Some(next) = again.map_err(Error::Observe)? else {
                 return Ok(None);
             };
-            observed = next;
+            let failures = std::mem::replace(&mut observed, next).failures;
+            observed.failures = failures;
             watch_secrets(ctx, &observed);
         }
     }
-    let left = plan::plan(&observed, &ctx.settings, Timestamp::now());
-    let left = left
-        .stages
-        .iter()
-        .flat_map(|s| &s.objects)
-        .map(|o| o.key().to_string());
-    Err(Error::Endless {
-        left: left.collect::<Vec<_>>().join(", "),
-    })
+    Err(Error::Endless)
+}
+
+/// How many steps in a row each part had something to do.
+#[derive(Default)]
+struct Steps(BTreeMap<PartName, usize>);
+
+impl Steps {
+    /// Counts a plan; true when a part of it is given up, so that it has to be planned anew.
+    fn take(&mut self, plan: &Plan, observed: &mut Observed) -> bool {
+        let mut gave_up = false;
+        for part in &plan.parts {
+            let steps = self.0.entry(part.name).or_default();
+            *steps = if part.is_settled() { 0 } else { *steps + 1 };
+            if *steps > MAX_STEPS_OF_A_PART {
+                let left: Vec<_> = part.objects().map(|o| o.key().to_string()).collect();
+                let failure = Failure {
+                    class: Class::Bug,
+                    message: format!(
+                        "it does not come to an end; somebody changes what Covey writes, again and \
+                         again: {}",
+                        left.join(", ")
+                    ),
+                };
+                observed.failures.insert(part.name, failure);
+                gave_up = true;
+            }
+        }
+        gave_up
+    }
+
+    /// Parts with something to do, for the log.
+    fn now(&self, plan: &Plan) -> Vec<PartName> {
+        let busy = plan.parts.iter().filter(|part| !part.is_settled());
+        busy.map(|part| part.name).collect()
+    }
 }
 
 /// When to try again after a failure: the class decides.
@@ -164,8 +219,7 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 }
 
 fn is_long(plan: &Plan) -> bool {
-    plan.actions
-        .iter()
+    plan.actions()
         .any(|a| matches!(a, Action::Probe { patience, .. } if *patience >= plan::START_PATIENCE))
 }
 

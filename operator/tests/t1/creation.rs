@@ -297,8 +297,12 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
             *counts.entry(name).or_default() += 1;
         }
     }
-    // The endpoint stops to publish pods that are not ready once one is.
-    let twice = BTreeSet::from([format!("/api/v1/namespaces/{ns}/services/control-plane")]);
+    // The endpoint stops to publish pods that are not ready once one is; and members of an etcd that had
+    // a leader are told so.
+    let twice = BTreeSet::from([
+        format!("/api/v1/namespaces/{ns}/services/control-plane"),
+        format!("/api/v1/namespaces/{ns}/secrets/etcd"),
+    ]);
     let own = format!(
         "/apis/covey.dev/v1alpha1/namespaces/{}/tenantclusters/demo",
         site.users

@@ -3,7 +3,7 @@
 //! Invariant: every test ends with [`nothing_is_left`].
 
 use anyhow::{Result, ensure};
-use api::TenantCluster;
+use api::{ConditionType, TenantCluster, condition};
 use kit::apply::kinds;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -77,27 +77,33 @@ async fn deleting_the_users_namespace_takes_everything_along() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenant_namespace_that_somebody_deletes_is_made_again_and_said_to_be_lost() -> Result<()> {
+async fn tenant_namespace_that_somebody_deletes_is_said_to_be_lost_and_no_empty_one_takes_its_place()
+-> Result<()> {
     let Some((site, operator, cluster)) = running("tenant-first").await? else {
         return Ok(());
     };
     let ns = tenant_namespace(&cluster);
     let namespaces = site.objects(kinds::NAMESPACE, "");
-    let was = namespaces.get(&ns).await?.uid();
     remove(&site, kinds::NAMESPACE, "", &ns).await?;
-    site.wait("demo", |cluster| {
-        let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
-        conditions
-            .iter()
-            .any(|c| c.type_ == "Degraded" && c.reason == "NamespaceDeleted")
-    })
-    .await?;
-    let again = |found: Option<&DynamicObject>| {
-        found.is_some_and(|n| n.uid() != was && n.metadata.deletion_timestamp.is_none())
-    };
-    wait_for(&namespaces, &ns, again, PATIENCE).await?;
-    site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
+    for reason in ["NamespaceDeleted", "DataLost"] {
+        site.wait("demo", |cluster| {
+            let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+            let mut degraded = conditions.iter().filter(|c| c.type_ == "Degraded");
+            degraded.any(|c| c.status == "True" && c.reason == reason)
+        })
+        .await?;
+        site.wait_event("demo", reason).await?;
+    }
+    for _ in 0..3 {
+        operator.reconcile(&site, "demo").await?;
+    }
+    let cluster_now = site.clusters().get("demo").await?;
+    let conditions = cluster_now.status.unwrap_or_default().conditions;
+    ensure!(
+        !condition::is_true(&conditions, ConditionType::Ready),
+        "{conditions:?}"
+    );
+    ensure!(namespaces.get_opt(&ns).await?.is_none(), "it was made anew");
     site.delete("demo").await?;
     nothing_is_left(&site, &cluster).await
 }
@@ -223,18 +229,17 @@ async fn deleting_the_users_namespace_takes_pools_and_machines_along() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenant_namespace_that_somebody_deletes_takes_its_machines_along_and_others_come()
--> Result<()> {
+async fn machines_of_a_lost_tenant_namespace_go_with_the_tenant_cluster() -> Result<()> {
     let Some((site, _operator, cluster, _kubevirt)) = with_pool("pools-lost").await? else {
         return Ok(());
     };
-    let before = site.machines_of("workers").await?;
     remove(&site, kinds::NAMESPACE, "", &tenant_namespace(&cluster)).await?;
-    for machine in before {
-        wait_gone(&site.machines(), &machine.name_any(), PATIENCE).await?;
-    }
-    site.wait_pool_ready("workers").await?;
-    site.nothing_is_orphaned(&cluster).await?;
+    site.wait("demo", |cluster| {
+        let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+        let mut degraded = conditions.iter().filter(|c| c.type_ == "Degraded");
+        degraded.any(|c| c.status == "True" && c.reason == "DataLost")
+    })
+    .await?;
     site.delete("demo").await?;
     nothing_is_left(&site, &cluster).await
 }

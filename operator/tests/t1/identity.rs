@@ -97,6 +97,79 @@ async fn lost_authority_of_etcd_is_reported_and_not_made_anew() -> Result<()> {
     Ok(())
 }
 
+/// The claim of etcd's only member is deleted, and then somebody makes one of its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_volume_of_etcd_is_reported_and_nothing_is_made_in_its_place() -> Result<()> {
+    let Some((site, operator, cluster)) = running("volume").await? else {
+        return Ok(());
+    };
+    let ns = tenant_namespace(&cluster);
+    let known = site
+        .wait("demo", |cluster| {
+            let status = cluster.status.as_ref();
+            status.is_some_and(|status| status.etcd.is_some())
+        })
+        .await?;
+    let state = async || {
+        let secret = site.objects(kinds::SECRET, &ns).get("etcd").await?;
+        text(&secret, "initial-cluster-state")
+    };
+    operator.settle(&site, "demo").await?;
+    ensure!(state().await? == "existing", "{}", state().await?);
+    let claims = site.objects(kinds::PERSISTENT_VOLUME_CLAIM, &ns);
+    let before = claims.get("data-etcd-0").await?;
+    let members = known.status.and_then(|status| status.etcd);
+    let members = members.map(|etcd| etcd.members).unwrap_or_default();
+    let uids: Vec<_> = members
+        .into_iter()
+        .map(|member| member.volume_uid)
+        .collect();
+    ensure!(uids == [before.uid().context("no UID")?], "{uids:?}");
+
+    claims.delete("data-etcd-0", &Default::default()).await?;
+    // Where nothing runs, nobody takes the finalizer off that keeps a claim while a pod uses it.
+    let free = json!({ "metadata": { "finalizers": null } });
+    let free = Patch::Merge(&free);
+    claims
+        .patch("data-etcd-0", &PatchParams::default(), &free)
+        .await
+        .map(drop)
+        .or_else(gone)?;
+    let told = |cluster: &TenantCluster, words: &str| {
+        let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+        let mut degraded = conditions.iter().filter(|c| c.type_ == "Degraded");
+        degraded.any(|c| c.reason == "VolumeLost" && c.message.contains(words))
+    };
+    site.wait("demo", |cluster| told(cluster, "data-etcd-0 is gone"))
+        .await?;
+    site.wait_event("demo", "VolumeLost").await?;
+    for _ in 0..3 {
+        operator.reconcile(&site, "demo").await?;
+    }
+    ensure!(claims.get_opt("data-etcd-0").await?.is_none(), "made anew");
+
+    let mut again = serde_json::to_value(&before)?;
+    // As its StatefulSet would make it.
+    again["metadata"] = json!({
+        "name": "data-etcd-0", "namespace": ns, "labels": before.labels(),
+    });
+    again["status"] = json!({});
+    again["apiVersion"] = json!("v1");
+    again["kind"] = json!("PersistentVolumeClaim");
+    apply(&site.admin, &again).await?;
+    site.wait("demo", |cluster| told(cluster, "another one has its name"))
+        .await?;
+    ensure!(state().await? == "existing", "{}", state().await?);
+    Ok(())
+}
+
+fn gone(error: kube::Error) -> Result<(), kube::Error> {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => Ok(()),
+        other => Err(other),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_have_a_copy_are_restored_from_it() -> Result<()> {
     let Some((site, operator, cluster)) = running("restored").await? else {

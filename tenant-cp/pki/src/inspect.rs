@@ -131,6 +131,49 @@ pub fn not_after(pem: &str) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
+/// A leaf of the store as it is, for where nobody can say what is wanted: to issue it again changes
+/// nothing but its time. None when it is an authority, cannot be read, or none of the store's authorities
+/// signed it.
+#[must_use]
+pub fn as_issued(name: &str, store: &Store) -> Option<Want> {
+    let pair = store.get(name)?;
+    let pem = read_pem(&pair.certificate)?;
+    let certificate = read_certificate(&pem).filter(|certificate| !certificate.is_ca())?;
+    let signed = |(_, signer): &(&String, &KeyPair)| signed_by(&certificate, signer);
+    let (signer, _) = store.iter().find(signed)?;
+    let subject = certificate.subject();
+    let (server, client) = usages(&certificate);
+    let mut want = Want {
+        name: name.to_owned(),
+        signer: Signer::By(signer.clone()),
+        common_name: subject.iter_common_name().next()?.as_str().ok()?.to_owned(),
+        organizations: subject
+            .iter_organization()
+            .filter_map(|name| Some(name.as_str().ok()?.to_owned()))
+            .collect(),
+        server,
+        client,
+        dns_names: Vec::new(),
+        addresses: Vec::new(),
+        lifetime_hours: 0,
+    };
+    let extension = certificate.subject_alternative_name().ok()?;
+    for name in extension
+        .iter()
+        .flat_map(|found| &found.value.general_names)
+    {
+        match name {
+            GeneralName::DNSName(name) => want.dns_names.push((*name).to_owned()),
+            GeneralName::IPAddress(bytes) => want.addresses.push(address(bytes)?),
+            _ => return None,
+        }
+    }
+    let validity = certificate.validity();
+    let seconds = validity.not_after.timestamp() - validity.not_before.timestamp();
+    want.lifetime_hours = u32::try_from(seconds / 3600).ok()?;
+    Some(want)
+}
+
 /// SHA-256 of the public key of a certificate (PEM) as `kubeadm join` pins it: over the DER of its
 /// SubjectPublicKeyInfo (kubeadm `util/pubkeypin`). None when it is no certificate.
 #[must_use]
@@ -228,17 +271,21 @@ fn subject_matches(want: &Want, certificate: &X509Certificate<'_>) -> bool {
         .iter_organization()
         .filter_map(|name| name.as_str().ok())
         .collect();
+    common_names == [want.common_name.as_str()]
+        && organizations == want.organizations.iter().map(String::as_str).collect()
+        && usages(certificate) == (want.server, want.client)
+        && !certificate.is_ca()
+}
+
+/// Whether it may be a server's, and a client's.
+fn usages(certificate: &X509Certificate<'_>) -> (bool, bool) {
     let usage = certificate.extended_key_usage().ok().flatten();
-    let (server, client) = usage.map_or((false, false), |usage| {
+    usage.map_or((false, false), |usage| {
         (
             usage.value.server_auth || usage.value.any,
             usage.value.client_auth || usage.value.any,
         )
-    });
-    common_names == [want.common_name.as_str()]
-        && organizations == want.organizations.iter().map(String::as_str).collect()
-        && (server, client) == (want.server, want.client)
-        && !certificate.is_ca()
+    })
 }
 
 fn names_match(want: &Want, certificate: &X509Certificate<'_>) -> bool {

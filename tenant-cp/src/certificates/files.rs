@@ -20,7 +20,17 @@ use crate::validate::validated::Validated;
 #[derive(Default)]
 pub(crate) struct Files(BTreeMap<String, ByteString>);
 
+impl From<BTreeMap<String, ByteString>> for Files {
+    fn from(data: BTreeMap<String, ByteString>) -> Self {
+        Self(data)
+    }
+}
+
 impl Files {
+    pub(crate) fn into_data(self) -> BTreeMap<String, ByteString> {
+        self.0
+    }
+
     pub(crate) fn put(&mut self, name: &str, content: &str) {
         self.0
             .insert(name.to_owned(), ByteString(content.as_bytes().to_vec()));

@@ -129,6 +129,18 @@ pub(super) fn read(value: &[u8]) -> Option<KeyPair> {
     })
 }
 
+/// The same kubeconfig with another certificate and key; none when it is no kubeconfig.
+pub(super) fn with_pair(value: &[u8], pair: &KeyPair) -> Option<String> {
+    let before = read(value)?;
+    let text = std::str::from_utf8(value).ok()?;
+    let certificate = |pair: &KeyPair| STANDARD.encode(&pair.certificate);
+    let key = |pair: &KeyPair| STANDARD.encode(pair.key.reveal());
+    Some(
+        text.replace(&certificate(&before), &certificate(pair))
+            .replace(&key(&before), &key(pair)),
+    )
+}
+
 #[derive(Deserialize)]
 struct Config {
     users: Vec<NamedUser>,

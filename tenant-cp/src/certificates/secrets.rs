@@ -3,9 +3,13 @@
 //! An authority in its own Secret is `ca.crt` and `ca.key`.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use pki::{Key, KeyPair};
+use serde_json::Value;
 
 use crate::addons::{autoscaler, cloud_controller, csi};
 use crate::certificates::files::Files;
@@ -24,8 +28,30 @@ pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 /// when they are lost or end, and written as any leaf is.
 pub const SMALL_AUTHORITIES: [&str; 2] =
     [names::KONNECTIVITY_AUTHORITY, autoscaler::names::AUTHORITY];
+/// etcd's flag `--initial-cluster-state`, which counts for a member without data: `new` makes a cluster,
+/// `existing` only ever joins one, so a member of `existing` that lost its data does not start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InitialClusterState {
+    /// It never had a leader.
+    New,
+    /// It had a leader once.
+    Existing,
+}
+
+impl InitialClusterState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Existing => "existing",
+        }
+    }
+}
+
 /// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
 const TLS: &str = "tls";
+/// Key of the user's kubeconfig in its Secret, and the certificate in it.
+const KUBECONFIG: &str = "value";
+const ADMIN: &str = "admin";
 /// The Secrets that [`leaf_secrets`] makes.
 pub const CONSUMERS: [&str; 13] = [
     names::API_SERVER,
@@ -71,12 +97,18 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
 /// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm`, `csi` and the autoscaler's four; and those
 /// of [`SMALL_AUTHORITIES`]. One whose material is not complete is left out; that never means that it
-/// should be deleted.
+/// should be deleted. `etcd`: whether it is to be made, or exists and must never be made a second time.
 #[must_use]
-pub fn leaf_secrets(v: &Validated, material: &Material) -> Vec<Object> {
+pub fn leaf_secrets(v: &Validated, material: &Material, etcd: InitialClusterState) -> Vec<Object> {
     let mut secrets: Vec<Object> = CONSUMERS
         .into_iter()
-        .filter_map(|name| Some(consumer(v, material, name)?.into_secret(v, name)))
+        .filter_map(|name| Some((name, consumer(v, material, name)?)))
+        .map(|(name, mut files)| {
+            if name == names::ETCD {
+                files.put(names::INITIAL_CLUSTER_STATE, etcd.as_str());
+            }
+            files.into_secret(v, name)
+        })
         .collect();
     for name in SMALL_AUTHORITIES {
         let wanted = match name {
@@ -256,12 +288,53 @@ pub fn read_store(secrets: &SecretData) -> Material {
     }
     let admin = secrets
         .values()
-        .filter_map(|data| data.get("value"))
+        .filter_map(|data| data.get(KUBECONFIG))
         .find_map(|value| kubeconfig::read(value));
     if let Some(admin) = admin {
-        material.store.insert("admin".to_owned(), admin);
+        material.store.insert(ADMIN.to_owned(), admin);
     }
     material
+}
+
+/// A live Secret, the user's kubeconfig included, with the certificates that `renewed` names as the
+/// material has them; none when nothing of it is renewed.
+#[must_use]
+pub fn renewed_secret(
+    live: &Value,
+    material: &Material,
+    renewed: &BTreeSet<String>,
+) -> Option<Object> {
+    let secret: Secret = serde_json::from_value(live.clone()).ok()?;
+    let name = secret.metadata.name.clone()?;
+    let before: BTreeMap<String, ByteString> = secret.data.unwrap_or_default();
+    let mut files = Files::from(before.clone());
+    for file in before.keys().filter_map(|key| key.strip_suffix(".crt")) {
+        let certificate = if file == TLS { name.as_str() } else { file };
+        if renewed.contains(certificate) {
+            files.pair(file, material.store.get(certificate)?);
+        }
+    }
+    if let Some(value) = before.get(KUBECONFIG).filter(|_| renewed.contains(ADMIN)) {
+        let value = kubeconfig::with_pair(&value.0, material.store.get(ADMIN)?)?;
+        files.put(KUBECONFIG, &value);
+    }
+    let after = files.into_data();
+    if after == before {
+        return None;
+    }
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: secret.metadata.namespace,
+        labels: secret.metadata.labels,
+        owner_references: secret.metadata.owner_references,
+        ..ObjectMeta::default()
+    };
+    Some(Object::new(&Secret {
+        metadata,
+        data: Some(after),
+        type_: secret.type_,
+        ..Secret::default()
+    }))
 }
 
 /// Whether this tenant cluster had its identity already: a consumer's Secret is there, which is

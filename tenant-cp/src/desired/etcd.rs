@@ -54,7 +54,10 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             format!("https://$(POD_NAME):{peer}"),
         ),
         ("initial-cluster", members.join(",")),
-        ("initial-cluster-state", "new".to_owned()),
+        (
+            "initial-cluster-state",
+            "$(INITIAL_CLUSTER_STATE)".to_owned(),
+        ),
         ("initial-cluster-token", v.uid.clone()),
         ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
         // What is HTTP and not gRPC has its own port, which nobody asks: with both on one, gRPC goes
@@ -155,7 +158,14 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
         command: Some(vec!["etcd".to_owned()]),
         args: Some(flags(v, addresses)),
-        env: Some(vec![pod::own_name("POD_NAME")]),
+        env: Some(vec![
+            pod::own_name("POD_NAME"),
+            pod::of_secret(
+                "INITIAL_CLUSTER_STATE",
+                names::ETCD,
+                names::INITIAL_CLUSTER_STATE,
+            ),
+        ]),
         ports: Some(vec![
             port("client", names::ETCD_CLIENT_PORT),
             port("peer", names::ETCD_PEER_PORT),

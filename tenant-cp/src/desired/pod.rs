@@ -9,8 +9,8 @@ use k8s_openapi::{
     api::core::v1::{
         Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
         ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, Probe,
-        ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
-        VolumeMount, WeightedPodAffinityTerm,
+        ResourceRequirements, SeccompProfile, SecretKeySelector, SecretVolumeSource,
+        SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
@@ -31,6 +31,22 @@ pub(crate) fn own_name(variable: &str) -> EnvVar {
             field_ref: Some(ObjectFieldSelector {
                 field_path: "metadata.name".to_owned(),
                 ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+/// A variable with what a Secret's key says when the container starts.
+pub(super) fn of_secret(variable: &str, secret: &str, key: &str) -> EnvVar {
+    EnvVar {
+        name: variable.to_owned(),
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: secret.to_owned(),
+                key: key.to_owned(),
+                ..SecretKeySelector::default()
             }),
             ..EnvVarSource::default()
         }),

@@ -15,6 +15,7 @@ mod deletion;
 mod encryption;
 mod honest;
 mod isolation;
+mod losses;
 mod network;
 mod rights;
 mod round_trip;

@@ -1,12 +1,13 @@
-//! Carries a plan out: stages in order, the objects of a stage side by side.
+//! Carries a plan out: parts side by side, stages in order, the objects of a stage side by side.
 //!
-//! Invariant: every write is fenced by the Lease; the first error ends the step, and whatever was
-//! written until then is found by the next observation.
+//! Invariant: every write is fenced by the Lease; the first error ends its part and no other, and whatever
+//! was written until then is known to the next plan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use api::tenant_cluster::NetworkStatus;
+use api::tenant_cluster::TenantClusterStatus;
+use futures::future::join_all;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kit::apply::{self, Deletion};
@@ -19,8 +20,9 @@ use tenant_cp::certificates;
 use tenant_cp::object::{Key, Object};
 
 use super::observe::body;
-use super::observed::Observed;
-use super::plan::{Action, Mode, Plan, Stage, Target};
+use super::observed::{Failure, Observed};
+use super::part_name::PartName;
+use super::plan::{Action, Mode, Part, Plan, Stage, Target};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::tenant_session::session;
@@ -57,7 +59,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// Something inside the tenant cluster could not be written.
-    #[error("mend what is inside the tenant cluster")]
+    #[error("write what is inside the tenant cluster")]
     Tenant(#[source] session::Error),
     /// The TenantCluster itself could not be written.
     #[error("write the {part} of the TenantCluster")]
@@ -94,38 +96,80 @@ pub struct Applied {
     pub writes: usize,
 }
 
-/// Carries a plan out and takes its results into the observation.
+/// Carries a plan out, its parts side by side, and takes the results into the observation. A part that
+/// fails is noted there ([`Observed::failures`]) and ends no other.
 ///
 /// # Errors
-/// The first one; see [`Error`].
+/// Another operator may lead, or the TenantCluster itself cannot be written.
 pub async fn apply(
     ctx: &Context,
     plan: &Plan,
     observed: &mut Observed,
     now: Timestamp,
 ) -> Result<Applied, Error> {
-    // Without `..`, so that a new part of a plan cannot be forgotten here.
-    let Plan {
-        stages,
-        deletions,
-        actions,
-        status: _,
-        events: _,
-        waiting_on: _,
-        lost: _,
-        in_place: _,
-        requeue_after: _,
-    } = plan;
     let mut applied = Applied::default();
     let (namespace, name) = (observed.cluster.namespace(), observed.cluster.name_any());
     let cluster = format!("{}/{name}", namespace.unwrap_or_default());
-    for stage in stages {
-        applied.observe_again |= stage.name == "foundation";
-        applied.writes += stage.objects.len();
-        for (key, live) in write_stage(ctx, stage, &cluster).await? {
+    let writes = plan.parts.iter().map(|part| write(ctx, part, &cluster));
+    for (part, written) in plan.parts.iter().zip(join_all(writes).await) {
+        applied.writes += written.objects.len();
+        for (key, live) in written.objects {
+            applied.observe_again |= lets_us_in(&key);
             observed.absorb(key, live);
         }
+        if let Some(error) = written.error {
+            note(observed, part.name, error)?;
+        }
     }
+    for part in &plan.parts {
+        if observed.failures.contains_key(&part.name) {
+            continue;
+        }
+        // Without `..`, so that something new in a part cannot be forgotten here.
+        let Part {
+            name,
+            stages: _,
+            deletions,
+            actions,
+            waiting: _,
+            problem: _,
+        } = part;
+        let result = delete_and_act(ctx, deletions, actions, observed, &mut applied, now).await;
+        if let Err(error) = result {
+            note(observed, *name, error)?;
+        }
+    }
+    Ok(applied)
+}
+
+/// What was written of one part until the first error.
+#[derive(Default)]
+struct Written {
+    objects: Vec<(Key, Value)>,
+    error: Option<Error>,
+}
+
+async fn write(ctx: &Context, part: &Part, cluster: &str) -> Written {
+    let mut written = Written::default();
+    for stage in &part.stages {
+        let (objects, error) = write_stage(ctx, stage, cluster).await;
+        written.objects.extend(objects);
+        if error.is_some() {
+            written.error = error;
+            break;
+        }
+    }
+    written
+}
+
+async fn delete_and_act(
+    ctx: &Context,
+    deletions: &[Target],
+    actions: &[Action],
+    observed: &mut Observed,
+    applied: &mut Applied,
+    now: Timestamp,
+) -> Result<(), Error> {
     for target in deletions {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         delete(&ctx.client, target)
@@ -138,9 +182,28 @@ pub async fn apply(
         applied.writes += 1;
     }
     for action in actions {
-        act(ctx, action, observed, &mut applied, now).await?;
+        act(ctx, action, observed, applied, now).await?;
     }
-    Ok(applied)
+    Ok(())
+}
+
+/// With a new binding there is more to read than before.
+fn lets_us_in(key: &Key) -> bool {
+    key.kind == "Namespace"
+        || (key.kind == "RoleBinding" && key.name == api::names::OPERATOR_BINDING)
+}
+
+/// Notes that a part failed, unless that ends the whole reconcile.
+fn note(observed: &mut Observed, part: PartName, error: Error) -> Result<(), Error> {
+    if matches!(error, Error::Fence(_) | Error::Own { .. }) {
+        return Err(error);
+    }
+    let failure = Failure {
+        class: error.class(),
+        message: kit::errors::chain(&error),
+    };
+    observed.failures.insert(part, failure);
+    Ok(())
 }
 
 /// Deletes one object, in the management cluster or inside a tenant cluster.
@@ -173,25 +236,32 @@ async fn write_stage(
     ctx: &Context,
     stage: &Stage,
     cluster: &str,
-) -> Result<Vec<(Key, Value)>, Error> {
+) -> (Vec<(Key, Value)>, Option<Error>) {
     let failed = AtomicBool::new(false);
     let write = async |object| {
         if failed.load(Ordering::Relaxed) {
-            return Ok(None);
+            return None;
         }
         let written = write_one(ctx, stage, object).await;
         failed.fetch_or(written.is_err(), Ordering::Relaxed);
-        written.map(Some)
+        Some(written)
     };
     let writes: Vec<_> = stage.objects.iter().map(write).collect();
     let results: Vec<_> = stream::iter(writes)
         .buffer_unordered(PARALLEL_WRITES)
         .collect()
         .await;
-    if results.iter().any(|result| matches!(result, Ok(Some(_)))) {
+    let (mut written, mut first) = (Vec::new(), None);
+    for result in results.into_iter().flatten() {
+        match result {
+            Ok(object) => written.push(object),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    if !written.is_empty() {
         ctx.cluster_state.attempts.reset(&cluster.to_owned());
     }
-    results.into_iter().filter_map(Result::transpose).collect()
+    (written, first)
 }
 
 async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key, Value), Error> {
@@ -291,7 +361,12 @@ async fn act(
             applied.observe_again = true;
         }
         Action::KeepNetwork(ranges) => {
-            keep_network(ctx, observed, ranges).await?;
+            let ranges = Some(ranges.clone());
+            keep(ctx, observed, |status| status.network = ranges).await?;
+            applied.writes += 1;
+        }
+        Action::KeepEtcd(etcd) => {
+            keep(ctx, observed, |status| status.etcd = Some(etcd.clone())).await?;
             applied.writes += 1;
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
@@ -390,13 +465,13 @@ async fn write_finalizers(
     Ok(())
 }
 
-async fn keep_network(
+async fn keep(
     ctx: &Context,
     observed: &mut Observed,
-    ranges: &NetworkStatus,
+    change: impl FnOnce(&mut TenantClusterStatus),
 ) -> Result<(), Error> {
     let mut status = observed.cluster.status.clone().unwrap_or_default();
-    status.network = Some(ranges.clone());
+    change(&mut status);
     super::report::write_status(ctx, observed, status).await
 }
 

@@ -135,12 +135,15 @@ pub async fn observe(
         network,
         others,
         objects,
+        readable: readable && !deleting,
+        user_readable,
         material,
         // Asked for below, where something may start at all.
         start: Answer::Wait,
         workers,
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,
+        failures: BTreeMap::new(),
     };
     if !deleting && !observed.cluster.spec.paused {
         observed.start = ask_for_start(ctx, &observed, &ns, now);

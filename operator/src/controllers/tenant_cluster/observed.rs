@@ -5,14 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::TenantCluster;
+use api::condition::is_true;
 use api::tenant_cluster::NetworkStatus;
+use api::{ConditionType, TenantCluster};
+use kit::errors::Class;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
 use tenant_cp::object::Key;
 use tenant_cp::validate::Problem;
 
-use super::plan::tenant_objects::Pods;
+use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 
 /// Everything that a plan may depend on.
@@ -26,6 +28,11 @@ pub struct Observed {
     pub others: Vec<Arc<TenantCluster>>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.
     pub objects: BTreeMap<Key, Value>,
+    /// Whether [`Self::objects`] has what is in the tenant namespace: where nobody let us in, nothing of
+    /// it is known, and nothing of it is absent.
+    pub readable: bool,
+    /// The same for the kubeconfig in the user's namespace.
+    pub user_readable: bool,
     /// Keys and certificates: read from the Secrets, or issued in this reconcile and not yet
     /// written.
     pub material: Material,
@@ -37,6 +44,17 @@ pub struct Observed {
     pub list_due: bool,
     /// What the tenant's API said when it was last asked in this reconcile.
     pub tenant: Tenant,
+    /// Parts that could not be carried out in this reconcile, and are not tried again in it.
+    pub failures: BTreeMap<PartName, Failure>,
+}
+
+/// Why a part could not be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What kind of error it was.
+    pub class: Class,
+    /// For people.
+    pub message: String,
 }
 
 /// What the tenant's API said.
@@ -75,7 +93,84 @@ pub enum Seen {
     Objects(BTreeMap<Key, Value>),
 }
 
+/// How many pods of an addon run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Pods {
+    /// Ready ones.
+    pub ready: i64,
+    /// Wanted ones: of a DaemonSet as many as there are nodes.
+    pub wanted: i64,
+}
+
+/// The pods of a Deployment or DaemonSet.
+#[must_use]
+pub fn pods(workload: &Value) -> Pods {
+    let number = |pointer: &str| {
+        workload
+            .pointer(pointer)
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+    };
+    match workload["kind"].as_str() {
+        Some("DaemonSet") => Pods {
+            ready: number("/status/numberReady"),
+            wanted: number("/status/desiredNumberScheduled"),
+        },
+        _ => Pods {
+            ready: number("/status/readyReplicas"),
+            wanted: number("/spec/replicas"),
+        },
+    }
+}
+
 impl Observed {
+    /// True once pods were asked for.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.object("Deployment", &self.tenant_namespace(), "control-plane")
+            .is_some()
+    }
+
+    /// True once pods were asked for, also before: from then on keys must never be made anew.
+    #[must_use]
+    pub fn was_running(&self) -> bool {
+        self.is_started() || self.has_been_bootstrapped()
+    }
+
+    /// True once etcd had a leader, or, which is later, the API answered.
+    #[must_use]
+    pub fn has_been_bootstrapped(&self) -> bool {
+        let status = self.cluster.status.as_ref();
+        status.is_some_and(|s| s.etcd.is_some()) || self.has_been_ready()
+    }
+
+    /// True once the API answered for the first time.
+    #[must_use]
+    pub fn has_been_ready(&self) -> bool {
+        let status = self.cluster.status.as_ref();
+        status.is_some_and(|s| s.bootstrap_hash.is_some())
+    }
+
+    /// Whether the status says that it is Ready.
+    #[must_use]
+    pub fn was_ready(&self) -> bool {
+        let status = self.cluster.status.as_ref();
+        status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready))
+    }
+
+    /// Every one of so many pods of the Deployment is of the newest template and ready, and none is
+    /// left over.
+    #[must_use]
+    pub fn is_rolled_out(&self, replicas: i32) -> bool {
+        let ns = self.tenant_namespace();
+        let number = |pointer: &str| self.number("Deployment", &ns, "control-plane", pointer);
+        let replicas = i64::from(replicas);
+        number("/status/observedGeneration") >= number("/metadata/generation")
+            && number("/status/updatedReplicas") == replicas
+            && number("/status/replicas") == replicas
+            && number("/status/readyReplicas") == replicas
+    }
+
     /// A live object.
     #[must_use]
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
@@ -100,8 +195,48 @@ impl Observed {
             .unwrap_or_default()
     }
 
+    /// Name of the tenant namespace.
+    #[must_use]
+    pub fn tenant_namespace(&self) -> String {
+        let meta = &self.cluster.metadata;
+        let (name, uid) = (meta.name.as_deref(), meta.uid.as_deref());
+        api::names::tenant_namespace(name.unwrap_or_default(), uid.unwrap_or_default())
+    }
+
     /// Takes in what the API server answered to a write.
     pub fn absorb(&mut self, key: Key, live: Value) {
         self.objects.insert(key, live);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_are_counted_as_each_kind_counts_them() {
+        let daemon_set = json!({
+            "kind": "DaemonSet", "status": { "numberReady": 2, "desiredNumberScheduled": 3 },
+        });
+        assert_eq!(
+            pods(&daemon_set),
+            Pods {
+                ready: 2,
+                wanted: 3
+            }
+        );
+        let deployment = json!({
+            "kind": "Deployment", "spec": { "replicas": 2 }, "status": { "readyReplicas": 1 },
+        });
+        assert_eq!(
+            pods(&deployment),
+            Pods {
+                ready: 1,
+                wanted: 2
+            }
+        );
+        assert_eq!(pods(&json!({})), Pods::default());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Long because the simulated world and the laws that hold in it are read together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::TenantCluster;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::{Settings, certificates, network};
 
-use super::observed::{Observed, Seen, Tenant};
-use super::plan::tenant_objects::pods;
+use super::observed::{Failure, Observed, Seen, Tenant, pods};
 use super::plan::{Action, Plan, SLOW_SWEEP, plan};
 use crate::rollouts::queue::Answer;
 
 mod autoscaler;
 mod cloud_controller;
 mod csi;
+mod losses;
 
 const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const NS: &str = "covey-demo-0a1b2";
@@ -43,6 +43,14 @@ struct World {
     inside: BTreeMap<Key, Value>,
     /// The tenant's own Services.
     services: BTreeMap<Key, Value>,
+    /// The address that a new Service gets.
+    free_address: &'static str,
+    /// What the API server refuses to be written.
+    refused: Vec<Key>,
+    /// What the spec wants, where a test says so: no plan may delete it.
+    wanted: BTreeSet<Key>,
+    /// What it is now.
+    now: Timestamp,
     writes: usize,
 }
 
@@ -59,19 +67,38 @@ impl World {
             list_due: false,
             inside: BTreeMap::new(),
             services: BTreeMap::new(),
+            free_address: "10.96.0.77",
+            refused: Vec::new(),
+            wanted: BTreeSet::new(),
+            now: now(),
             writes: 0,
         }
     }
 
     fn observe(&self) -> Observed {
+        let binding = |namespace: &str| {
+            let key = Key::new("RoleBinding", namespace, api::names::OPERATOR_BINDING);
+            self.objects.contains_key(&key)
+        };
+        let readable = self.objects.contains_key(&Key::new("Namespace", "", NS)) && binding(NS);
+        let user_readable = binding("team-a");
+        let objects: BTreeMap<_, _> = self
+            .objects
+            .iter()
+            .filter(|(key, _)| match key.namespace.as_str() {
+                NS => readable,
+                "team-a" => user_readable,
+                _ => true,
+            })
+            .map(|(key, live)| (key.clone(), live.clone()))
+            .collect();
         let decode = |v: &Value| {
             let text = v.as_str().unwrap_or_default();
             base64::engine::general_purpose::STANDARD
                 .decode(text)
                 .unwrap_or_default()
         };
-        let secrets = self
-            .objects
+        let secrets = objects
             .iter()
             .filter(|(key, _)| key.kind == "Secret")
             .map(|(key, secret)| {
@@ -86,79 +113,104 @@ impl World {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
-            objects: self.objects.clone(),
+            objects,
+            readable,
+            user_readable,
             material: certificates::read_store(&secrets),
             start: self.start,
             workers: self.workers,
             list_due: self.list_due,
             tenant: Tenant::NotAsked,
+            failures: BTreeMap::new(),
         }
     }
 
     /// Carries a plan out, at most `budget` writes of it; false when it was cut off.
     fn carry_out(&mut self, plan: &Plan, observed: &mut Observed, budget: &mut usize) -> bool {
-        for object in plan.stages.iter().flat_map(|s| &s.objects) {
-            if !self.spend(budget) {
-                return false;
+        let mut observe_again = false;
+        for part in &plan.parts {
+            for object in part.objects() {
+                if self.refused.contains(&object.key()) {
+                    observed.failures.insert(part.name, refusal());
+                    break;
+                }
+                if !self.spend(budget) {
+                    return false;
+                }
+                let live = self.stored(object);
+                self.objects.insert(object.key(), live.clone());
+                observed.absorb(object.key(), live);
+                observe_again |= ["Namespace", "RoleBinding"].contains(&object.kind.as_str());
             }
-            let live = self.stored(object);
-            self.objects.insert(object.key(), live.clone());
-            observed.absorb(object.key(), live);
         }
-        for target in &plan.deletions {
+        for target in plan.parts.iter().flat_map(|part| &part.deletions) {
             if !self.spend(budget) {
                 return false;
             }
             self.objects
                 .retain(|key, _| key.namespace != target.key.name && *key != target.key);
-            *observed = self.observe();
+            observe_again = true;
         }
-        for action in &plan.actions {
-            match action {
-                Action::AddFinalizer | Action::RemoveFinalizer | Action::KeepNetwork(_) => {
+        let finished = plan
+            .actions()
+            .all(|action| self.act(action, observed, budget));
+        if finished && observe_again {
+            let failures = std::mem::take(&mut observed.failures);
+            *observed = self.observe();
+            observed.failures = failures;
+        }
+        finished
+    }
+
+    /// Does what is not a write; false when it was cut off.
+    fn act(&mut self, action: &Action, observed: &mut Observed, budget: &mut usize) -> bool {
+        match action {
+            Action::AddFinalizer
+            | Action::RemoveFinalizer
+            | Action::KeepNetwork(_)
+            | Action::KeepEtcd(_) => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.own(action);
+                observed.cluster = self.cluster.clone();
+            }
+            Action::Empty { .. } => {
+                self.objects
+                    .retain(|key, _| key.kind != "PersistentVolumeClaim");
+                for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
+                    pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+                }
+                *observed = self.observe();
+            }
+            Action::Issue { wants, due } => {
+                super::apply::issue(observed, wants, due, self.now).unwrap();
+            }
+            Action::Probe {
+                apply,
+                list,
+                workloads,
+                ..
+            } => {
+                if !self.apply(apply, budget) {
+                    return false;
+                }
+                observed.tenant = self.answer(!apply.is_empty(), *list, workloads);
+            }
+            Action::ApplyTenantObjects { changes, .. } => {
+                if changes.release && !self.release_services(budget) {
+                    return false;
+                }
+                for target in &changes.delete {
                     if !self.spend(budget) {
                         return false;
                     }
-                    self.own(action);
-                    observed.cluster = self.cluster.clone();
+                    self.inside.remove(&target.key);
                 }
-                Action::Empty { .. } => {
-                    self.objects
-                        .retain(|key, _| key.kind != "PersistentVolumeClaim");
-                    for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
-                        pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
-                    }
-                    *observed = self.observe();
+                if !self.apply(&changes.apply, budget) {
+                    return false;
                 }
-                Action::Issue { wants, due } => {
-                    super::apply::issue(observed, wants, due, now()).unwrap();
-                }
-                Action::Probe {
-                    apply,
-                    list,
-                    workloads,
-                    ..
-                } => {
-                    if !self.apply(apply, budget) {
-                        return false;
-                    }
-                    observed.tenant = self.answer(!apply.is_empty(), *list, workloads);
-                }
-                Action::ApplyTenantObjects { changes, .. } => {
-                    if changes.release && !self.release_services(budget) {
-                        return false;
-                    }
-                    for target in &changes.delete {
-                        if !self.spend(budget) {
-                            return false;
-                        }
-                        self.inside.remove(&target.key);
-                    }
-                    if !self.apply(&changes.apply, budget) {
-                        return false;
-                    }
-                    observed.tenant = self.answer(false, true, &[]);
-                }
+                observed.tenant = self.answer(false, true, &[]);
             }
         }
         true
@@ -229,6 +281,9 @@ impl World {
                 self.cluster.metadata.finalizers = Some(vec![api::names::FINALIZER.into()]);
             }
             Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
+            Action::KeepEtcd(etcd) => {
+                self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
+            }
             Action::KeepNetwork(ranges) => {
                 self.cluster.status.get_or_insert_default().network = Some(ranges.clone());
             }
@@ -247,14 +302,26 @@ impl World {
 
     /// What the API server makes of an object: a UID, addresses, a ready status.
     fn stored(&self, object: &Object) -> Value {
+        let before = self.objects.get(&object.key());
         let mut live = object.value.clone();
         live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
         live["metadata"]["generation"] = json!(1);
         let replicas = live["spec"]["replicas"].clone();
         match object.kind.as_str() {
             "Service" if live["spec"]["clusterIP"] != "None" => {
-                live["spec"]["clusterIP"] = json!("10.96.0.77");
-                live["spec"]["ports"][0]["nodePort"] = json!(30123);
+                let of_before =
+                    |pointer: &str| before.and_then(|live| live.pointer(pointer).cloned());
+                for (pointer, given) in [
+                    ("/spec/clusterIP", json!(self.free_address)),
+                    ("/spec/ports/0/nodePort", json!(30123)),
+                    ("/status", Value::Null),
+                ] {
+                    let asked = live.pointer(pointer).cloned();
+                    let value = asked.or(of_before(pointer)).unwrap_or(given);
+                    let (parent, field) = pointer.rsplit_once('/').unwrap();
+                    let parent = live.pointer_mut(parent).unwrap();
+                    parent[field] = value;
+                }
             }
             "Deployment" | "StatefulSet" => {
                 live["status"] = json!({ "observedGeneration": 1, "replicas": replicas,
@@ -269,7 +336,8 @@ impl World {
     fn reconcile(&mut self, budget: &mut usize) -> bool {
         let mut observed = self.observe();
         for _ in 0..super::MAX_STEPS {
-            let plan = plan(&observed, &self.settings, now());
+            let plan = plan(&observed, &self.settings, self.now);
+            self.is_lawful(&plan);
             if plan.is_settled() {
                 if self.cluster.status.as_ref() != Some(&plan.status) {
                     if !self.spend(budget) {
@@ -289,6 +357,21 @@ impl World {
         panic!("a plan does not come to an end");
     }
 
+    /// No plan deletes what the spec wants.
+    fn is_lawful(&self, plan: &Plan) {
+        if self.cluster.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let inside = plan.actions().filter_map(|action| match action {
+            Action::ApplyTenantObjects { changes, .. } => Some(&changes.delete),
+            _ => None,
+        });
+        let outside = plan.parts.iter().map(|part| &part.deletions);
+        for target in inside.chain(outside).flatten() {
+            assert!(!self.wanted.contains(&target.key), "{}", target.key);
+        }
+    }
+
     /// Reconciles until nothing is written any more.
     fn settle(&mut self) {
         for _ in 0..8 {
@@ -301,6 +384,15 @@ impl World {
         panic!("writes never end");
     }
 
+    /// The load balancer of the management cluster gives the endpoint its address.
+    fn give_address(&mut self) {
+        let service = self
+            .objects
+            .get_mut(&Key::new("Service", NS, "control-plane"))
+            .unwrap();
+        service["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.7" }] } });
+    }
+
     fn secret(&self, name: &str) -> Option<&Value> {
         self.objects.get(&Key::new("Secret", NS, name))
     }
@@ -311,6 +403,13 @@ impl World {
         found
             .map(|c| (c.status.clone(), c.reason.clone()))
             .unwrap_or_default()
+    }
+}
+
+fn refusal() -> Failure {
+    Failure {
+        class: kit::errors::Class::Invalid,
+        message: "admission webhook says no".to_owned(),
     }
 }
 
@@ -509,7 +608,10 @@ fn lost_authority_of_which_a_copy_exists_is_restored_as_it_was() {
 #[test]
 fn removed_and_changed_objects_come_back() {
     let whole = ready(large());
-    for key in whole.objects.keys().filter(|k| k.kind != "Namespace") {
+    // What held data does not come back by being made anew: `losses`.
+    let held = ["Namespace", "PersistentVolumeClaim"];
+    let all = whole.objects.keys();
+    for key in all.filter(|key| !held.contains(&key.kind.as_str())) {
         let mut world = whole.clone();
         world.objects.remove(key);
         if ["etcd-ca", "front-proxy-ca"].contains(&key.name.as_str()) {

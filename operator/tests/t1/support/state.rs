@@ -181,12 +181,13 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
 }
 
 fn mask_times(value: &mut Value) {
-    const BY_NATURE: [&str; 7] = [
+    const BY_NATURE: [&str; 8] = [
         "covey.dev/konnectivity-certificate-hash",
         "lastTransitionTime",
         "notAfter",
         "observedGeneration",
         "bootstrapHash",
+        "volumeUID",
         "currentRevision",
         "updateRevision",
     ];

@@ -13,7 +13,7 @@ use super::sessions::{administrator, operator};
 use super::{Error, release};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
-use crate::controllers::tenant_cluster::plan::tenant_objects::Changes;
+use crate::controllers::tenant_cluster::plan::Changes;
 use crate::tenant_session::{requests, session};
 
 /// Writes what differs inside the tenant cluster, and deletes what is left over there.

@@ -21,8 +21,10 @@ const STOP_SECONDS: i64 = 20;
 /// Pause between two looks at what is going: there is no watch on pods.
 const STOP_PAUSE: Duration = Duration::from_millis(300);
 
-use super::{Action, Plan, Target, status, unchanged};
+use super::status;
+use super::types::{Action, Part, Plan, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -33,14 +35,15 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         .flatten()
         .any(|f| f == api::names::FINALIZER);
     if !ours {
-        return unchanged(observed);
+        return Plan::unchanged(observed);
     }
     let (name, uid) = (
         meta.name.as_deref().unwrap_or_default(),
         meta.uid.as_deref().unwrap_or_default(),
     );
     let ns = api::names::tenant_namespace(name, uid);
-    let mut plan = unchanged(observed);
+    let mut plan = Plan::unchanged(observed);
+    let mut part = Part::new(PartName::TenantNamespace);
     let label = format!(
         "/metadata/labels/{}",
         api::names::LABEL_TENANT_UID.replace('/', "~1")
@@ -50,13 +53,13 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         .text("Namespace", "", &ns, "/metadata/uid")
         .filter(|_| belongs)
     else {
-        plan.actions.push(Action::RemoveFinalizer);
-        return plan;
+        return Plan::own(observed, Action::RemoveFinalizer);
     };
     let going = observed
         .text("Namespace", "", &ns, "/metadata/deletionTimestamp")
         .is_some();
-    if !going && empty(&mut plan, observed, &ns, now) {
+    if !going && empty(&mut part, observed, &ns, now) {
+        plan.parts.push(part);
         let message =
             format!("stops the pods in the tenant namespace {ns} and frees their volumes");
         plan.waiting_on = Some(Waiting {
@@ -68,7 +71,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     }
     if !going {
-        plan.deletions.push(Target {
+        part.deletions.push(Target {
             key: Key::new("Namespace", "", &ns),
             uid: namespace_uid.to_owned(),
             resource_version: None,
@@ -77,6 +80,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         let message = format!("deletes the tenant namespace {ns} with everything in it");
         plan.events.push(Notice::normal("Deleting", message));
     }
+    plan.parts.push(part);
     plan.waiting_on = Some(Waiting {
         reason: "Deleting",
         message: format!(
@@ -88,7 +92,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
 }
 
 /// True while there is something to wait for.
-fn empty(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool {
+fn empty(part: &mut Part, observed: &Observed, ns: &str, now: Timestamp) -> bool {
     let since = observed
         .cluster
         .metadata
@@ -106,7 +110,7 @@ fn empty(plan: &mut Plan, observed: &Observed, ns: &str, now: Timestamp) -> bool
         return false;
     }
     if left().any(|(_, object)| object.pointer("/metadata/deletionTimestamp").is_none()) {
-        plan.actions.push(Action::Empty {
+        part.actions.push(Action::Empty {
             namespace: ns.to_owned(),
         });
     }

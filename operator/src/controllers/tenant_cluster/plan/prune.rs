@@ -9,15 +9,26 @@ use tenant_cp::desired::{autoscaler, cloud_controller, csi, names};
 use tenant_cp::object::Key;
 use tenant_cp::{Validated, certificates};
 
-use super::{Observed, Target, status};
+use super::types::{Part, Target};
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
+
+/// The cloud controller manager was switched off, and holds back what is to be done inside.
+pub(super) const REMOVING_CLOUD_CONTROLLER: &str = "RemovingCloudController";
+pub(super) fn plan(valid: &Validated, observed: &Observed) -> Part {
+    Part {
+        deletions: prune(valid, observed),
+        ..Part::new(PartName::Prune)
+    }
+}
 
 /// What addons left when they were switched off and that may go now: of konnectivity once no pod
 /// needs it any more, of the cloud controller manager, the CSI driver and the autoscaler first what runs
 /// and then all else. Volumes stay.
-pub(super) fn prune(valid: &Validated, observed: &Observed) -> Vec<Target> {
+fn prune(valid: &Validated, observed: &Observed) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
-    if !valid.addons.konnectivity && status::rolled_out(valid, observed) {
+    if !valid.addons.konnectivity && observed.is_rolled_out(valid.replicas) {
         parts.extend([
             Key::new("Service", ns, names::KONNECTIVITY),
             Key::new("Secret", ns, names::KONNECTIVITY_SERVER),

@@ -10,36 +10,35 @@ use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
-use tenant_cp::validate::Problem;
 use tenant_cp::{Validated, certificates};
 
-use super::{Plan, addresses, has_been_ready, sentences, unchanged};
+use super::types::{Part, Plan, SLOW_SWEEP};
+use super::{endpoint, prune};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
-/// Longest time between two reconciles of a tenant cluster where nothing happens.
-pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
-/// Longest time between two lists of the objects inside a tenant cluster: a little less, so that the
-/// slow sweep lists them too.
-pub const LIST_SWEEP: Duration = Duration::from_secs(9 * 3600);
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 
-/// The cloud controller manager was switched off, and holds back what is to be done inside.
-pub(super) const REMOVING_CLOUD_CONTROLLER: &str = "RemovingCloudController";
 /// Pause between two looks at load balancers that go: nobody is woken by them.
 const REMOVING_PAUSE: Duration = Duration::from_secs(5);
-
 mod addons;
 
 /// Sets one condition of the status.
-struct Conditions<'a> {
+pub(super) struct Conditions<'a> {
     status: &'a mut TenantClusterStatus,
     generation: Option<i64>,
     now: Timestamp,
 }
 
 impl Conditions<'_> {
-    fn set(&mut self, type_: ConditionType, value: ConditionStatus, reason: &str, message: &str) {
+    pub(super) fn set(
+        &mut self,
+        type_: ConditionType,
+        value: ConditionStatus,
+        reason: &str,
+        message: &str,
+    ) {
         let now = Time(self.now);
         let list = &mut self.status.conditions;
         set_condition(list, type_, value, reason, message, self.generation, now);
@@ -54,12 +53,36 @@ impl Conditions<'_> {
         list.retain(|c| !silent(c) || c.reason == TenantClusterStatus::ADDONS_NOT_READY);
     }
 
+    /// The tenant's API answered.
+    pub(super) fn answered(&mut self) {
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::True,
+            "Answering",
+            "the API answered an authenticated request",
+        );
+    }
+
+    /// The tenant's API, which answered before, does not.
+    pub(super) fn unreachable(&mut self, message: &str) {
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            "ApiUnreachable",
+            message,
+        );
+    }
+
     fn remove(&mut self, type_: ConditionType) {
         api::remove_condition(&mut self.status.conditions, type_);
     }
 }
 
-fn conditions<'a>(plan: &'a mut Plan, observed: &Observed, now: Timestamp) -> Conditions<'a> {
+pub(super) fn conditions<'a>(
+    plan: &'a mut Plan,
+    observed: &Observed,
+    now: Timestamp,
+) -> Conditions<'a> {
     let generation = observed.cluster.metadata.generation;
     plan.status.observed_generation = generation;
     Conditions {
@@ -69,45 +92,56 @@ fn conditions<'a>(plan: &'a mut Plan, observed: &Observed, now: Timestamp) -> Co
     }
 }
 
-/// Fills in everything that follows from the observation.
+/// The plan of these parts: the status that follows from them and from the observation.
 pub(super) fn report(
-    mut plan: Plan,
+    parts: Vec<Part>,
+    in_place: Option<String>,
     valid: &Validated,
     observed: &Observed,
     now: Timestamp,
 ) -> Plan {
-    let was_ready = is_true(&plan.status.conditions, ConditionType::Ready);
-    facts(&mut plan, valid, observed);
+    let mut plan = Plan {
+        parts,
+        ..Plan::unchanged(observed)
+    };
+    facts(&mut plan.status, in_place, valid, observed);
     let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
-    let lost = !plan.lost.is_empty();
+    let problem = plan.parts.iter().find_map(|part| part.problem.clone());
     let waiting = waiting(&plan, valid, observed);
+    let certificates = certificates_state(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
-    parts(&mut set, valid, observed);
+    parts_of_the_control_plane(&mut set, valid, observed);
     addons::report(&mut set, &addons);
-    // With lost keys both are set by `authority_lost`; set here too they would change twice.
-    if !lost {
-        let reason = if settled { "Issued" } else { "Issuing" };
-        set.set(ConditionType::CertificatesReady, settled.into(), reason, "");
-        set.set(
-            ConditionType::Degraded,
-            ConditionStatus::False,
-            "AsExpected",
-            "",
-        );
+    let (value, reason, message) = certificates;
+    set.set(ConditionType::CertificatesReady, value, reason, &message);
+    // Why parts failed is said by who carried them out.
+    if observed.failures.is_empty() {
+        let degraded = match &problem {
+            Some(problem) => (
+                ConditionStatus::True,
+                problem.reason,
+                problem.message.as_str(),
+            ),
+            None => (ConditionStatus::False, "AsExpected", ""),
+        };
+        set.set(ConditionType::Degraded, degraded.0, degraded.1, degraded.2);
     }
     let progressing = !settled || waiting.is_some();
-    let (reason, message) = match &waiting {
-        Some(waiting) => (waiting.reason, waiting.message.as_str()),
-        None if progressing => ("Applying", "writes what differs from the wanted state"),
-        None => ("AsDesired", ""),
+    let (reason, message) = match (&waiting, &problem) {
+        (Some(waiting), _) => (waiting.reason, waiting.message.as_str()),
+        (None, _) if !settled => ("Applying", "writes what differs from the wanted state"),
+        (None, Some(problem)) => (problem.reason, problem.message.as_str()),
+        (None, None) => ("AsDesired", ""),
     };
-    set.set(
-        ConditionType::Progressing,
-        progressing.into(),
-        reason,
-        message,
-    );
+    if observed.failures.is_empty() {
+        set.set(
+            ConditionType::Progressing,
+            progressing.into(),
+            reason,
+            message,
+        );
+    }
     match &observed.tenant {
         Tenant::Answers { .. } => match addons::missing(&addons) {
             Some(message) => {
@@ -119,19 +153,12 @@ pub(super) fn report(
                     &message,
                 );
             }
-            None => set.set(
-                ConditionType::Ready,
-                ConditionStatus::True,
-                "Answering",
-                "the API answered an authenticated request",
-            ),
+            None => set.answered(),
         },
+        Tenant::Silent { message } if observed.was_ready() || observed.has_been_ready() => {
+            set.unreachable(problem.as_ref().map_or(message, |problem| &problem.message));
+        }
         Tenant::Silent { message } => {
-            let reason = if was_ready || has_been_ready(observed) {
-                "ApiUnreachable"
-            } else {
-                reason
-            };
             set.set(
                 ConditionType::Ready,
                 ConditionStatus::False,
@@ -139,7 +166,15 @@ pub(super) fn report(
                 message,
             );
         }
-        Tenant::NotAsked if was_ready => {}
+        // It is about to be asked.
+        Tenant::NotAsked if observed.was_ready() && !settled => {}
+        Tenant::NotAsked if observed.has_been_ready() && settled => {
+            let message = match &problem {
+                Some(problem) => problem.message.as_str(),
+                None => "the API cannot be asked: its Deployment or an address is missing",
+            };
+            set.unreachable(message);
+        }
         Tenant::NotAsked => {
             set.set(
                 ConditionType::Ready,
@@ -149,59 +184,77 @@ pub(super) fn report(
             );
         }
     }
-    authority_lost(&mut plan, valid, observed, now);
-    transitions(&mut plan, observed, was_ready);
+    if let Some(problem) = &problem {
+        let notice = Notice::warning(problem.reason, problem.message.clone());
+        plan.events.push(notice);
+    }
+    transitions(&mut plan, observed);
     plan.requeue_after = Some(requeue(observed, waiting.as_ref(), now));
-    plan.waiting_on = waiting;
+    plan.waiting_on = waiting.or(problem);
     plan
 }
 
-fn facts(plan: &mut Plan, valid: &Validated, observed: &Observed) {
+fn facts(
+    status: &mut TenantClusterStatus,
+    in_place: Option<String>,
+    valid: &Validated,
+    observed: &Observed,
+) {
     let ns = &valid.tenant_namespace;
-    let status = &mut plan.status;
     if observed.object("Namespace", "", ns).is_some() {
         status.namespace = Some(ns.clone());
     }
-    let secret = api::names::kubeconfig_secret(&valid.name);
-    let there = observed
-        .object("Secret", &valid.namespace, &secret)
-        .is_some();
-    status.kubeconfig_secret = there.then_some(secret);
-    status.certificates = certificates::status(&observed.material.store);
-    let service = observed.object("Service", ns, "control-plane");
-    status.endpoint = service
-        .and_then(|s| addresses(valid, s))
-        .and_then(|a| a.endpoint);
-    if let Some(hash) = &plan.in_place {
-        status.bootstrap_hash = Some(hash.clone());
+    // What cannot be read is as it was.
+    if observed.readable {
+        status.certificates = certificates::status(&observed.material.store);
+        endpoint::keep(valid, observed, status);
+        status.endpoint = endpoint::addresses(valid, observed).and_then(|a| a.endpoint);
+    }
+    if observed.user_readable {
+        let secret = api::names::kubeconfig_secret(&valid.name);
+        let there = observed
+            .object("Secret", &valid.namespace, &secret)
+            .is_some();
+        status.kubeconfig_secret = there.then_some(secret);
+    }
+    if let Some(hash) = in_place {
+        status.bootstrap_hash = Some(hash);
     }
     if let Tenant::Answers { version, .. } = &observed.tenant {
         // While old pods still serve, the old version stays: it is never reported early. The first
         // answer of all comes from the only version there is.
-        if status.version.is_none() || rolled_out(valid, observed) {
+        if status.version.is_none() || observed.is_rolled_out(valid.replicas) {
             status.version = Some(version.clone());
         }
     }
 }
 
-/// Every pod of the Deployment is of the newest template and ready, and none is left over.
-pub(super) fn rolled_out(valid: &Validated, observed: &Observed) -> bool {
-    let number = |pointer: &str| {
-        observed.number(
-            "Deployment",
-            &valid.tenant_namespace,
-            "control-plane",
-            pointer,
-        )
-    };
-    let replicas = i64::from(valid.replicas);
-    number("/status/observedGeneration") >= number("/metadata/generation")
-        && number("/status/updatedReplicas") == replicas
-        && number("/status/replicas") == replicas
-        && number("/status/readyReplicas") == replicas
+fn certificates_state(plan: &Plan, observed: &Observed) -> (ConditionStatus, &'static str, String) {
+    let part = plan
+        .parts
+        .iter()
+        .find(|part| part.name == PartName::Certificates);
+    let problem = part.and_then(|part| part.problem.as_ref());
+    let failure = observed.failures.get(&PartName::Certificates);
+    match (problem, failure) {
+        (Some(problem), _) => (
+            ConditionStatus::False,
+            problem.reason,
+            problem.message.clone(),
+        ),
+        (None, Some(failure)) => (
+            ConditionStatus::False,
+            failure.class.reason(),
+            failure.message.clone(),
+        ),
+        (None, None) => match part.is_some_and(Part::is_settled) {
+            true => (ConditionStatus::True, "Issued", String::new()),
+            false => (ConditionStatus::False, "Issuing", String::new()),
+        },
+    }
 }
 
-fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
+fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
     let ns = &valid.tenant_namespace;
     let ready = observed.number("StatefulSet", ns, "etcd", "/status/readyReplicas");
     let wanted = i64::from(valid.etcd.replicas);
@@ -233,20 +286,29 @@ fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
         &message,
     );
 
-    let endpoint = set.status.endpoint.is_some();
-    let (reason, message) = match endpoint {
-        true => ("HasAddress", String::new()),
-        false => (
+    let published = endpoint::published(valid, observed).is_some();
+    let (reason, message) = match (published, &set.status.endpoint) {
+        (true, _) => ("HasAddress", String::new()),
+        (false, None) => (
             "WaitingForAddress",
             format!(
                 "the Service {ns}/control-plane has no address yet; a load balancer of the management \
              cluster has to give it one"
             ),
         ),
+        (false, Some(last)) => (
+            "AddressLost",
+            format!(
+                "the Service {ns}/control-plane has no address any more; it was {}, which stays in \
+                 certificates and kubeconfigs until a load balancer of the management cluster gives it \
+                 one",
+                last.host
+            ),
+        ),
     };
     set.set(
         ConditionType::EndpointReady,
-        endpoint.into(),
+        published.into(),
         reason,
         &message,
     );
@@ -256,11 +318,11 @@ fn parts(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
 }
 
 fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waiting> {
-    if plan.waiting_on.is_some() {
-        return plan.waiting_on.clone();
+    if let Some(waiting) = plan.parts.iter().find_map(|part| part.waiting.clone()) {
+        return Some(waiting);
     }
     if let Tenant::Silent { message } = &observed.tenant {
-        let (reason, message) = match has_been_ready(observed) {
+        let (reason, message) = match observed.has_been_ready() {
             true => ("ApiUnreachable", message.clone()),
             false => (
                 "Starting",
@@ -269,7 +331,8 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
         };
         return Some(Waiting { reason, message });
     }
-    if matches!(observed.tenant, Tenant::Answers { .. }) && !rolled_out(valid, observed) {
+    if matches!(observed.tenant, Tenant::Answers { .. }) && !observed.is_rolled_out(valid.replicas)
+    {
         let message = "pods of an older template still serve, or new ones are not ready yet";
         return Some(Waiting {
             reason: "RollingOut",
@@ -279,7 +342,8 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
     None
 }
 
-fn transitions(plan: &mut Plan, observed: &Observed, was_ready: bool) {
+pub(super) fn transitions(plan: &mut Plan, observed: &Observed) {
+    let was_ready = observed.was_ready();
     let is_ready = is_true(&plan.status.conditions, ConditionType::Ready);
     match &observed.tenant {
         Tenant::Answers { version, .. } if is_ready && !was_ready => {
@@ -294,12 +358,17 @@ fn transitions(plan: &mut Plan, observed: &Observed, was_ready: bool) {
 }
 
 /// Without an event: soon while the API is silent, otherwise before a certificate is due.
-fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Duration {
+pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Duration {
+    if let Tenant::Silent { .. } = observed.tenant
+        && observed.has_been_ready()
+    {
+        return BREAKER_PAUSE;
+    }
     match waiting.map(|w| w.reason) {
         Some("Starting") => return Duration::from_secs(1),
         Some("ApiUnreachable") => return BREAKER_PAUSE,
         Some("WaitingForStart") => return crate::rollouts::queue::PATIENCE,
-        Some(REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
+        Some(prune::REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
         _ => {}
     }
     let ends = observed
@@ -312,112 +381,6 @@ fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Du
         Duration::try_from(end.duration_since(now) / 2).unwrap_or_default()
     });
     left.clamp(Duration::from_secs(30), SLOW_SWEEP)
-}
-
-pub(super) fn paused(observed: &Observed, now: Timestamp) -> Plan {
-    let mut plan = unchanged(observed);
-    let message = "spec.paused is true; set it to false to go on";
-    let mut set = conditions(&mut plan, observed, now);
-    set.set(
-        ConditionType::Progressing,
-        ConditionStatus::False,
-        "Paused",
-        message,
-    );
-    plan
-}
-
-/// The spec cannot be built; what runs keeps running as it is.
-pub(super) fn refused(observed: &Observed, problems: &[Problem], now: Timestamp) -> Plan {
-    let mut plan = unchanged(observed);
-    let reason = problems.first().map_or("InvalidSpec", |p| p.reason);
-    let message = sentences(problems);
-    let running = has_been_ready(observed);
-    let mut set = conditions(&mut plan, observed, now);
-    set.set(
-        ConditionType::Degraded,
-        ConditionStatus::True,
-        reason,
-        &message,
-    );
-    set.set(
-        ConditionType::Progressing,
-        ConditionStatus::False,
-        reason,
-        &message,
-    );
-    if !running {
-        set.set(
-            ConditionType::Ready,
-            ConditionStatus::False,
-            reason,
-            &message,
-        );
-    }
-    plan.events.push(Notice::warning(reason, message));
-    plan
-}
-
-/// Keys are lost that must not be made anew: said, while everything else goes on.
-fn authority_lost(plan: &mut Plan, valid: &Validated, observed: &Observed, now: Timestamp) {
-    if plan.lost.is_empty() {
-        return;
-    }
-    let what: Vec<_> = plan
-        .lost
-        .iter()
-        .map(|p| format!("Secret {} ({:?})", p.secret, p.reason))
-        .collect();
-    let message = format!(
-        "{} in namespace {} cannot be rebuilt; restore it from a backup, because a new one would \
-         change the identity of the tenant cluster",
-        what.join(", "),
-        valid.tenant_namespace
-    );
-    let reason = "CertificateAuthorityLost";
-    let mut set = conditions(plan, observed, now);
-    set.set(
-        ConditionType::CertificatesReady,
-        ConditionStatus::False,
-        reason,
-        &message,
-    );
-    set.set(
-        ConditionType::Degraded,
-        ConditionStatus::True,
-        reason,
-        &message,
-    );
-    plan.events.push(Notice::warning(reason, message));
-}
-
-/// The tenant namespace is being deleted although the TenantCluster is not.
-pub(super) fn namespace_lost(valid: &Validated, observed: &Observed, now: Timestamp) -> Plan {
-    let mut plan = unchanged(observed);
-    let message = format!(
-        "the tenant namespace {} is being deleted by somebody; everything in it, the data of etcd \
-         included, goes with it, and a new and empty tenant cluster is made afterwards",
-        valid.tenant_namespace
-    );
-    let reason = "NamespaceDeleted";
-    let mut set = conditions(&mut plan, observed, now);
-    set.set(
-        ConditionType::Ready,
-        ConditionStatus::False,
-        reason,
-        &message,
-    );
-    set.set(
-        ConditionType::Degraded,
-        ConditionStatus::True,
-        reason,
-        &message,
-    );
-    plan.status.bootstrap_hash = None;
-    plan.status.version = None;
-    plan.events.push(Notice::warning(reason, &message));
-    plan.waiting_on = Some(Waiting { reason, message });
-    plan
 }
 
 pub(super) fn deleting(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {

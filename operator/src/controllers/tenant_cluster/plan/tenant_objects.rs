@@ -1,226 +1,119 @@
-//! What has to be done inside the tenant cluster, from what was seen there.
+//! Objects inside the tenant cluster: asks its API once per reconcile, and writes what differs there.
 //!
-//! Invariant: only what differs is written, and only what we applied ourselves, for an addon that is
-//! no longer wanted, is deleted.
+//! Invariant: nothing is deleted inside by a list of which something is not known; it is asked whatever
+//! else waits or failed, so that Ready is what the API answered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::json;
+use tenant_cp::desired::{self, Addon};
+use tenant_cp::object::Object;
+use tenant_cp::{Settings, Validated, certificates};
 
-use api::names::LABEL_ADDON;
-use kit::apply::difference;
-use serde_json::Value;
-use tenant_cp::desired::Addon;
-use tenant_cp::object::{Key, Object};
+use super::endpoint::{addresses, service_port};
+use super::prune;
+use super::types::{Action, PATIENCE, Part, START_PATIENCE};
+use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::status::Waiting;
 
-use super::Target;
-use crate::FIELD_MANAGER;
-
+mod changes;
 pub mod release;
 
-/// What to do inside the tenant cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
-    /// Objects to apply.
-    pub apply: Vec<Object>,
-    /// Whether the tenant's Services are to be released ([`release`]) before anything is deleted:
-    /// what is deleted is how one sees that it is still to be done.
-    pub release: bool,
-    /// Objects to delete.
-    pub delete: Vec<Target>,
-}
-
-impl Changes {
-    /// True when everything is as it should be.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.apply.is_empty() && self.delete.is_empty()
-    }
-}
-
-/// Compares what is wanted with what is there. What the cloud controller manager had stays while it
-/// `goes`.
-#[must_use]
-pub fn plan(wanted: &[Object], live: &BTreeMap<Key, Value>, goes: bool) -> Changes {
-    let differs = |object: &&Object| {
-        let live = live.get(&object.key());
-        live.is_none_or(|live| difference(&object.value, live).is_some())
+/// What is to be done, and the hash of the objects once all of them are in place.
+pub(super) fn plan(
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+) -> (Part, Option<String>) {
+    let mut part = Part::new(PartName::TenantObjects);
+    let Some(addresses) = addresses(valid, observed).filter(|_| observed.is_started()) else {
+        return (part, None);
     };
-    let keys: BTreeSet<Key> = wanted.iter().map(Object::key).collect();
-    let its =
-        |value: &Value| value["metadata"]["labels"][LABEL_ADDON] == Addon::CloudController.name();
-    let left: Vec<_> = live
-        .iter()
-        .filter(|(key, value)| !keys.contains(key) && is_ours(key, value))
-        .filter(|(_, value)| !(goes && its(value)))
-        .collect();
-    let target = |(key, value): (&Key, &Value)| {
-        let text = |field: &str| value["metadata"][field].as_str().map(str::to_owned);
-        Some(Target {
-            key: key.clone(),
-            uid: text("uid")?,
-            resource_version: Some(text("resourceVersion")?),
-            with_dependents: false,
-        })
+    let certificate = |name: &str| {
+        let pair = observed.material.store.get(name);
+        pair.map(|pair| pair.certificate.as_str())
     };
-    Changes {
-        apply: wanted.iter().filter(differs).cloned().collect(),
-        release: left.iter().any(|(_, value)| its(value)),
-        delete: left.into_iter().filter_map(target).collect(),
-    }
-}
-
-/// Whether an object belongs to an addon and was applied by us. Labels alone are copied with a
-/// manifest; field managers are not. A namespace may hold what is not ours, and with the definition
-/// of a kind all its objects would go, so these stay.
-fn is_ours(key: &Key, live: &Value) -> bool {
-    let meta = &live["metadata"];
-    let managers = meta["managedFields"].as_array().into_iter().flatten();
-    !["CustomResourceDefinition", "Namespace"].contains(&key.kind.as_str())
-        && meta["labels"][LABEL_ADDON].is_string()
-        && meta["deletionTimestamp"].is_null()
-        && managers
-            .into_iter()
-            .any(|entry| entry["manager"] == FIELD_MANAGER)
-}
-
-/// How many pods of an addon run.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Pods {
-    /// Ready ones.
-    pub ready: i64,
-    /// Wanted ones: of a DaemonSet as many as there are nodes.
-    pub wanted: i64,
-}
-
-/// The pods of a Deployment or DaemonSet.
-#[must_use]
-pub fn pods(workload: &Value) -> Pods {
-    let number = |pointer: &str| {
-        workload
-            .pointer(pointer)
-            .and_then(Value::as_i64)
-            .unwrap_or(0)
+    let Some(authority) = certificate("ca") else {
+        return (part, None);
     };
-    match workload["kind"].as_str() {
-        Some("DaemonSet") => Pods {
-            ready: number("/status/numberReady"),
-            wanted: number("/status/desiredNumberScheduled"),
+    let trust = desired::Trust {
+        authority,
+        konnectivity: certificate(certificates::KONNECTIVITY_AUTHORITY),
+    };
+    let objects = desired::bootstrap(valid, settings, &addresses, trust);
+    // What is left out while that is not known is still wanted.
+    let complete = addresses.endpoint.is_some()
+        && (trust.konnectivity.is_some() || !valid.addons.konnectivity);
+    let hash = hash(&objects);
+    let before = observed.cluster.status.as_ref();
+    let before = before.and_then(|s| s.bootstrap_hash.as_deref());
+    let address = (addresses.cluster_ip, service_port(valid));
+    let goes = prune::cloud_controller_goes(valid, observed);
+    let probe = |apply: Vec<Object>, list: bool, patience| Action::Probe {
+        address,
+        endpoint: addresses.endpoint.clone(),
+        apply,
+        list,
+        provisional: goes.is_some(),
+        workloads: match observed.workers {
+            true => wanted_addons(valid).filter_map(Addon::workload).collect(),
+            false => Vec::new(),
         },
-        _ => Pods {
-            ready: number("/status/readyReplicas"),
-            wanted: number("/spec/replicas"),
-        },
+        patience,
+    };
+    match &observed.tenant {
+        Tenant::NotAsked if before.is_none() => {
+            part.actions.push(probe(objects, false, START_PATIENCE));
+        }
+        Tenant::NotAsked => {
+            let list = observed.list_due || before != Some(hash.as_str());
+            part.actions.push(probe(Vec::new(), list, PATIENCE));
+        }
+        // Somebody took our rights away; the administrator's way gives them back.
+        Tenant::Answers {
+            seen: Seen::Hidden, ..
+        } => {
+            part.actions.push(probe(objects, false, PATIENCE));
+        }
+        Tenant::Answers {
+            seen: Seen::Objects(live),
+            ..
+        } => {
+            let is_wanted = |addon: &str| wanted_addons(valid).any(|wanted| wanted.name() == addon);
+            let stays = |addon: &str| {
+                (!complete && is_wanted(addon))
+                    || (goes.is_some() && addon == Addon::CloudController.name())
+            };
+            let changes = changes::changes(&objects, live, stays);
+            if !changes.is_empty() {
+                part.actions
+                    .push(Action::ApplyTenantObjects { address, changes });
+            } else if let Some(message) = goes {
+                let reason = prune::REMOVING_CLOUD_CONTROLLER;
+                part.waiting = Some(Waiting { reason, message });
+            } else {
+                return (part, Some(hash));
+            }
+        }
+        Tenant::Answers {
+            seen: Seen::Applied,
+            ..
+        } => return (part, Some(hash)),
+        Tenant::Answers {
+            seen: Seen::Nothing,
+            ..
+        }
+        | Tenant::Silent { .. } => {}
     }
+    (part, None)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+fn hash(objects: &[Object]) -> String {
+    let hashes: Vec<_> = objects.iter().map(Object::hash).collect();
+    tenant_cp::object::hash(&json!(hashes))
+}
 
-    fn object(kind: &str, name: &str, addon: Option<&str>) -> Object {
-        let mut value = json!({
-            "apiVersion": "v1", "kind": kind,
-            "metadata": { "name": name, "namespace": "kube-system" }, "data": { "a": "b" },
-        });
-        if let Some(addon) = addon {
-            value["metadata"]["labels"] = json!({ LABEL_ADDON: addon });
-        }
-        Object::from_value(value)
-    }
-
-    fn live(object: &Object, manager: &str) -> (Key, Value) {
-        let mut value = object.value.clone();
-        value["metadata"]["uid"] = json!("u");
-        value["metadata"]["resourceVersion"] = json!("7");
-        value["metadata"]["managedFields"] = json!([{ "manager": manager }]);
-        (object.key(), value)
-    }
-
-    #[test]
-    fn only_what_differs_is_applied_and_then_nothing() {
-        let wanted = [
-            object("ConfigMap", "a", None),
-            object("ConfigMap", "b", Some("x")),
-        ];
-        let mut seen: BTreeMap<_, _> = [live(&wanted[0], FIELD_MANAGER)].into();
-        assert_eq!(plan(&wanted, &seen, false).apply, wanted[1..]);
-        seen.extend([live(&wanted[1], FIELD_MANAGER)]);
-        assert!(plan(&wanted, &seen, false).is_empty());
-        seen.get_mut(&wanted[1].key()).unwrap()["data"]["a"] = json!("c");
-        assert_eq!(plan(&wanted, &seen, false).apply, wanted[1..]);
-    }
-
-    #[test]
-    fn only_ours_of_an_addon_that_is_off_is_deleted() {
-        let off = object("ConfigMap", "ours", Some("x"));
-        let seen: BTreeMap<_, _> = [
-            live(&off, FIELD_MANAGER),
-            live(&object("ConfigMap", "a-copy", Some("x")), "kubectl"),
-            live(&object("ConfigMap", "no-addon", None), FIELD_MANAGER),
-            live(
-                &object("Namespace", "with-others-in-it", Some("x")),
-                FIELD_MANAGER,
-            ),
-        ]
-        .into();
-        let target = Target {
-            key: off.key(),
-            uid: "u".to_owned(),
-            resource_version: Some("7".to_owned()),
-            with_dependents: false,
-        };
-        assert_eq!(plan(&[], &seen, false).delete, [target]);
-        let mut going = seen;
-        for value in going.values_mut() {
-            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
-        }
-        assert!(plan(&[], &going, false).is_empty());
-    }
-
-    #[test]
-    fn what_the_cloud_controller_had_stays_while_it_goes_and_then_services_are_released_first() {
-        let role = object(
-            "ClusterRole",
-            "covey:ccm",
-            Some(Addon::CloudController.name()),
-        );
-        let other = object("ConfigMap", "other", Some("x"));
-        let seen: BTreeMap<_, _> = [live(&role, FIELD_MANAGER), live(&other, FIELD_MANAGER)].into();
-        let keys = |changes: &Changes| {
-            let keys = changes.delete.iter().map(|target| target.key.clone());
-            keys.collect::<Vec<_>>()
-        };
-        let going = plan(&[], &seen, true);
-        assert_eq!((keys(&going), going.release), (vec![other.key()], false));
-        let gone = plan(&[], &seen, false);
-        assert_eq!(keys(&gone), [role.key(), other.key()]);
-        assert!(gone.release);
-        let wanted = plan(std::slice::from_ref(&role), &seen, false);
-        assert!(!wanted.release);
-    }
-
-    #[test]
-    fn pods_are_counted_as_each_kind_counts_them() {
-        let daemon_set = json!({
-            "kind": "DaemonSet", "status": { "numberReady": 2, "desiredNumberScheduled": 3 },
-        });
-        assert_eq!(
-            pods(&daemon_set),
-            Pods {
-                ready: 2,
-                wanted: 3
-            }
-        );
-        let deployment = json!({
-            "kind": "Deployment", "spec": { "replicas": 2 }, "status": { "readyReplicas": 1 },
-        });
-        assert_eq!(
-            pods(&deployment),
-            Pods {
-                ready: 1,
-                wanted: 2
-            }
-        );
-        assert_eq!(pods(&json!({})), Pods::default());
-    }
+fn wanted_addons(valid: &Validated) -> impl Iterator<Item = Addon> {
+    Addon::ALL
+        .into_iter()
+        .filter(|addon| addon.is_wanted(valid))
 }

@@ -43,7 +43,7 @@ fn binding() -> Key {
 
 fn targets(world: &World) -> Vec<Key> {
     let plan = plan(&world.observe(), &world.settings, now());
-    plan.deletions.into_iter().map(|one| one.key).collect()
+    plan.deletions().map(|one| one.key.clone()).collect()
 }
 
 fn keys(map: &BTreeMap<Key, Value>) -> Vec<Key> {

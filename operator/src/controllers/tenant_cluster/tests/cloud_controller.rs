@@ -157,7 +157,8 @@ fn crash_after_any_write_of_switching_the_cloud_controller_off_leaves_nothing_of
 fn nothing_is_undone_while_a_pod_works_and_no_service_is_released_while_a_mirror_is_there() {
     let (mut world, _) = on_and_off();
     switch_off(&mut world);
-    let targets = plan(&world.observe(), &Settings::default(), now()).deletions;
+    let plan = plan(&world.observe(), &Settings::default(), now());
+    let targets: Vec<_> = plan.deletions().collect();
     let [first] = &targets[..] else {
         panic!("{targets:?}")
     };
@@ -200,7 +201,7 @@ fn look_that_holds_something_back_is_not_the_last_one() {
     let (mut world, _) = on_and_off();
     let list = |world: &World| {
         let plan = plan(&world.observe(), &Settings::default(), now());
-        plan.actions.iter().find_map(|action| match action {
+        plan.actions().find_map(|action| match action {
             Action::Probe {
                 list, provisional, ..
             } => Some((*list, *provisional)),

@@ -55,7 +55,8 @@ fn csi_comes_and_goes_but_for_volumes_and_the_kinds_of_snapshots() {
     world.settle();
 
     world.cluster.spec.addons = api::tenant_cluster::Addons::default();
-    let targets = plan(&world.observe(), &world.settings, now()).deletions;
+    let plan = plan(&world.observe(), &world.settings, now());
+    let targets: Vec<_> = plan.deletions().collect();
     let [first] = &targets[..] else {
         panic!("{targets:?}")
     };

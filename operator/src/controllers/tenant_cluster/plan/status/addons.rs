@@ -13,8 +13,7 @@ use tenant_cp::Validated;
 use tenant_cp::desired::{Addon, autoscaler, cloud_controller, csi};
 
 use super::Conditions;
-use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
-use crate::controllers::tenant_cluster::plan::tenant_objects::{self, Pods};
+use crate::controllers::tenant_cluster::observed::{self, Observed, Pods, Tenant};
 
 /// What is known of one addon.
 pub(super) struct State {
@@ -50,7 +49,7 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     let outside = |name: &str| {
         let ns = valid.tenant_namespace.as_str();
         let deployment = observed.object("Deployment", ns, name);
-        deployment.map(tenant_objects::pods).unwrap_or_default()
+        deployment.map(observed::pods).unwrap_or_default()
     };
     if addon == Addon::Autoscaler {
         let both = [autoscaler::STOCK, autoscaler::NAME].map(outside);

@@ -1,0 +1,53 @@
+//! The parts of a tenant cluster: what is planned and applied by itself.
+//!
+//! Invariant: their order is the one in which a person reads what is wrong.
+
+use std::fmt;
+
+/// What is planned and applied by itself.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum PartName {
+    /// Finalizer, and what the status must say before anything depends on it.
+    TenantCluster,
+    /// The tenant namespace, and the binding that lets the operator in.
+    TenantNamespace,
+    /// What lets the operator write the kubeconfig into the user's namespace.
+    UserNamespace,
+    /// What the pods of the tenant namespace may talk to.
+    NetworkPolicies,
+    /// Keys and certificates.
+    Certificates,
+    /// The Services at which the API is reached.
+    Endpoint,
+    /// etcd with its volumes.
+    Etcd,
+    /// kube-apiserver, kube-controller-manager, kube-scheduler and konnectivity-server.
+    ControlPlane,
+    /// ccm, csi and the autoscaler.
+    Adapters,
+    /// The kubeconfig in the user's namespace.
+    Kubeconfig,
+    /// What addons left when they were switched off.
+    Prune,
+    /// Objects inside the tenant cluster.
+    TenantObjects,
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TenantCluster => "the TenantCluster itself",
+            Self::TenantNamespace => "tenant namespace",
+            Self::UserNamespace => "binding in the user's namespace",
+            Self::NetworkPolicies => "network policies",
+            Self::Certificates => "certificates",
+            Self::Endpoint => "endpoint",
+            Self::Etcd => "etcd",
+            Self::ControlPlane => "control plane",
+            Self::Adapters => "adapters",
+            Self::Kubeconfig => "kubeconfig",
+            Self::Prune => "what addons left behind",
+            Self::TenantObjects => "objects inside the tenant cluster",
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Keys and certificates: made where they are due, then written, whatever else waits.
+//!
+//! Invariant: authorities are stored before anything that they signed; what was lost of a tenant
+//! cluster that ran is reported and never made anew.
+
+use jiff::Timestamp;
+use tenant_cp::{Addresses, Settings, Validated, certificates};
+
+use super::types::{Action, Part};
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::status::Waiting;
+
+pub(super) fn plan(
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+    addresses: Option<&Addresses>,
+    may_start: bool,
+    now: Timestamp,
+) -> Part {
+    let mut part = Part::new(PartName::Certificates);
+    let mut wants = certificates::wants(valid, settings, addresses);
+    // The administrator's certificate lives in the kubeconfig, which needs an address and is written
+    // with the start. Before that it would be made anew at every reconcile, and each new date
+    // in the status would be the next. The same where the kubeconfig cannot be read.
+    let endpoint = addresses.and_then(|addresses| addresses.endpoint.as_ref());
+    let with_admin = endpoint.is_some() && may_start && observed.user_readable;
+    wants.retain(|want| want.name != "admin" || with_admin);
+    let material = &observed.material;
+    let due = certificates::plan(&wants, material, observed.was_running(), now);
+    part.problem = lost(valid, &due.problems);
+    if !due.is_empty() {
+        // They are written by the next plan, which knows them.
+        part.actions.push(Action::Issue { wants, due });
+        return part;
+    }
+    let authorities = certificates::authority_secrets(valid, material);
+    part.create("authorities", observed, authorities);
+    if addresses.is_some() {
+        let etcd = match observed.has_been_bootstrapped() {
+            true => certificates::InitialClusterState::Existing,
+            false => certificates::InitialClusterState::New,
+        };
+        let leafs = certificates::leaf_secrets(valid, material, etcd);
+        part.apply("certificates", observed, leafs);
+    }
+    part
+}
+
+fn lost(valid: &Validated, problems: &[certificates::Problem]) -> Option<Waiting> {
+    if problems.is_empty() {
+        return None;
+    }
+    let what: Vec<_> = problems
+        .iter()
+        .map(|p| format!("Secret {} ({:?})", p.secret, p.reason))
+        .collect();
+    Some(Waiting {
+        reason: "CertificateAuthorityLost",
+        message: format!(
+            "{} in namespace {} cannot be rebuilt; restore it from a backup, because a new one would \
+             change the identity of the tenant cluster",
+            what.join(", "),
+            valid.tenant_namespace
+        ),
+    })
+}

@@ -1,0 +1,155 @@
+//! A tenant cluster whose spec is refused, or that is paused: what runs keeps running.
+//!
+//! Invariant: its certificates are renewed and its API is asked all the same, as they are, because what
+//! is wanted of it now nobody can say.
+
+use std::collections::BTreeSet;
+
+use api::{ConditionStatus, ConditionType};
+use jiff::Timestamp;
+use kit::events::Notice;
+use tenant_cp::certificates;
+use tenant_cp::object::Object;
+use tenant_cp::validate::Problem;
+
+use super::types::{Action, PATIENCE, Part, Plan};
+use super::{endpoint, status};
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::status::Waiting;
+
+/// Why it is not planned as usual.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Halt {
+    /// `spec.paused`.
+    Paused,
+    /// The spec cannot be built, or there is no address range.
+    Refused {
+        reason: &'static str,
+        message: String,
+    },
+    /// Its namespace is somebody else's.
+    Taken(Waiting),
+}
+
+impl Halt {
+    pub(super) fn refused(problems: &[Problem]) -> Self {
+        let sentences: Vec<_> = problems
+            .iter()
+            .map(|p| format!("{}: {}", p.field, p.message))
+            .collect();
+        Self::Refused {
+            reason: problems.first().map_or("InvalidSpec", |p| p.reason),
+            message: sentences.join("; "),
+        }
+    }
+}
+
+pub(super) fn plan(observed: &Observed, halt: &Halt, now: Timestamp) -> Plan {
+    let mut plan = Plan::unchanged(observed);
+    if !matches!(halt, Halt::Taken(_)) {
+        plan.parts.push(renewals(observed, now));
+    }
+    for part in &mut plan.parts {
+        if observed.failures.contains_key(&part.name) {
+            part.rest();
+        }
+    }
+    if plan.is_settled() && !matches!(halt, Halt::Taken(_)) {
+        plan.parts.push(probe(observed));
+    }
+    tell(plan, observed, halt, now)
+}
+
+/// What ends soon of the certificates that are there.
+fn renewals(observed: &Observed, now: Timestamp) -> Part {
+    let mut part = Part::new(PartName::Certificates);
+    let material = &observed.material;
+    let (wants, due) = certificates::renewals(material, now);
+    if !due.is_empty() {
+        let due = certificates::Plan {
+            due,
+            ..certificates::Plan::default()
+        };
+        part.actions.push(Action::Issue { wants, due });
+        return part;
+    }
+    // What was made in this reconcile is in the material and not yet in the Secrets.
+    let names: BTreeSet<_> = wants.into_iter().map(|want| want.name).collect();
+    let secrets = observed.objects.iter();
+    let secrets = secrets.filter(|(key, _)| key.kind == "Secret");
+    let renewed: Vec<Object> = secrets
+        .filter_map(|(_, live)| certificates::renewed_secret(live, material, &names))
+        .collect();
+    part.apply("certificates", observed, renewed);
+    part
+}
+
+fn probe(observed: &Observed) -> Part {
+    let mut part = Part::new(PartName::TenantObjects);
+    let keys = &observed.material.store;
+    let can_ask = keys.contains_key("ca") && keys.contains_key("operator");
+    if let Some(address) = endpoint::observed_address(observed)
+        && observed.tenant == Tenant::NotAsked
+        && observed.has_been_ready()
+        && can_ask
+        && !observed.failures.contains_key(&part.name)
+    {
+        part.actions.push(Action::Probe {
+            address,
+            endpoint: None,
+            apply: Vec::new(),
+            list: false,
+            provisional: false,
+            workloads: Vec::new(),
+            patience: PATIENCE,
+        });
+    }
+    part
+}
+
+fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Plan {
+    let settled = plan.is_settled();
+    plan.status.certificates = certificates::status(&observed.material.store);
+    let (reason, message) = match halt {
+        Halt::Paused => (
+            "Paused",
+            "spec.paused is true; set it to false to go on".to_owned(),
+        ),
+        Halt::Refused { reason, message } => (*reason, message.clone()),
+        Halt::Taken(why) => (why.reason, why.message.clone()),
+    };
+    let mut set = status::conditions(&mut plan, observed, now);
+    set.set(
+        ConditionType::Progressing,
+        ConditionStatus::False,
+        reason,
+        &message,
+    );
+    let degraded = !matches!(halt, Halt::Paused);
+    if degraded {
+        let value = ConditionStatus::True;
+        set.set(ConditionType::Degraded, value, reason, &message);
+    }
+    match &observed.tenant {
+        _ if !observed.has_been_ready() && degraded => {
+            let value = ConditionStatus::False;
+            set.set(ConditionType::Ready, value, reason, &message);
+        }
+        _ if !observed.has_been_ready() => {}
+        Tenant::Answers { .. } => set.answered(),
+        Tenant::Silent { message } => set.unreachable(message),
+        Tenant::NotAsked if settled => {
+            set.unreachable(
+                "the API cannot be asked: its Service or the operator's key is missing",
+            );
+        }
+        Tenant::NotAsked => {}
+    }
+    if degraded {
+        plan.events.push(Notice::warning(reason, message));
+    }
+    status::transitions(&mut plan, observed);
+    plan.requeue_after = Some(status::requeue(observed, None, now));
+    plan
+}

@@ -1,0 +1,71 @@
+//! The kubeconfig in the user's namespace, and the binding that lets the operator write there.
+//!
+//! Invariant: it is written only where the one that is there can be read.
+
+use serde_json::{Value, json};
+use tenant_cp::object::Object;
+use tenant_cp::{Addresses, Settings, Validated, certificates, desired};
+
+use super::endpoint::server;
+use super::types::Part;
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
+
+/// What lets the operator write it.
+pub(super) fn binding(valid: &Validated, observed: &Observed, settings: &Settings) -> Part {
+    let mut part = Part::new(PartName::UserNamespace);
+    let binding = user_binding(valid, observed, settings);
+    part.apply("binding", observed, vec![binding]);
+    part
+}
+
+pub(super) fn plan(
+    valid: &Validated,
+    observed: &Observed,
+    addresses: Option<&Addresses>,
+    may_start: bool,
+) -> Part {
+    let mut part = Part::new(PartName::Kubeconfig);
+    let endpoint = addresses.and_then(|addresses| addresses.endpoint.as_ref());
+    if let Some(endpoint) = endpoint.filter(|_| may_start && observed.user_readable) {
+        let owner = serde_json::from_value(owner(observed)).ok();
+        let store = &observed.material.store;
+        let kubeconfig = certificates::kubeconfig(valid, store, &server(endpoint), owner);
+        part.apply("kubeconfig", observed, kubeconfig.into_iter().collect());
+    }
+    part
+}
+
+/// The binding that lets the operator write kubeconfigs into the user's namespace. All
+/// TenantClusters of the namespace own it together, so it goes with the last of them.
+fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> Object {
+    let mut value = desired::user_binding(&valid.namespace, settings).value;
+    let mut owners: Vec<Value> = observed
+        .others
+        .iter()
+        .filter(|o| o.metadata.namespace.as_deref() == Some(valid.namespace.as_str()))
+        .filter(|o| o.metadata.deletion_timestamp.is_none())
+        .filter_map(|o| {
+            Some(owner_reference(
+                o.metadata.name.as_deref()?,
+                o.metadata.uid.as_deref()?,
+            ))
+        })
+        .collect();
+    owners.push(owner(observed));
+    owners.sort_by_key(|o| o["uid"].as_str().map(str::to_owned));
+    value["metadata"]["ownerReferences"] = Value::Array(owners);
+    Object::from_value(value)
+}
+
+fn owner(observed: &Observed) -> Value {
+    let meta = &observed.cluster.metadata;
+    owner_reference(
+        meta.name.as_deref().unwrap_or_default(),
+        meta.uid.as_deref().unwrap_or_default(),
+    )
+}
+
+fn owner_reference(name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "name": name, "uid": uid })
+}

@@ -1,0 +1,255 @@
+//! What a plan is: parts, each with what is to be written, deleted and done for it.
+//!
+//! Invariant: a part is planned and applied by itself; what it needs of another one it takes from what
+//! was observed, never from what the other one is about to do.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::tenant_cluster::{EndpointStatus, EtcdStatus, NetworkStatus, TenantClusterStatus};
+use kit::apply::difference;
+use kit::events::Notice;
+use tenant_cp::certificates;
+use tenant_cp::object::{Key, Object};
+
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::status::Waiting;
+
+/// How long a probe goes on trying while a control plane starts for the first time.
+pub const START_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a probe goes on trying afterwards.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time between two reconciles of a tenant cluster where nothing happens.
+pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
+/// Longest time between two lists of the objects inside a tenant cluster: a little less, so that the
+/// slow sweep lists them too.
+pub const LIST_SWEEP: Duration = Duration::from_secs(9 * 3600);
+
+/// The next step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Carried out side by side.
+    pub parts: Vec<Part>,
+    /// The status as it should be.
+    pub status: TenantClusterStatus,
+    /// Events to publish.
+    pub events: Vec<Notice>,
+    /// What keeps the tenant cluster from being Ready; waiting is not an error.
+    pub waiting_on: Option<Waiting>,
+    /// When to reconcile again although nothing happened.
+    pub requeue_after: Option<Duration>,
+}
+
+impl Plan {
+    /// One that leaves everything as it is.
+    pub(super) fn unchanged(observed: &Observed) -> Self {
+        Self {
+            status: observed.cluster.status.clone().unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// A write to the TenantCluster itself, before anything else.
+    pub(super) fn own(observed: &Observed, action: Action) -> Self {
+        let mut part = Part::new(PartName::TenantCluster);
+        part.actions.push(action);
+        Self {
+            parts: vec![part],
+            ..Self::unchanged(observed)
+        }
+    }
+
+    /// True when nothing is left to do but, perhaps, to write the status.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.parts.iter().all(Part::is_settled)
+    }
+
+    /// Every deletion of every part.
+    pub fn deletions(&self) -> impl Iterator<Item = &Target> {
+        self.parts.iter().flat_map(|part| &part.deletions)
+    }
+
+    /// Every action of every part.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.parts.iter().flat_map(|part| &part.actions)
+    }
+}
+
+/// What is to be done for one part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Which.
+    pub name: PartName,
+    /// Objects to write, stage after stage.
+    pub stages: Vec<Stage>,
+    /// Objects to delete.
+    pub deletions: Vec<Target>,
+    /// What is not a write of a Kubernetes object of the management cluster.
+    pub actions: Vec<Action>,
+    /// What it waits for.
+    pub waiting: Option<Waiting>,
+    /// What only a person can mend; the rest of the part goes on as far as it can.
+    pub problem: Option<Waiting>,
+}
+
+impl Part {
+    pub(super) fn new(name: PartName) -> Self {
+        Self {
+            name,
+            stages: Vec::new(),
+            deletions: Vec::new(),
+            actions: Vec::new(),
+            waiting: None,
+            problem: None,
+        }
+    }
+
+    /// True when nothing is to be done for it now.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.stages.is_empty() && self.deletions.is_empty() && self.actions.is_empty()
+    }
+
+    /// The objects that it writes.
+    pub fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.stages.iter().flat_map(|stage| &stage.objects)
+    }
+
+    /// Nothing more is tried for it now, because that failed a moment ago.
+    pub(super) fn rest(&mut self) {
+        self.stages.clear();
+        self.deletions.clear();
+        self.actions.clear();
+    }
+
+    /// Adds a stage with those objects that are not yet as wanted.
+    pub(super) fn apply(&mut self, name: &'static str, observed: &Observed, objects: Vec<Object>) {
+        let differs = |object: &Object| {
+            let live = observed.objects.get(&object.key());
+            live.is_none_or(|live| difference(&object.value, live).is_some())
+        };
+        self.stage(name, Mode::Apply, objects.into_iter().filter(differs));
+    }
+
+    /// Adds a stage with those objects that are absent.
+    pub(super) fn create(&mut self, name: &'static str, observed: &Observed, objects: Vec<Object>) {
+        let absent = |object: &Object| !observed.objects.contains_key(&object.key());
+        self.stage(name, Mode::Create, objects.into_iter().filter(absent));
+    }
+
+    fn stage(&mut self, name: &'static str, mode: Mode, objects: impl Iterator<Item = Object>) {
+        let objects: Vec<_> = objects.collect();
+        if !objects.is_empty() {
+            self.stages.push(Stage {
+                name,
+                mode,
+                objects,
+            });
+        }
+    }
+}
+
+/// Objects that may be written side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Name for logs.
+    pub name: &'static str,
+    /// How they are written.
+    pub mode: Mode,
+    /// The objects.
+    pub objects: Vec<Object>,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Server-side apply.
+    Apply,
+    /// Only if absent: keys that must never be overwritten. Somebody else's is read, not replaced.
+    Create,
+}
+
+/// An object to delete.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Target {
+    /// What.
+    pub key: Key,
+    /// Only this one, not a namesake.
+    pub uid: String,
+    /// Only as it was seen, where that matters.
+    pub resource_version: Option<String>,
+    /// Whether it stays, marked, until what it owns is gone, instead of the other way round.
+    pub with_dependents: bool,
+}
+
+/// What to do inside the tenant cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Objects to apply.
+    pub apply: Vec<Object>,
+    /// Whether the tenant's Services are to be released (`tenant_objects::release`) before anything is deleted:
+    /// what is deleted is how one sees that it is still to be done.
+    pub release: bool,
+    /// Objects to delete.
+    pub delete: Vec<Target>,
+}
+
+impl Changes {
+    /// True when everything is as it should be.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.apply.is_empty() && self.delete.is_empty()
+    }
+}
+
+/// What is not a write of a Kubernetes object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Put our finalizer on the TenantCluster.
+    AddFinalizer,
+    /// Take our finalizer off.
+    RemoveFinalizer,
+    /// End the pods of the tenant namespace without grace, with whoever would make them anew, and
+    /// delete its claims.
+    Empty {
+        /// The tenant namespace.
+        namespace: String,
+    },
+    /// Write the address ranges into the status before anything depends on them.
+    KeepNetwork(NetworkStatus),
+    /// Write into the status what etcd is, before its members are told that it exists.
+    KeepEtcd(EtcdStatus),
+    /// Issue certificates and keys, to be written by the next plan.
+    Issue {
+        /// All certificates that are wanted.
+        wants: Vec<pki::Want>,
+        /// Which of them, and which keys.
+        due: certificates::Plan,
+    },
+    /// Ask the tenant's API.
+    Probe {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// Where nodes and users reach the API, once that is known.
+        endpoint: Option<EndpointStatus>,
+        /// Objects to apply first, whatever is there: all, where nothing can be seen yet.
+        apply: Vec<Object>,
+        /// Whether to list the objects inside.
+        list: bool,
+        /// Whether that list is not the last, because something is held back.
+        provisional: bool,
+        /// Workloads whose pods are to be counted.
+        workloads: Vec<Key>,
+        /// How long to keep trying: longer while a start is under way.
+        patience: Duration,
+    },
+    /// Write what differs inside the tenant cluster.
+    ApplyTenantObjects {
+        /// Address of the Service.
+        address: (IpAddr, u16),
+        /// What differs.
+        changes: Changes,
+    },
+}

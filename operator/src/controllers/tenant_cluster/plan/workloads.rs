@@ -1,0 +1,85 @@
+//! Which part each object of the tenant namespace belongs to, and when pods may be asked for.
+//!
+//! Invariant: pods are asked for once everything that they mount is there, and never before this tenant
+//! cluster's turn.
+
+use std::collections::BTreeMap;
+
+use api::names::LABEL_COMPONENT;
+use tenant_cp::desired::{self, names};
+use tenant_cp::object::{Key, Object};
+use tenant_cp::{Addresses, Settings, Validated};
+
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::part_name::PartName;
+
+/// What is to be written into the tenant namespace, by part.
+pub(super) struct Objects(BTreeMap<PartName, Vec<Object>>);
+
+impl Objects {
+    /// What needs no address.
+    pub(super) fn base(valid: &Validated, settings: &Settings) -> Self {
+        Self::sorted(desired::base(valid, settings))
+    }
+
+    /// Those whose pods can start now.
+    pub(super) fn workloads(
+        valid: &Validated,
+        observed: &Observed,
+        settings: &Settings,
+        addresses: &Addresses,
+    ) -> Self {
+        let store = &observed.material.store;
+        let all = desired::workloads(valid, settings, addresses, store);
+        let can_start =
+            |object: &Object| mounts(object).all(|secret| has_secret(observed, &secret));
+        Self::sorted(all.into_iter().filter(can_start).collect())
+    }
+
+    pub(super) fn none() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    fn sorted(objects: Vec<Object>) -> Self {
+        let mut sorted: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for object in objects {
+            sorted.entry(part_of(&object)).or_default().push(object);
+        }
+        Self(sorted)
+    }
+
+    pub(super) fn take(&mut self, part: PartName) -> Vec<Object> {
+        self.0.remove(&part).unwrap_or_default()
+    }
+}
+
+fn part_of(object: &Object) -> PartName {
+    let component = object.value["metadata"]["labels"][LABEL_COMPONENT].as_str();
+    let is_service = object.kind == "Service";
+    match component {
+        _ if object.kind == "NetworkPolicy" => PartName::NetworkPolicies,
+        Some(names::CONTROL_PLANE) if is_service => PartName::Endpoint,
+        Some(names::CONTROL_PLANE) => PartName::ControlPlane,
+        Some(names::ETCD) => PartName::Etcd,
+        _ => PartName::Adapters,
+    }
+}
+
+/// Names of the Secrets that its pods mount.
+fn mounts(workload: &Object) -> impl Iterator<Item = String> {
+    let volumes = workload
+        .value
+        .pointer("/spec/template/spec/volumes")
+        .and_then(|volumes| volumes.as_array())
+        .cloned()
+        .unwrap_or_default();
+    volumes.into_iter().filter_map(|volume| {
+        let name = volume.pointer("/secret/secretName")?.as_str()?;
+        Some(name.to_owned())
+    })
+}
+
+fn has_secret(observed: &Observed, name: &str) -> bool {
+    let key = Key::new("Secret", &observed.tenant_namespace(), name);
+    observed.objects.contains_key(&key)
+}
