@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::files::is_generated;
-use super::source::test_lines;
 use super::finding::Finding;
+use super::source::test_lines;
 use super::text::Text;
 use crate::test::changed::suites::{self, Suite};
 use crate::test::changed::table::{self, Reach, TABLE};

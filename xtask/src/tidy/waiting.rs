@@ -4,8 +4,8 @@
 //! Invariant: an exception is a file, a rule and a reason, and one that is not needed any more is a
 //! finding, so the list only gets shorter.
 
-use super::source::{arguments, calls, code, macros, test_lines};
 use super::finding::Finding;
+use super::source::{arguments, calls, code, macros, test_lines};
 use super::text::{Text, has_word};
 
 /// Below this a time-out decides a race instead of ending a wait that is lost.
