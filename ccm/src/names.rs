@@ -71,7 +71,7 @@ pub const LEGACY_CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 pub const LEGACY_ROLE: &str = "cluster.x-k8s.io/role";
 
 /// Namespace and name of the tenant's Service whose endpoints are the nodes' kube-proxies; the
-/// operator's addon makes it (`tenant-cp/src/desired/addons/kube_proxy.rs`).
+/// operator's addon makes it (`tenant-cp/src/addons/kube_proxy.rs`).
 pub const KUBE_PROXY: (&str, &str) = ("kube-system", "kube-proxy");
 
 /// The mirror of a tenant's Service: 35 characters, a DNS label that begins with a letter.

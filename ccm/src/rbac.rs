@@ -62,7 +62,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use k8s_openapi::api::rbac::v1::PolicyRule;
-    use tenant_cp::desired::cloud_controller;
+    use tenant_cp::addons::cloud_controller;
 
     use super::*;
 
