@@ -56,7 +56,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use k8s_openapi::api::rbac::v1::PolicyRule;
-    use tenant_cp::desired::csi;
+    use tenant_cp::addons::csi;
 
     use super::*;
     use crate::settings::Class;
