@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kit::apply::{self, Deletion};
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::certificates;
@@ -27,6 +27,7 @@ use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::tenant_session::session;
 
+mod empty;
 mod probe;
 mod release;
 mod sessions;
@@ -357,7 +358,7 @@ async fn act(
         }
         Action::Empty { namespace } => {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            empty(ctx, namespace).await;
+            empty::empty(ctx, namespace).await;
             applied.observe_again = true;
         }
         Action::KeepNetwork(ranges) => {
@@ -376,62 +377,6 @@ async fn act(
         }
     }
     Ok(())
-}
-
-/// Best effort: what fails here only makes the deletion of the namespace slower.
-async fn empty(ctx: &Context, namespace: &str) {
-    // First who would start instances anew. Without KubeVirt there is no such path.
-    for kind in [
-        apply::kinds::VIRTUAL_MACHINE,
-        apply::kinds::VIRTUAL_MACHINE_INSTANCE,
-    ] {
-        let machines = kind.api(&ctx.client, Some(namespace));
-        let deleted = machines
-            .delete_collection(&DeleteParams::background(), &ListParams::default())
-            .await;
-        if let Err(error) = deleted {
-            let error = kit::errors::chain(&error);
-            tracing::debug!(error, "could not delete each {}", kind.kind);
-        }
-    }
-    // Orphaned, so that nobody makes pods anew and nobody else ends them: the kubelet keeps to the
-    // grace period of the first kill that it sees.
-    let orphan = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Orphan),
-        ..DeleteParams::default()
-    };
-    for kind in [
-        apply::kinds::DEPLOYMENT,
-        apply::kinds::REPLICA_SET,
-        apply::kinds::STATEFUL_SET,
-    ] {
-        let owners = kind.api(&ctx.client, Some(namespace));
-        if let Err(error) = owners
-            .delete_collection(&orphan, &ListParams::default())
-            .await
-        {
-            let error = kit::errors::chain(&error);
-            tracing::debug!(error, "could not delete each {}", kind.kind);
-        }
-    }
-    let pods = apply::kinds::POD.api(&ctx.client, Some(namespace));
-    let soon = DeleteParams {
-        grace_period_seconds: Some(1),
-        ..DeleteParams::default()
-    };
-    if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
-        tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
-    }
-    let claims = apply::kinds::PERSISTENT_VOLUME_CLAIM.api(&ctx.client, Some(namespace));
-    if let Err(error) = claims
-        .delete_collection(&DeleteParams::default(), &ListParams::default())
-        .await
-    {
-        tracing::debug!(
-            error = kit::errors::chain(&error),
-            "could not delete the claims"
-        );
-    }
 }
 
 async fn write_finalizers(

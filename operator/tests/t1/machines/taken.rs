@@ -44,12 +44,14 @@ async fn taken(prefix: &str, labels: impl FnOnce(&Machine) -> Value) -> Result<(
         anyhow::Ok(made)
     };
     let said = world.wait_said(&name, "Ready", ("False", "VirtualMachineTaken"));
+    // On the heap: statuses of several kinds are in it.
+    let (said, comes) = (Box::pin(said), Box::pin(comes));
     let ((), made) = futures::try_join!(said, comes)?;
     let event = site.wait_event(&name, "VirtualMachineTaken").await?;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
 
     wait_gone(&site.machines(), &name, PATIENCE).await?;
-    world.settle().await?;
+    Box::pin(world.settle()).await?;
     let now = world.names().await?;
     assert!(now.len() == 1 && now[0] != name, "{now:?}");
     let found = site.objects(kinds::VIRTUAL_MACHINE, &world.ns);

@@ -165,7 +165,7 @@ fn namespace_that_is_lost_is_told_and_no_empty_tenant_cluster_takes_its_place() 
     };
     let mut unseen = whole.clone();
     lost(&mut unseen);
-    let mut seen = whole.clone();
+    let mut seen = whole;
     let namespace = Key::new("Namespace", "", NS);
     seen.objects.get_mut(&namespace).unwrap()["metadata"]["deletionTimestamp"] =
         json!("2026-11-21T12:00:00Z");

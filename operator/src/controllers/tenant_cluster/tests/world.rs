@@ -1,0 +1,450 @@
+//! The simulated management cluster that plans are carried out in, and lose things in.
+//!
+//! Invariant: it does what it is told and nothing else; what it refuses is noted as apply notes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::TenantCluster;
+use base64::Engine as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tenant_cp::object::{Key, Object};
+use tenant_cp::{Settings, certificates, network};
+
+use crate::controllers::tenant_cluster::observed::{Failure, Observed, Seen, Tenant, pods};
+use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
+use crate::rollouts::queue::Answer;
+use crate::tenant_session::budget::Budget;
+
+pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
+pub(super) const NS: &str = "covey-demo-0a1b2";
+
+pub(super) fn refusal() -> Failure {
+    Failure {
+        class: kit::errors::Class::Invalid,
+        message: "admission webhook says no".to_owned(),
+    }
+}
+
+pub(super) fn now() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+pub(super) fn cluster(name: &str, uid: &str, spec: Value) -> TenantCluster {
+    let cluster = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "spec": spec,
+        "metadata": { "name": name, "namespace": "team-a", "uid": uid, "generation": 1,
+                      "creationTimestamp": "2026-11-21T11:00:00Z" },
+    });
+    serde_json::from_value(cluster).unwrap()
+}
+
+pub(super) fn minimal() -> Value {
+    json!({ "version": "1.35.4" })
+}
+
+pub(super) fn large() -> Value {
+    json!({
+        "version": "1.34.4", "etcd": { "replicas": 3 },
+        "addons": { "cloudController": { "enabled": true } },
+        "controlPlane": { "replicas": 3, "endpoint": { "type": "NodePort", "host": "203.0.113.9" } },
+    })
+}
+
+pub(super) fn ready(spec: Value) -> World {
+    let mut world = World::new(spec);
+    world.settle();
+    world
+}
+
+/// A management cluster that does what it is told.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) cluster: TenantCluster,
+    pub(super) settings: Settings,
+    pub(super) others: Vec<Arc<TenantCluster>>,
+    pub(super) objects: BTreeMap<Key, Value>,
+    pub(super) start: Answer,
+    pub(super) tenant_up: bool,
+    /// Whether there are node pools.
+    pub(super) workers: bool,
+    /// Whether somebody may have changed something inside.
+    pub(super) list_due: bool,
+    /// The objects inside the tenant cluster.
+    pub(super) inside: BTreeMap<Key, Value>,
+    /// The tenant's own Services.
+    pub(super) services: BTreeMap<Key, Value>,
+    /// The address that a new Service gets.
+    pub(super) free_address: &'static str,
+    /// What the API server refuses to be written.
+    pub(super) refused: Vec<Key>,
+    /// What the spec wants, where a test says so: no plan may delete it.
+    pub(super) wanted: BTreeSet<Key>,
+    /// What it is now.
+    pub(super) now: Timestamp,
+    pub(super) writes: usize,
+}
+
+impl World {
+    pub(super) fn new(spec: Value) -> Self {
+        Self {
+            cluster: cluster("demo", UID, spec),
+            settings: Settings::default(),
+            others: Vec::new(),
+            objects: BTreeMap::new(),
+            start: Answer::Go,
+            tenant_up: true,
+            workers: false,
+            list_due: false,
+            inside: BTreeMap::new(),
+            services: BTreeMap::new(),
+            free_address: "10.96.0.77",
+            refused: Vec::new(),
+            wanted: BTreeSet::new(),
+            now: now(),
+            writes: 0,
+        }
+    }
+
+    pub(super) fn observe(&self) -> Observed {
+        let binding = |namespace: &str| {
+            let key = Key::new("RoleBinding", namespace, api::names::OPERATOR_BINDING);
+            self.objects.contains_key(&key)
+        };
+        let readable = self.objects.contains_key(&Key::new("Namespace", "", NS)) && binding(NS);
+        let user_readable = binding("team-a");
+        let objects: BTreeMap<_, _> = self
+            .objects
+            .iter()
+            .filter(|(key, _)| match key.namespace.as_str() {
+                NS => readable,
+                "team-a" => user_readable,
+                _ => true,
+            })
+            .map(|(key, live)| (key.clone(), live.clone()))
+            .collect();
+        let decode = |v: &Value| {
+            let text = v.as_str().unwrap_or_default();
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .unwrap_or_default()
+        };
+        let secrets = objects
+            .iter()
+            .filter(|(key, _)| key.kind == "Secret")
+            .map(|(key, secret)| {
+                let data = secret["data"].as_object().into_iter().flatten();
+                (
+                    key.name.clone(),
+                    data.map(|(k, v)| (k.clone(), decode(v))).collect(),
+                )
+            })
+            .collect();
+        Observed {
+            cluster: self.cluster.clone(),
+            network: network::decide(&self.cluster, &self.others, &self.settings.network),
+            others: self.others.clone(),
+            objects,
+            readable,
+            user_readable,
+            material: certificates::read_store(&secrets),
+            start: self.start,
+            workers: self.workers,
+            list_due: self.list_due,
+            tenant: Tenant::NotAsked,
+            failures: BTreeMap::new(),
+            budget: Budget::default(),
+        }
+    }
+
+    /// Carries a plan out, at most `budget` writes of it; false when it was cut off.
+    pub(super) fn carry_out(
+        &mut self,
+        plan: &Plan,
+        observed: &mut Observed,
+        budget: &mut usize,
+    ) -> bool {
+        let mut observe_again = false;
+        for part in &plan.parts {
+            for object in part.objects() {
+                if self.refused.contains(&object.key()) {
+                    observed.failures.insert(part.name, refusal());
+                    break;
+                }
+                if !self.spend(budget) {
+                    return false;
+                }
+                let live = self.stored(object);
+                self.objects.insert(object.key(), live.clone());
+                observed.absorb(object.key(), live);
+                observe_again |= ["Namespace", "RoleBinding"].contains(&object.kind.as_str());
+            }
+        }
+        for target in plan.parts.iter().flat_map(|part| &part.deletions) {
+            if !self.spend(budget) {
+                return false;
+            }
+            self.objects
+                .retain(|key, _| key.namespace != target.key.name && *key != target.key);
+            observe_again = true;
+        }
+        let finished = plan
+            .actions()
+            .all(|action| self.act(action, observed, budget));
+        if finished && observe_again {
+            let failures = std::mem::take(&mut observed.failures);
+            *observed = self.observe();
+            observed.failures = failures;
+        }
+        finished
+    }
+
+    /// Does what is not a write; false when it was cut off.
+    pub(super) fn act(
+        &mut self,
+        action: &Action,
+        observed: &mut Observed,
+        budget: &mut usize,
+    ) -> bool {
+        match action {
+            Action::AddFinalizer
+            | Action::RemoveFinalizer
+            | Action::KeepNetwork(_)
+            | Action::KeepEtcd(_) => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.own(action);
+                observed.cluster = self.cluster.clone();
+            }
+            Action::Empty { .. } => {
+                self.objects
+                    .retain(|key, _| key.kind != "PersistentVolumeClaim");
+                for (_, pod) in self.objects.iter_mut().filter(|(key, _)| key.kind == "Pod") {
+                    pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+                }
+                *observed = self.observe();
+            }
+            Action::Issue { wants, due } => {
+                super::super::apply::issue(observed, wants, due, self.now).unwrap();
+            }
+            Action::Probe {
+                apply,
+                list,
+                workloads,
+                ..
+            } => {
+                if !self.apply(apply, budget) {
+                    return false;
+                }
+                observed.tenant = self.answer(!apply.is_empty(), *list, workloads);
+            }
+            Action::ApplyTenantObjects { changes, .. } => {
+                if changes.release && !self.release_services(budget) {
+                    return false;
+                }
+                for target in &changes.delete {
+                    if !self.spend(budget) {
+                        return false;
+                    }
+                    self.inside.remove(&target.key);
+                }
+                if !self.apply(&changes.apply, budget) {
+                    return false;
+                }
+                observed.tenant = self.answer(false, true, &[]);
+            }
+        }
+        true
+    }
+
+    /// Applies objects inside the tenant cluster; those that are there already cost no write.
+    pub(super) fn apply(&mut self, objects: &[Object], budget: &mut usize) -> bool {
+        for object in objects.iter().filter(|_| self.tenant_up) {
+            let key = object.key();
+            let same = self
+                .inside
+                .get(&key)
+                .is_some_and(|live| live["hash"] == object.hash());
+            if same {
+                continue;
+            }
+            if *budget == 0 {
+                return false;
+            }
+            *budget -= 1;
+            self.writes += 1;
+            let mut live = object.value.clone();
+            live["hash"] = json!(object.hash());
+            live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
+            live["metadata"]["resourceVersion"] = json!(self.writes.to_string());
+            live["metadata"]["managedFields"] = json!([{ "manager": crate::FIELD_MANAGER }]);
+            self.inside.insert(key, live);
+        }
+        true
+    }
+
+    pub(super) fn answer(&self, applied: bool, list: bool, workloads: &[Key]) -> Tenant {
+        if !self.tenant_up {
+            return Tenant::Silent {
+                message: "connection refused".into(),
+            };
+        }
+        let seen = match (applied, list) {
+            (true, _) => Seen::Applied,
+            (false, true) => Seen::Objects(self.inside.clone()),
+            (false, false) => Seen::Nothing,
+        };
+        let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
+        Tenant::Answers {
+            version: self.cluster.spec.version.clone(),
+            seen,
+            pods: workloads.iter().filter_map(of).collect(),
+        }
+    }
+
+    /// Every node (so many) runs what it should.
+    pub(super) fn play_nodes(&mut self, nodes: i64, ready: i64) {
+        for (key, live) in &mut self.inside {
+            match key.kind.as_str() {
+                "DaemonSet" => {
+                    live["status"] =
+                        json!({ "numberReady": ready, "desiredNumberScheduled": nodes });
+                }
+                "Deployment" => live["status"] = json!({ "readyReplicas": ready.min(2) }),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn own(&mut self, action: &Action) {
+        match action {
+            Action::AddFinalizer => {
+                self.cluster.metadata.finalizers = Some(vec![api::names::FINALIZER.into()]);
+            }
+            Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
+            Action::KeepEtcd(etcd) => {
+                self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
+            }
+            Action::KeepNetwork(ranges) => {
+                self.cluster.status.get_or_insert_default().network = Some(ranges.clone());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn spend(&mut self, budget: &mut usize) -> bool {
+        if *budget == 0 {
+            return false;
+        }
+        *budget -= 1;
+        self.writes += 1;
+        true
+    }
+
+    /// What the API server makes of an object: a UID, addresses, a ready status.
+    pub(super) fn stored(&self, object: &Object) -> Value {
+        let before = self.objects.get(&object.key());
+        let mut live = object.value.clone();
+        live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
+        live["metadata"]["generation"] = json!(1);
+        let replicas = live["spec"]["replicas"].clone();
+        match object.kind.as_str() {
+            "Service" if live["spec"]["clusterIP"] != "None" => {
+                let of_before =
+                    |pointer: &str| before.and_then(|live| live.pointer(pointer).cloned());
+                for (pointer, given) in [
+                    ("/spec/clusterIP", json!(self.free_address)),
+                    ("/spec/ports/0/nodePort", json!(30123)),
+                    ("/status", Value::Null),
+                ] {
+                    let asked = live.pointer(pointer).cloned();
+                    let value = asked.or(of_before(pointer)).unwrap_or(given);
+                    let (parent, field) = pointer.rsplit_once('/').unwrap();
+                    let parent = live.pointer_mut(parent).unwrap();
+                    parent[field] = value;
+                }
+            }
+            "Deployment" | "StatefulSet" => {
+                live["status"] = json!({ "observedGeneration": 1, "replicas": replicas,
+                    "updatedReplicas": replicas, "readyReplicas": replicas });
+            }
+            _ => {}
+        }
+        live
+    }
+
+    /// One reconcile; false when it was cut off.
+    pub(super) fn reconcile(&mut self, budget: &mut usize) -> bool {
+        let mut observed = self.observe();
+        for _ in 0..super::super::MAX_STEPS {
+            let plan = plan(&observed, &self.settings, self.now);
+            self.is_lawful(&plan);
+            if plan.is_settled() {
+                if self.cluster.status.as_ref() != Some(&plan.status) {
+                    if !self.spend(budget) {
+                        return false;
+                    }
+                    self.cluster.status = Some(plan.status.clone());
+                }
+                return true;
+            }
+            if !self.carry_out(&plan, &mut observed, budget) {
+                return false;
+            }
+            if self.cluster.metadata.finalizers.is_none() {
+                return true;
+            }
+        }
+        panic!("a plan does not come to an end");
+    }
+
+    /// No plan deletes what the spec wants.
+    pub(super) fn is_lawful(&self, plan: &Plan) {
+        if self.cluster.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let inside = plan.actions().filter_map(|action| match action {
+            Action::ApplyTenantObjects { changes, .. } => Some(&changes.delete),
+            _ => None,
+        });
+        let outside = plan.parts.iter().map(|part| &part.deletions);
+        for target in inside.chain(outside).flatten() {
+            assert!(!self.wanted.contains(&target.key), "{}", target.key);
+        }
+    }
+
+    /// Reconciles until nothing is written any more.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..8 {
+            let before = self.writes;
+            assert!(self.reconcile(&mut usize::MAX.clone()));
+            if before == self.writes {
+                return;
+            }
+        }
+        panic!("writes never end");
+    }
+
+    /// The load balancer of the management cluster gives the endpoint its address.
+    pub(super) fn give_address(&mut self) {
+        let service = self
+            .objects
+            .get_mut(&Key::new("Service", NS, "control-plane"))
+            .unwrap();
+        service["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.7" }] } });
+    }
+
+    pub(super) fn secret(&self, name: &str) -> Option<&Value> {
+        self.objects.get(&Key::new("Secret", NS, name))
+    }
+
+    pub(super) fn condition(&self, type_: &str) -> (String, String) {
+        let conditions = self.cluster.status.iter().flat_map(|s| &s.conditions);
+        let found = conditions.into_iter().find(|c| c.type_ == type_);
+        found
+            .map(|c| (c.status.clone(), c.reason.clone()))
+            .unwrap_or_default()
+    }
+}
