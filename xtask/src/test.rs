@@ -22,6 +22,7 @@ mod runs;
 mod servers;
 mod session;
 mod shake;
+mod signals;
 mod strict;
 pub(crate) mod tiers;
 mod usage;
@@ -97,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         changed: args.changed,
         busy: args.busy,
     };
+    signals::hand_on().context("signals cannot be handled")?;
     let mut session = Session::begin(&layout, &progress, kind, args.since.as_deref())?;
     let result = match &args.shake {
         Some(name) => tiers::shake(&mut session, name),

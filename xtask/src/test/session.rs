@@ -22,7 +22,7 @@ use super::flaky::{self, Flaky, Known, Verdict};
 use super::junit::{self, Case};
 use super::quarantine::{self, Quarantine};
 use super::runs::{self, Kind, Run, Stage, Unsteady};
-use super::{attempt, built, invocation, nextest, report, usage};
+use super::{attempt, built, invocation, nextest, report, signals, usage};
 
 /// When the whole check began, in seconds since 1970: set by who compiled this program for it.
 const BEGAN: &str = "COVEY_CHECKS_BEGAN";
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
     pub(crate) fn cargo(&self, args: &[&str]) -> Result<()> {
         let mut cargo = lab::run::cargo();
         cargo.args(args).current_dir(self.layout.checkout());
-        let status = cargo.status().context("cargo cannot be run")?;
+        let status = signals::status(&mut cargo).context("cargo cannot be run")?;
         if !status.success() {
             bail!("cargo {}: {status}", args.join(" "))
         }
@@ -195,10 +195,8 @@ impl<'a> Session<'a> {
         let written = nextest.join(profile).join("junit.xml");
         let _ = fs::remove_file(&written); // of a run before
         let mut command = self.nextest(&["--profile", profile, "-E", filter]);
-        let status = command
-            .envs(environment.iter().copied())
-            .status()
-            .context("cargo-nextest cannot be run")?;
+        command.envs(environment.iter().copied());
+        let status = signals::status(&mut command).context("cargo-nextest cannot be run")?;
         match invocation::ended(status.code()) {
             invocation::Ended::Ran => {}
             // `--changed` may reach no test of a tier.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::invocation::{self, Ended};
 use super::session::Session;
-use super::tiers;
+use super::{signals, tiers};
 
 /// So often each test is run.
 pub(crate) const TIMES: usize = 10;
@@ -63,11 +63,10 @@ pub(crate) fn run(
     let arguments = ["--profile", "t1", "--retries", "0", "--no-tests", none];
     let arguments = [&arguments[..], &["--stress-count", &times]].concat();
     let mut command = session.nextest(&[&arguments[..], &["-E", filter]].concat());
-    let status = command
+    command
         .envs(tiers::shaken_environment(servers))
-        .env(SEED, OsStr::new(&seed))
-        .status()
-        .context("cargo-nextest cannot be run")?;
+        .env(SEED, OsStr::new(&seed));
+    let status = signals::status(&mut command).context("cargo-nextest cannot be run")?;
     match (invocation::ended(status.code()), status.success()) {
         (_, true) => Ok(()),
         (Ended::Ran, false) => bail!("a test failed"),

@@ -17,7 +17,7 @@ use super::report::{BUILDS, CHECKS, COMPILE, LAB, PROGRAMS, SHAKE, T0, T1, T2, W
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
-use super::{Args, Tier};
+use super::{Args, Tier, signals};
 
 /// So often a new or changed test is run first.
 const TOUCHED_TIMES: usize = 5;
@@ -94,7 +94,7 @@ fn checks(session: &Session<'_>) -> Result<()> {
 /// All targets of all crates at once: every later stage runs a part of them.
 fn compile(session: &Session<'_>) -> Result<()> {
     let mut build = session.nextest(&["--no-run"]);
-    let status = build.status().context("cargo-nextest cannot be run")?;
+    let status = signals::status(&mut build).context("cargo-nextest cannot be run")?;
     if !status.success() {
         bail!("cargo nextest: {status}")
     }
