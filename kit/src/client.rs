@@ -8,6 +8,7 @@
 //! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile
 //! that hangs in it holds its slot; our backoff per object does the waiting.
 
+pub mod body_limit;
 pub mod count;
 mod crypto;
 pub mod deadline;

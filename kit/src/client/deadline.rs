@@ -85,7 +85,7 @@ where
 }
 
 /// Whether the answer has no end of its own.
-fn is_endless<B>(request: &Request<B>) -> bool {
+pub(super) fn is_endless<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let asks_for_more = query.split('&').any(|pair| {
         matches!(
