@@ -41,14 +41,34 @@ pub(crate) fn hand_on() -> io::Result<()> {
 /// # Errors
 /// When it cannot be started or waited for.
 pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
+    run(command, || {})
+}
+
+fn run(command: &mut Command, once_it_runs: impl FnOnce()) -> io::Result<ExitStatus> {
     let set = |pid| *CHILD.lock().unwrap_or_else(PoisonError::into_inner) = pid;
     let mut child = command.spawn()?;
     let pid = Pid::from_child(&child);
     set(Some(pid));
+    once_it_runs();
     // Its number is given back by the wait below, when nobody sends to it any more.
     let ends = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let ended = retry_on_intr(|| waitid(WaitId::Pid(pid), ends));
     set(None);
     ended?;
     child.wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_the_child_and_not_this_process() {
+        hand_on().unwrap();
+        let tell = || kill_process(rustix::process::getpid(), Signal::TERM).unwrap();
+        let ended = run(Command::new("sleep").arg("1000"), tell).unwrap();
+        assert_eq!(ended.signal(), Some(SIGTERM));
+    }
 }
