@@ -8,7 +8,9 @@ use api::storage::Offer;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod policy;
 pub(crate) mod providers;
+pub use policy::Prefixes;
 pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
 
 /// Configuration of the operator that decides what objects are wanted.
@@ -17,6 +19,12 @@ pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderS
 pub struct Settings {
     /// Registry for tenants that name none. Default: `registry.k8s.io`.
     pub registry: String,
+    /// Registries, with or without a path, that tenant clusters may name besides that one. Default:
+    /// none.
+    pub allowed_registries: Prefixes,
+    /// Images, or registries with or without a path, that machines may be made of besides those of
+    /// `providers`. Default: none.
+    pub allowed_machine_images: Prefixes,
     /// Image repository path and tag of etcd below the registry. Default: `etcd:3.6.16-0`.
     pub etcd_image: String,
     /// Images of addons.
@@ -65,13 +73,13 @@ pub struct AddonImages {
     /// The cloud controller manager, in the tenant namespace. Default: `covey-dev/ccm:` and the
     /// version of the operator.
     pub ccm: String,
-    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub ccm_registry: String,
     /// Our CSI driver, in the tenant namespace and on nodes. Default: `covey-dev/csi:` and the
     /// version of the operator.
     pub csi: String,
-    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub csi_registry: String,
     /// The stock csi-provisioner. Default: `sig-storage/csi-provisioner:v6.3.0`.
@@ -87,7 +95,7 @@ pub struct AddonImages {
     /// The Cluster Autoscaler's adapter, in the tenant namespace. Default: `covey-dev/autoscaler:` and
     /// the version of the operator.
     pub autoscaler: String,
-    /// Registry of that for tenants whose registry is `registry.k8s.io`, which does not have it.
+    /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub autoscaler_registry: String,
     /// The stock Cluster Autoscaler, by the minor of the tenant cluster (`1.35`). A minor that is left
@@ -200,6 +208,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             registry: "registry.k8s.io".to_owned(),
+            allowed_registries: Prefixes::default(),
+            allowed_machine_images: Prefixes::default(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
             images: AddonImages::default(),
             network: NetworkSettings::default(),

@@ -12,6 +12,7 @@ mod build;
 mod check;
 mod component;
 mod endpoint;
+mod policy;
 mod pool;
 pub(crate) mod quantity;
 pub mod validated;
@@ -26,13 +27,16 @@ pub use validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
 pub use crate::problem::Problem;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
-/// `status.network`, else those of the spec.
+/// `status.network`, else those of the spec. What the platform allows is asked until it has served.
 ///
 /// # Errors
 /// At least one [`Problem`]; reason `NetworkUndecided` alone means that
 /// [`crate::network::decide`] comes first.
 pub fn validate(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Vec<Problem>> {
-    let problems = check(tc, settings);
+    let mut problems = check(tc, settings);
+    if tc.status.as_ref().is_none_or(|status| status.version.is_none()) {
+        problems.extend(policy::check(tc, settings));
+    }
     if problems.is_empty() {
         build::build(tc, settings).map_err(|p| vec![p])
     } else {

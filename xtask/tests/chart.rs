@@ -107,6 +107,10 @@ fn mistakes_in_values_are_refused_with_their_place() {
         ),
         ("config.registri=x", "'registri'"),
         ("config.registry=x/", "/config/registry"),
+        (
+            "config.allowedRegistries[0]=https://x",
+            "/config/allowedRegistries/0",
+        ),
         ("config.etcdImage=etcd", "/config/etcdImage"),
         ("config.images.flannel=flannel", "/config/images/flannel"),
         ("config.images.cilium=x", "'cilium'"),

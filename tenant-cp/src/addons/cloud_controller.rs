@@ -179,7 +179,7 @@ fn container(v: &Validated, settings: &Settings) -> Container {
     let images = &settings.images;
     Container {
         name: NAME.to_owned(),
-        image: Some(pod::other_image(v, &images.ccm_registry, &images.ccm)),
+        image: Some(pod::own_image(settings, &images.ccm_registry, &images.ccm)),
         args: Some(vec![
             format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
             format!("--namespace={}", v.tenant_namespace),

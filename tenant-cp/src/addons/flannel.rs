@@ -118,7 +118,7 @@ fn container(inputs: &Inputs<'_>) -> Value {
     );
     json!({
         "name": NAME,
-        "image": pod::other_image(inputs.v, &images.flannel_registry, &images.flannel),
+        "image": pod::other_image(&inputs.v.registry, &images.flannel_registry, &images.flannel),
         "command": ["/bin/sh", "-ec", START],
         "env": variables,
         "resources": { "requests": { "cpu": "20m", "memory": "40Mi" } },

@@ -36,9 +36,9 @@ impl Inputs<'_> {
         format!("{}/{path}", self.v.registry)
     }
 
-    /// An image that Kubernetes' registry does not have.
-    pub(crate) fn other_image(&self, registry: &str, path: &str) -> String {
-        pod::other_image(self.v, registry, path)
+    /// An image of Covey's.
+    pub(crate) fn own_image(&self, registry: &str, path: &str) -> String {
+        pod::own_image(self.settings, registry, path)
     }
 }
 

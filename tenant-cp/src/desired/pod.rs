@@ -18,7 +18,7 @@ use k8s_openapi::{
 };
 
 use crate::meta::selector;
-use crate::validate::validated::Validated;
+use crate::settings::Settings;
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
@@ -54,13 +54,24 @@ pub(super) fn of_secret(variable: &str, secret: &str, key: &str) -> EnvVar {
     }
 }
 
-/// An image that Kubernetes' registry does not have and its own `registry` has; a mirror is asked to
-/// have it beside the others.
-pub(crate) fn other_image(v: &Validated, registry: &str, image: &str) -> String {
-    match v.registry.as_str() {
+/// An image that Kubernetes' registry does not have and `registry` has; a `mirror` is asked to have
+/// it beside the others.
+pub(crate) fn other_image(mirror: &str, registry: &str, image: &str) -> String {
+    match mirror {
         "registry.k8s.io" => format!("{registry}/{image}"),
         mirror => format!("{mirror}/{image}"),
     }
+}
+
+/// An image of Kubernetes' that holds a token of the management cluster: from the operator's own
+/// registry, whatever registry the tenant cluster names.
+pub(crate) fn trusted_image(settings: &Settings, image: &str) -> String {
+    format!("{}/{image}", settings.registry.trim_end_matches('/'))
+}
+
+/// An image of Covey's, which `registry` has: the tenant cluster's registry is not asked for it.
+pub(crate) fn own_image(settings: &Settings, registry: &str, image: &str) -> String {
+    other_image(settings.registry.trim_end_matches('/'), registry, image)
 }
 
 /// How many threads a Go program runs on at a time: one, unless the user limits its CPU; then it

@@ -46,6 +46,19 @@ pub(crate) fn image(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What a reference names, without tag and digest and with the registry that a runtime adds.
+pub(crate) fn repository(text: &str) -> String {
+    let (rest, _) = split(text, '@');
+    let slash = rest.rfind('/').map_or(0, |at| at + 1);
+    let (last, _) = split(&rest[slash..], ':');
+    let name = &rest[..slash + last.len()];
+    match name.split_once('/') {
+        Some((first, _)) if is_registry(first) => name.to_owned(),
+        Some(_) => format!("docker.io/{name}"),
+        None => format!("docker.io/library/{name}"),
+    }
+}
+
 /// Whether a reference says which build of the image is meant.
 pub(crate) fn is_pinned(text: &str) -> bool {
     let last = text.rsplit('/').next().unwrap_or(text);
@@ -102,6 +115,19 @@ mod tests {
         }
         assert!(is_pinned("a.example.com:5000/worker:v1") && is_pinned("worker@sha256:00"));
         assert!(!is_pinned("a.example.com:5000/worker"));
+    }
+
+    #[test]
+    fn repository_is_told_with_the_registry_that_a_runtime_adds() {
+        for (text, wanted) in [
+            ("worker:v1", "docker.io/library/worker"),
+            ("ghcr.io:5000", "docker.io/library/ghcr.io"),
+            ("team/worker", "docker.io/team/worker"),
+            ("a.example:5000/x/y:v1@sha256:00", "a.example:5000/x/y"),
+            ("localhost/x", "localhost/x"),
+        ] {
+            assert_eq!(repository(text), wanted);
+        }
     }
 
     #[test]

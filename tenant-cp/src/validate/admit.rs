@@ -12,7 +12,7 @@ use crate::network::claims::conflicts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::check::{check, ranges, storage};
-use crate::validate::quantity;
+use crate::validate::{policy, quantity};
 use crate::version;
 
 /// What speaks against creating `new`, or against changing `old` into it. CEL rules of the CRD ran
@@ -51,6 +51,7 @@ fn review<T: Borrow<TenantCluster>>(
     settings: &Settings,
 ) -> Vec<Problem> {
     let mut problems = check(tc, settings);
+    problems.extend(policy::check(tc, settings));
     problems.extend(storage(tc, settings));
     problems.extend(conflicts(
         tc,

@@ -300,6 +300,16 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Err(message) = text::registry(settings.registry.trim_end_matches('/')) {
         problems.push(Problem::new("registry", "RegistryMalformed", message));
     }
+    for (field, prefixes) in [
+        ("allowedRegistries", &settings.allowed_registries),
+        ("allowedMachineImages", &settings.allowed_machine_images),
+    ] {
+        for prefix in &prefixes.0 {
+            if let Err(message) = text::registry(prefix.trim_end_matches('/')) {
+                problems.push(Problem::new(field, "RegistryMalformed", message));
+            }
+        }
+    }
     if let Err(message) = settings.storage.check() {
         problems.push(Problem::new(
             "storage.classes",

@@ -13,6 +13,7 @@ use api::{Duration, NodePool, TenantCluster};
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::text;
+use crate::validate::policy;
 use crate::version::{self, VersionError};
 
 pub(super) mod machine;
@@ -92,6 +93,7 @@ pub fn admit_pool<T: Borrow<TenantCluster>>(
     }
     let review = |pool: &NodePool| {
         let mut problems = check_pool(pool, settings);
+        problems.extend(policy::check_pool(pool, settings));
         problems.extend(skew(pool, clusters));
         problems
     };

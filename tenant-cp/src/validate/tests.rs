@@ -15,6 +15,7 @@ use crate::flags::Program;
 
 mod autoscaler;
 mod changes;
+mod policy;
 mod storage;
 
 /// A valid TenantCluster as the API stores it, with `patch` merged into it (RFC 7386).
@@ -509,7 +510,8 @@ fn a_valid_one_is_built_with_defaults_filled_in() {
         }}},
         "images": {"registry": "mirror.example.com/k8s/"},
     }});
-    let valid = validate(&tc(&patch), &Settings::default()).unwrap();
+    let settings = policy::mirrors();
+    let valid = validate(&tc(&patch), &settings).unwrap();
     assert_eq!(valid.tenant_namespace, "covey-demo-0a1b2");
     assert_eq!((valid.namespace.as_str(), valid.generation), ("team-a", 3));
     assert_eq!(valid.version, Version::new(1, 35, 4));

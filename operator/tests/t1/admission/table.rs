@@ -201,5 +201,9 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
             spec(json!({ "images": { "registry": "https://mirror.example.com" } })),
             r#"spec.images.registry: "https://mirror.example.com" is not a registry: leave out the scheme, as in mirror.example.com/k8s"#,
         ),
+        (
+            spec(json!({ "images": { "registry": "evil.example" } })),
+            r#"spec.images.registry: "evil.example" is not allowed here: choose of registry.k8s.io, mirror.example.com, or have whoever runs the management cluster allow it (config.allowedRegistries of the chart)"#,
+        ),
     ]
 }

@@ -14,6 +14,7 @@ use kube::{Client, Config, ResourceExt};
 use operator::tenant_session::session::Dial;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
+use tenant_cp::settings::Prefixes;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
 use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
@@ -161,6 +162,7 @@ impl Site {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             operator_namespace: self.system.clone(),
+            allowed_registries: Prefixes(vec!["mirror.example.com".to_owned()]),
             ..Settings::default()
         }
     }

@@ -123,8 +123,8 @@ fn adapter(v: &Validated, settings: &Settings) -> Container {
     let images = &settings.images;
     Container {
         name: NAME.to_owned(),
-        image: Some(pod::other_image(
-            v,
+        image: Some(pod::own_image(
+            settings,
             &images.autoscaler_registry,
             &images.autoscaler,
         )),
@@ -163,7 +163,7 @@ fn stock(v: &Validated, settings: &Settings, limits: &AutoscalerLimits) -> Conta
     let image = settings.images.cluster_autoscaler(v.version.minor);
     Container {
         name: STOCK.to_owned(),
-        image: Some(format!("{}/{image}", v.registry)),
+        image: Some(pod::trusted_image(settings, image)),
         command: Some(vec!["/cluster-autoscaler".to_owned()]),
         args: Some(flags(limits)),
         env: pod::go_threads(&none),

@@ -48,7 +48,7 @@ const REQUESTS: [&str; 2] = ["--kube-api-qps=50", "--kube-api-burst=100"];
 /// The Deployment.
 pub(crate) fn deployment(v: &Validated, settings: &Settings, offer: &Offer) -> Object {
     let mut containers = vec![driver(v, settings, offer)];
-    containers.extend(sidecars(offer).map(|sidecar| container(v, settings, sidecar)));
+    containers.extend(sidecars(offer).map(|sidecar| container(settings, sidecar)));
     let mut volumes = vec![pod::empty_dir(SOCKET, "1Mi"), account()];
     volumes.extend(sidecars(offer).map(secret_volume));
     let template = PodTemplateSpec {
@@ -86,7 +86,7 @@ fn driver(v: &Validated, settings: &Settings, offer: &Offer) -> Container {
     let images = &settings.images;
     Container {
         name: NAME.to_owned(),
-        image: Some(pod::other_image(v, &images.csi_registry, &images.csi)),
+        image: Some(pod::own_image(settings, &images.csi_registry, &images.csi)),
         args: Some(vec![
             "controller".to_owned(),
             format!("--namespace={}", v.tenant_namespace),
@@ -107,7 +107,7 @@ fn driver(v: &Validated, settings: &Settings, offer: &Offer) -> Container {
     }
 }
 
-fn container(v: &Validated, settings: &Settings, sidecar: &Sidecar) -> Container {
+fn container(settings: &Settings, sidecar: &Sidecar) -> Container {
     let mut args = vec![format!("--kubeconfig={}/kubeconfig", names::SECRET_DIR)];
     let mut mounts = vec![pod::mount(sidecar.name, names::SECRET_DIR, true)];
     // This one speaks to the tenant's API alone.
@@ -129,10 +129,9 @@ fn container(v: &Validated, settings: &Settings, sidecar: &Sidecar) -> Container
     let limits = BTreeMap::new();
     Container {
         name: sidecar.name.to_owned(),
-        image: Some(format!(
-            "{}/{}",
-            v.registry,
-            settings.images.sidecar(sidecar.name)
+        image: Some(pod::trusted_image(
+            settings,
+            settings.images.sidecar(sidecar.name),
         )),
         args: Some(args),
         env: pod::go_threads(&limits),

@@ -171,7 +171,7 @@ fn container(inputs: &Inputs<'_>, topology: bool) -> Value {
     };
     json!({
         "name": NAME,
-        "image": inputs.other_image(&images.csi_registry, &images.csi),
+        "image": inputs.own_image(&images.csi_registry, &images.csi),
         "args": args,
         "env": variables,
         // Ready once the kubelet has registered it.

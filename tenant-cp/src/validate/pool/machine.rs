@@ -75,6 +75,14 @@ pub(in crate::validate) fn check_kernel(
     ] {
         let fine = (path.is_empty() && may_be_empty)
             || (path.len() > 1 && path.starts_with('/') && !path.contains(char::is_whitespace));
+        if path.split('/').any(|part| part == "..") {
+            problems.push(Problem::new(
+                format!("{field}.{name}"),
+                "PathMalformed",
+                format!("\"{path}\" leads upwards: name the file without .., as in /boot/vmlinuz"),
+            ));
+            continue;
+        }
         if !fine {
             problems.push(Problem::new(
                 format!("{field}.{name}"),

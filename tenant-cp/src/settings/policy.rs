@@ -1,0 +1,44 @@
+//! Policy of the platform: what users may choose, as plain data.
+//!
+//! Invariant: what is left out allows no more than an ordinary tenant cluster needs.
+
+use serde::{Deserialize, Serialize};
+
+/// Prefixes of images and registries; each ends at a `/` of what it allows.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Prefixes(pub Vec<String>);
+
+impl Prefixes {
+    /// Whether `path` is one of these or lies below one.
+    #[must_use]
+    pub fn allow(&self, path: &str) -> bool {
+        self.0.iter().any(|prefix| {
+            let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_ends_where_a_part_of_the_path_does() {
+        let prefixes = Prefixes(vec!["a.example/x".to_owned(), "b.example/".to_owned()]);
+        for allowed in ["a.example/x", "a.example/x/y", "b.example", "b.example/z"] {
+            assert!(prefixes.allow(allowed), "{allowed}");
+        }
+        for other in [
+            "a.example",
+            "a.example/xy",
+            "b.example.evil/z",
+            "b.example:5000/z",
+            "",
+        ] {
+            assert!(!prefixes.allow(other), "{other}");
+        }
+        assert!(!Prefixes::default().allow("a.example"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Admission policy of the platform: what users may choose of what could be built.
+//!
+//! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
+//! because who runs the management cluster may take something off a list at any time.
+
+use api::{NodePool, TenantCluster};
+
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::settings::policy::Prefixes;
+use crate::text;
+use crate::text::image::{image, repository};
+
+/// What `tc` asks for and this platform does not give.
+pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    registry(tc, settings, &mut problems);
+    problems
+}
+
+fn registry(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {
+    let Some(registry) = &tc.spec.images.registry else {
+        return;
+    };
+    let registry = registry.trim_end_matches('/');
+    let allowed = registries(settings);
+    if text::registry(registry).is_ok() && !allowed.allow(registry) {
+        problems.push(Problem::new(
+            "spec.images.registry",
+            "RegistryNotAllowed",
+            not_allowed(registry, &allowed.0, "allowedRegistries"),
+        ));
+    }
+}
+
+/// What `pool` asks for and this platform does not give.
+pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
+    let Some(kubevirt) = &pool.spec.provider.kubevirt else {
+        return Vec::new();
+    };
+    let kernel = kubevirt.kernel_boot.as_ref();
+    let asked = [
+        ("image", kubevirt.image.as_ref()),
+        ("kernelBoot.image", kernel.map(|kernel| &kernel.image)),
+    ];
+    let allowed = machine_images(settings);
+    let problem = |(field, asked): (&str, Option<&String>)| {
+        machine_image(asked?, &allowed).map(|message| {
+            let field = format!("spec.provider.kubevirt.{field}");
+            Problem::new(field, "MachineImageNotAllowed", message)
+        })
+    };
+    asked.into_iter().filter_map(problem).collect()
+}
+
+fn machine_image(asked: &str, allowed: &Prefixes) -> Option<String> {
+    let is_refused = image(asked).is_ok() && !allowed.allow(&repository(asked));
+    is_refused.then(|| not_allowed(asked, &allowed.0, "allowedMachineImages"))
+}
+
+/// The operator's own registry, and those of the setting.
+fn registries(settings: &Settings) -> Prefixes {
+    let own = settings.registry.trim_end_matches('/').to_owned();
+    let more = settings.allowed_registries.0.iter().cloned();
+    Prefixes(std::iter::once(own).chain(more).collect())
+}
+
+/// Images of the providers in any version, and those of the setting.
+fn machine_images(settings: &Settings) -> Prefixes {
+    let kubevirt = &settings.providers.kubevirt;
+    let own = [Some(&kubevirt.image), kubevirt.kernel.image.as_ref()];
+    let own = own.into_iter().flatten().filter_map(|text| {
+        let name = repository(text);
+        match name.split_once("{version}") {
+            // The version is a part of the path: what stands before that part.
+            Some((fixed, _)) => fixed.rsplit_once('/').map(|(parent, _)| parent.to_owned()),
+            None => Some(name),
+        }
+    });
+    let more = settings.allowed_machine_images.0.iter().cloned();
+    let mut all: Vec<String> = own.chain(more).collect();
+    all.dedup();
+    Prefixes(all)
+}
+
+/// The sentence that names what may be chosen, and the setting.
+fn not_allowed(asked: &str, allowed: &[String], setting: &str) -> String {
+    let whoever = format!(
+        "have whoever runs the management cluster allow it (config.{setting} of the chart)"
+    );
+    let way = match allowed.is_empty() {
+        true => format!("remove it, or {whoever}"),
+        false => format!("choose of {}, or {whoever}", allowed.join(", ")),
+    };
+    format!("\"{asked}\" is not allowed here: {way}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_may_always_be_made_of_the_operators_own_images() {
+        let mut settings = Settings::default();
+        let own = |settings: &Settings| machine_images(settings).0;
+        assert_eq!(own(&settings), ["ghcr.io/covey-dev/worker"]);
+        settings.providers.kubevirt.image = "m.example/v{version}/worker".to_owned();
+        settings.providers.kubevirt.kernel.image = Some("m.example:5000/kernel:6".to_owned());
+        assert_eq!(own(&settings), ["m.example", "m.example:5000/kernel"]);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a platform does not allow, and who keeps what was allowed.
+
+use super::*;
+use crate::settings::Prefixes;
+use crate::validate::{admit, admit_pool};
+
+fn said(old: Option<&TenantCluster>, new: &TenantCluster, settings: &Settings) -> Vec<String> {
+    let others: [TenantCluster; 0] = [];
+    let problems = admit(old, new, &others, settings);
+    problems.iter().map(ToString::to_string).collect()
+}
+
+fn prefixes(list: &[&str]) -> Prefixes {
+    Prefixes(list.iter().map(|&text| text.to_owned()).collect())
+}
+
+pub(super) fn mirrors() -> Settings {
+    Settings {
+        allowed_registries: prefixes(&["mirror.example.com/k8s"]),
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn registry_of_a_users_own_choice_is_refused_with_the_setting() {
+    for other in [
+        "evil.example/x",
+        "mirror.example.com",
+        "mirror.example.com/k8s-evil",
+        "mirror.example.com:5000/k8s",
+    ] {
+        assert_eq!(
+            said(None, &tc(&registry(other)), &mirrors()),
+            [format!(
+                "spec.images.registry: \"{other}\" is not allowed here: choose of \
+                 registry.k8s.io, mirror.example.com/k8s, or have whoever runs the management \
+                 cluster allow it (config.allowedRegistries of the chart)"
+            )]
+        );
+    }
+    for fine in [
+        "registry.k8s.io",
+        "registry.k8s.io/",
+        "mirror.example.com/k8s",
+        "mirror.example.com/k8s/a",
+    ] {
+        assert_eq!(said(None, &tc(&registry(fine)), &mirrors()), [""; 0]);
+    }
+    let mirror = tc(&registry("mirror.example.com/k8s"));
+    assert_eq!(said(None, &mirror, &Settings::default()).len(), 1);
+}
+
+#[test]
+fn tenant_cluster_that_serves_keeps_what_is_no_longer_allowed() {
+    let settings = Settings::default();
+    let mut old = tc(&registry("mirror.example.com/k8s"));
+    let problems = validate(&old, &settings).unwrap_err();
+    assert_eq!(problems[0].reason, "RegistryNotAllowed");
+    old.status = Some(TenantClusterStatus {
+        version: Some("1.35.4".to_owned()),
+        ..TenantClusterStatus::default()
+    });
+    assert!(validate(&old, &settings).is_ok());
+    let mut new = old.clone();
+    new.spec.control_plane.replicas = 3;
+    assert_eq!(said(Some(&old), &new, &settings), [""; 0]);
+    new.spec.images.registry = Some("evil.example".to_owned());
+    assert_eq!(said(Some(&old), &new, &settings).len(), 1);
+}
+
+#[test]
+fn machines_of_foreign_images_are_refused_with_the_setting() {
+    let pool = |kubevirt: &Value| -> api::NodePool {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool",
+            "metadata": {"name": "workers", "namespace": "team-a"},
+            "spec": {"clusterName": "demo", "provider": {"kubevirt": kubevirt}},
+        }))
+        .unwrap()
+    };
+    let settings = Settings {
+        allowed_machine_images: prefixes(&["images.example/team"]),
+        ..Settings::default()
+    };
+    let none: [TenantCluster; 0] = [];
+    let said = |old: Option<&api::NodePool>, new: &api::NodePool| -> Vec<String> {
+        let problems = admit_pool(old, new, &none, &settings);
+        problems.iter().map(ToString::to_string).collect()
+    };
+    let bad = pool(&json!({
+        "image": "evil.example/disk:v1",
+        "kernelBoot": {"image": "images.example/teams/kernel:6"},
+    }));
+    let way = "is not allowed here: choose of ghcr.io/covey-dev/worker, images.example/team, or \
+               have whoever runs the management cluster allow it (config.allowedMachineImages of \
+               the chart)";
+    let field = "spec.provider.kubevirt";
+    assert_eq!(
+        said(None, &bad),
+        [
+            format!("{field}.image: \"evil.example/disk:v1\" {way}"),
+            format!("{field}.kernelBoot.image: \"images.example/teams/kernel:6\" {way}"),
+        ]
+    );
+    let fine = json!({
+        "image": "ghcr.io/covey-dev/worker:v1.34.4",
+        "kernelBoot": {"image": "images.example/team/kernel"},
+    });
+    assert_eq!(said(None, &pool(&fine)), [""; 0]);
+    // Docker's own names and a port are no way around.
+    for other in ["worker", "ghcr.io:5000/covey-dev/worker:v1", "team/ghcr.io"] {
+        assert_eq!(
+            said(None, &pool(&json!({"image": other}))).len(),
+            1,
+            "{other}"
+        );
+    }
+    let mut larger = bad.clone();
+    larger.spec.replicas = 3;
+    assert_eq!(said(Some(&bad), &larger), [""; 0]);
+}
