@@ -86,10 +86,26 @@ impl Publisher {
     /// Writes `notice` about `regarding` (with uid), unless it was written within [`QUIET`]. Gives
     /// whether it was written.
     pub async fn publish(&self, regarding: &ObjectReference, notice: &Notice) -> bool {
+        self.publish_once(regarding, notice, notice.message.clone())
+            .await
+    }
+
+    /// The same, unless one with its reason was written within [`QUIET`], whatever its words: for what
+    /// others can bring about with ever new words.
+    pub async fn publish_by_reason(&self, regarding: &ObjectReference, notice: &Notice) -> bool {
+        self.publish_once(regarding, notice, String::new()).await
+    }
+
+    async fn publish_once(
+        &self,
+        regarding: &ObjectReference,
+        notice: &Notice,
+        message: String,
+    ) -> bool {
         let key = Key {
             uid: regarding.uid.clone().unwrap_or_default(),
             reason: notice.reason,
-            message: notice.message.clone(),
+            message,
         };
         if !self.recent(|recent| recent.claim(&key, Instant::now())) {
             return false;

@@ -71,6 +71,21 @@ async fn the_same_event_is_written_once_in_ten_minutes() {
     assert_eq!(sent.lock().unwrap().len(), 4);
 }
 
+#[tokio::test(start_paused = true)]
+async fn events_of_one_reason_are_written_once_in_ten_minutes_whatever_their_words() {
+    let (publisher, sent) = publisher(&[]);
+    for number in 0..9 {
+        let notice = notice(&format!("request {number} is denied"));
+        let written = publisher.publish_by_reason(&regarding("1"), &notice).await;
+        assert_eq!(written, number == 0);
+        tokio::time::advance(Duration::from_secs(60)).await;
+    }
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let again = publisher.publish_by_reason(&regarding("1"), &notice("x"));
+    assert!(again.await, "ten minutes later");
+    assert_eq!(sent.lock().unwrap().len(), 2);
+}
+
 #[tokio::test]
 async fn an_event_that_was_refused_is_tried_again_next_time() {
     let (publisher, sent) = publisher(&[403]);

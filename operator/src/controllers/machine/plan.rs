@@ -293,6 +293,9 @@ fn fail(plan: &mut Plan, reason: &'static str, message: String) {
     plan.wait(reason, message);
 }
 
+/// Reason of the Event about a serving certificate that a node does not get.
+pub const CERTIFICATE_DENIED: &str = "CertificateDenied";
+
 /// Answers the kubelet's requests for serving certificates. The names and addresses in them must be
 /// the machine's own.
 fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
@@ -322,7 +325,7 @@ fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
         let request = request.metadata.name.clone().unwrap_or_default();
         if let Some((_, message)) = &denied {
             let message = format!("denies the node a serving certificate ({request}): {message}");
-            plan.publish(true, "CertificateDenied", message);
+            plan.publish(true, CERTIFICATE_DENIED, message);
         }
         plan.actions.push(Action::Decide {
             name: request,

@@ -10,7 +10,7 @@ use kube::{Api, Resource, ResourceExt};
 
 use super::apply::Error;
 use super::observed::Observed;
-use super::plan::Plan;
+use super::plan::{CERTIFICATE_DENIED, Plan};
 use crate::context::Context;
 use crate::status;
 
@@ -29,11 +29,13 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
 
 /// Publishes a plan's Events; they never fail a reconcile.
 pub async fn events(ctx: &Context, plan: &Plan, machine: &Machine) {
+    let (events, regarding) = (&ctx.machine_state.events, machine.object_ref(&()));
     for notice in &plan.events {
-        ctx.machine_state
-            .events
-            .publish(&machine.object_ref(&()), notice)
-            .await;
+        match notice.reason {
+            // Whoever has a kubelet's credential can be denied as often as he likes.
+            CERTIFICATE_DENIED => events.publish_by_reason(&regarding, notice).await,
+            _ => events.publish(&regarding, notice).await,
+        };
     }
 }
 
