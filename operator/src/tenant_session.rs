@@ -2,6 +2,7 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
+//! | [`budget`] | what one reconcile may take of a tenant: time, requests, bytes, items |
 //! | [`session`] | who we are there and where that is; clients with deadlines |
 //! | [`probe`] | whether an API serves, and which version |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
@@ -12,6 +13,7 @@
 //! is untrusted.
 
 pub mod breaker;
+pub mod budget;
 pub mod probe;
 pub mod registry;
 pub mod requests;

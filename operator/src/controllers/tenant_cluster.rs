@@ -158,8 +158,9 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             let Some(next) = again.map_err(Error::Observe)? else {
                 return Ok(None);
             };
-            let failures = std::mem::replace(&mut observed, next).failures;
-            observed.failures = failures;
+            let before = std::mem::replace(&mut observed, next);
+            observed.failures = before.failures;
+            observed.budget = before.budget;
             watch_secrets(ctx, &observed);
         }
     }

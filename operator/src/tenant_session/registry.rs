@@ -21,9 +21,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::breaker::Breaker;
+use super::budget::Budget;
 use super::session::{Error, Session};
 use super::watches::stream::Gate;
 use super::watches::{self, Waiting};
+
+/// Pending requests for certificates of one node that are looked at: a kubelet has one or two.
+const MOST_CSRS: usize = 8;
 
 /// A tenant cluster whose API answered.
 #[derive(Clone, PartialEq)]
@@ -43,7 +47,7 @@ pub struct Tenant {
 /// What others need to work in a tenant cluster.
 #[derive(Clone)]
 pub struct TenantClient {
-    /// A client with the operator's identity there, shared by all.
+    /// A client with the operator's identity there, which the reconcile's budget pays.
     pub client: Client,
     /// The tenant's certificate authority, PEM.
     pub authority: String,
@@ -152,26 +156,27 @@ impl Registry {
         lock(&self.lists).remove(uid);
     }
 
-    /// A tenant that answered in this process; it may be down by now.
+    /// A tenant that answered in this process; it may be down by now. `budget` pays for what it is asked.
     #[must_use]
-    pub fn client(&self, uid: &str) -> Option<TenantClient> {
+    pub fn client(&self, uid: &str, budget: &Budget) -> Option<TenantClient> {
         let entries = lock(&self.entries);
         let entry = entries.get(uid)?;
         Some(TenantClient {
-            client: entry.client.clone(),
+            client: budget.client(&entry.client),
             authority: entry.tenant.session.authority.clone(),
             endpoint: entry.tenant.endpoint.clone(),
         })
     }
 
-    /// Names of the requests for a serving certificate of this node that nobody decided yet.
+    /// Names of the requests for a serving certificate of this node that nobody decided yet; of many only
+    /// the first, until these are decided.
     #[must_use]
     pub fn pending_csrs(&self, uid: &str, node: &str) -> Vec<String> {
         let entries = lock(&self.entries);
         let names = entries
             .get(uid)
             .and_then(|entry| lock(&entry.waiting).get(node).cloned());
-        names.into_iter().flatten().collect()
+        names.into_iter().flatten().take(MOST_CSRS).collect()
     }
 
     /// Whether the objects inside have to be listed: never yet in this process, not for so long,

@@ -2,16 +2,18 @@
 //!
 //! Invariant: what the tenant answers is untrusted and read as bounded data only; nothing is cached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kit::apply;
-use kube::api::{DynamicObject, ListParams};
-use kube::{Client, ResourceExt};
+use kube::api::ListParams;
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tenant_cp::object::Key;
 use tenant_cp::{Object, desired};
 
+use super::budget::{Budget, Exceeded, MOST_PAGES, PAGE};
 use super::session::Error;
 
 /// Objects written at the same time.
@@ -25,53 +27,99 @@ pub struct Unapplied<'a> {
     pub error: Error,
 }
 
-/// Everything inside the tenant cluster that is labelled as ours, with the names of its field
-/// managers; none when we have no right to list them.
+/// What is inside the tenant cluster and labelled as ours, with the names of its field managers; none when
+/// we have no right to list it. What is `wanted` is read in full; of everything else only the metadata
+/// are, page by page, because anybody in the tenant can make such objects, of any size and number.
 ///
 /// # Errors
-/// [`Error::ListManaged`].
-pub async fn list_managed(client: &Client) -> Result<Option<BTreeMap<Key, Value>>, Error> {
+/// [`Error::ListManaged`]; [`Error::Exceeded`] where there are too many.
+pub async fn list_managed(
+    client: &Client,
+    budget: &Budget,
+    wanted: &[Key],
+) -> Result<Option<BTreeMap<Key, Value>>, Error> {
+    let wanted: BTreeSet<&Key> = wanted.iter().collect();
+    let kinds = desired::KINDS
+        .iter()
+        .filter_map(|(version, kind)| apply::kinds::find(version, kind));
+    let lists: Vec<_> = kinds
+        .map(|kind| list_kind(client, budget, kind, &wanted))
+        .collect();
+    let lists: Result<Vec<_>, Error> = stream::iter(lists)
+        .buffer_unordered(PARALLEL_WRITES)
+        .try_collect()
+        .await;
+    match lists {
+        Ok(lists) => Ok(Some(lists.into_iter().flatten().collect())),
+        Err(Error::ListManaged(error)) if is_refusal(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+async fn list_kind(
+    client: &Client,
+    budget: &Budget,
+    kind: apply::Kind,
+    wanted: &BTreeSet<&Key>,
+) -> Result<Vec<(Key, Value)>, Error> {
     let label = format!(
         "{}={}",
         api::names::LABEL_MANAGED_BY,
         api::names::MANAGED_BY
     );
-    let params = ListParams::default().labels(&label);
-    let kinds = desired::KINDS
-        .iter()
-        .filter_map(|(version, kind)| apply::kinds::find(version, kind));
-    let lists: Vec<_> = kinds
-        .map(|kind| {
-            let (api, params) = (kind.api(client, None), params.clone());
-            async move {
-                match api.list(&params).await {
-                    Ok(list) => Ok((kind, list.items)),
-                    // A kind that is defined only where an addon is.
-                    Err(kube::Error::Api(status)) if status.code == 404 => Ok((kind, Vec::new())),
-                    Err(error) => Err(error),
+    let failed = |error| Error::ListManaged(Box::new(error));
+    let mut params = ListParams::default().labels(&label).limit(PAGE);
+    let mut found = Vec::new();
+    for _ in 0..MOST_PAGES {
+        let list = match kind.api(client, None).list_metadata(&params).await {
+            Ok(list) => list,
+            // A kind that is defined only where an addon is.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
+            Err(error) => return Err(failed(error)),
+        };
+        budget.take_items(&plural(kind), list.items.len())?;
+        for object in list.items {
+            let (key, metadata) = seen(kind, object);
+            if !wanted.contains(&key) {
+                // Of strangers nothing is kept; of ours, what a deletion needs.
+                if is_of_an_addon(&metadata) {
+                    found.push((key, metadata));
                 }
+                continue;
             }
-        })
-        .collect();
-    let lists: Result<Vec<_>, kube::Error> = stream::iter(lists)
-        .buffer_unordered(PARALLEL_WRITES)
-        .try_collect()
-        .await;
-    match lists {
-        Ok(lists) => {
-            let all = lists.into_iter();
-            Ok(Some(
-                all.flat_map(|(kind, items)| items.into_iter().map(move |o| seen(kind, o)))
-                    .collect(),
-            ))
+            let namespace = kind.namespaced.then_some(key.namespace.as_str());
+            let whole = kind.api(client, namespace).get_opt(&key.name).await;
+            found.extend(whole.map_err(failed)?.map(|whole| seen(kind, whole)));
         }
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
-        Err(error) => Err(Error::ListManaged(Box::new(error))),
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(found),
+        }
     }
+    Err(Error::Exceeded(Exceeded::Items {
+        what: format!("{} with the label {label}", plural(kind)),
+        most: PAGE * MOST_PAGES,
+    }))
 }
 
-fn seen(kind: apply::Kind, mut object: DynamicObject) -> (Key, Value) {
-    let managers = object.metadata.managed_fields.take().unwrap_or_default();
+fn plural(kind: apply::Kind) -> String {
+    format!("objects of the kind {}", kind.kind)
+}
+
+/// Whether we applied it for an addon: what may have to be deleted.
+fn is_of_an_addon(metadata: &Value) -> bool {
+    let metadata = &metadata["metadata"];
+    let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
+    metadata["labels"][api::names::LABEL_ADDON].is_string()
+        && managers.any(|entry| entry["manager"] == crate::FIELD_MANAGER)
+}
+
+fn seen<K: Resource + Serialize>(kind: apply::Kind, mut object: K) -> (Key, Value) {
+    let managers = object.meta_mut().managed_fields.take().unwrap_or_default();
     let names: Vec<_> = managers
         .into_iter()
         .map(|m| json!({ "manager": m.manager }))

@@ -1,7 +1,7 @@
 //! Session with a tenant's API: who the operator is there, where that is, and clients with deadlines.
 //!
-//! Invariant: every request ends within its time-out, so a dead tenant cluster costs the operator a
-//! bounded wait.
+//! Invariant: every request ends within its time-out and no answer is longer than what is taken, so a dead
+//! or hostile tenant cluster costs the operator a bounded wait and bounded memory.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use kit::apply;
+use kit::client::body_limit::BodyLimitLayer;
 use kit::client::deadline::DeadlineLayer;
 use kit::client::{Transport, multiplexed};
 use kit::errors::{Class, Classify};
@@ -16,10 +17,10 @@ use kube::{Client, Config};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tower::Layer;
 
+use super::budget::{Budget, Exceeded, NAMESPACE};
+
 /// One request may take so long.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Namespace of requests that name none; there are no such.
-const NAMESPACE: &str = "default";
 
 /// Where a tenant's API is reached from the operator: tenant namespace and the address of its
 /// Service, mapped to the address to dial. Tests put their own here; in a cluster it is identity.
@@ -57,12 +58,16 @@ pub enum Error {
     /// The objects inside could not be read.
     #[error("look at the objects inside the tenant cluster")]
     ListManaged(#[source] Box<kube::Error>),
+    /// The tenant took more than one reconcile has for it.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::BuildClient(_) => Class::Bug,
+            Self::Exceeded(_) => Class::Transient,
             Self::AskVersion(e) | Self::ListManaged(e) | Self::ReleaseService(e) => e.class(),
             Self::ApplyObject(e) | Self::DeleteObject(e) => e.class(),
         }
@@ -70,13 +75,13 @@ impl Classify for Error {
 }
 
 impl Session {
-    /// A client that is dropped with the session.
+    /// A client that is dropped with the session; the budget pays for what it is asked.
     ///
     /// # Errors
     /// [`Error::BuildClient`].
-    pub fn client(&self) -> Result<Client, Error> {
+    pub fn client(&self, budget: &Budget) -> Result<Client, Error> {
         let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
-        Ok(Client::new(timed, NAMESPACE))
+        Ok(budget.client(&Client::new(timed, NAMESPACE)))
     }
 
     /// A client that stays, for watches too: plain requests end in time all the same, and none is
@@ -87,7 +92,7 @@ impl Session {
     pub fn lasting_client(&self) -> Result<Client, Error> {
         let requests = kit::client::RequestCounter::new();
         let args = kit::args::ClientArgs::default();
-        let transport = self.transport()?;
+        let transport = BodyLimitLayer::default().layer(self.transport()?);
         Ok(kit::client::assemble(
             transport, NAMESPACE, &args, &requests,
         ))

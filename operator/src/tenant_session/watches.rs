@@ -23,6 +23,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::budget::PAGE;
 use fingerprints::{Change, Fingerprints};
 use stream::{Gate, watched};
 
@@ -36,6 +37,11 @@ const OBJECTS: [Kind; 4] = [
 ];
 /// A TenantCluster is woken by its own objects no more often than this.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// Pages as small as those of any list, whose answers are capped: objects in them have any size.
+fn config() -> Config {
+    Config::default().page_size(PAGE)
+}
 
 /// Names of requests that wait for approval, by node.
 pub(super) type Waiting = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
@@ -61,7 +67,7 @@ pub(super) fn objects(
     for kind in OBJECTS {
         let resource = kind.resource();
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource);
-        let watch = watched(api, Config::default().labels(&ours), gate.clone());
+        let watch = watched(api, config().labels(&ours), gate.clone());
         let reduced = watch.map(move |event| (kind, reduce(event, |o| own(&o.metadata))));
         events.push(reduced.boxed());
     }
@@ -120,10 +126,10 @@ pub(super) fn nodes(
 ) -> impl Future<Output = ()> + Send + 'static {
     let resource = kinds::NODE.resource();
     let api = Api::<nodes::Node>::all_with(client.clone(), &resource);
-    let mut nodes = watched(api, Config::default(), gate.clone());
+    let mut nodes = watched(api, config(), gate.clone());
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let serving = format!("spec.signerName={}", tenant_cp::csr::SIGNER);
-    let mut requests = watched(api, Config::default().fields(&serving), gate);
+    let mut requests = watched(api, config().fields(&serving), gate);
     async move {
         let (mut known, mut asked) = (Fingerprints::default(), Fingerprints::default());
         loop {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: every write is fenced by the Lease; the first error ends the step, and whatever was
 //! done until then is found by the next observation. A Machine that goes is not held up by errors
-//! inside the tenant cluster: they count as silence, which has an end.
+//! inside the tenant cluster: they count as silence, which has an end. Nor is any by a tenant that takes more
+//! than one reconcile has for it.
 
 use api::{Machine, names};
 use futures::future::join_all;
@@ -93,8 +94,11 @@ pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resul
     for action in &plan.actions {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         match act(ctx, action, observed).await {
-            Err(Error::Tenant(error)) if observed.is_going() => {
+            Err(Error::Tenant(error)) if error.is_exceeded() || observed.is_going() => {
                 let message = kit::errors::chain(&error);
+                if error.is_exceeded() {
+                    observe::trip(ctx, &observed.machine, &message);
+                }
                 observed.tenant = Tenant::Silent { message };
                 return Ok(());
             }
@@ -163,7 +167,11 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             }
             Ok(())
         }
-        action => act_in_tenant(ctx, action, observed).await,
+        action => {
+            let budget = observed.budget.clone();
+            let acted = budget.within(Box::pin(act_in_tenant(ctx, action, observed)));
+            acted.await.unwrap_or_else(|e| Err(Error::Tenant(e.into())))
+        }
     }
 }
 
@@ -190,7 +198,8 @@ async fn act_in_tenant(
     let name = observed.machine.name_any();
     let machine = observed.machine.clone();
     let (Some(tenant), Some(seen)) = (
-        ctx.tenants.client(&machine.spec.cluster_uid),
+        ctx.tenants
+            .client(&machine.spec.cluster_uid, &observed.budget),
         observed.seen_mut(),
     ) else {
         return Err(Error::Tenant(requests::Error::TimedOut));

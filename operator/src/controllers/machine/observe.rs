@@ -15,6 +15,7 @@ use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
 use super::{requests, tenant_namespace};
 use crate::context::Context;
+use crate::tenant_session::budget::Budget;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +82,10 @@ pub async fn observe(
             false => Ok(None),
         }
     };
+    let budget = Budget::default();
     let tenant = async {
         match home {
-            true => ask(ctx, &machine, deep, going).await,
+            true => ask(ctx, &machine, &budget, deep, going).await,
             false => Tenant::NotAsked,
         }
     };
@@ -97,6 +99,7 @@ pub async fn observe(
         drawn: None,
         tenant,
         evicted: false,
+        budget,
     }))
 }
 
@@ -183,9 +186,9 @@ pub(super) fn stored(secret: &Secret, machine: &Machine) -> UserData {
 
 /// Asks the tenant's API, unless it did not answer a moment ago. One that does not answer is told to
 /// whoever finds out what is the matter.
-async fn ask(ctx: &Context, machine: &Machine, deep: bool, going: bool) -> Tenant {
+async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, going: bool) -> Tenant {
     let uid = &machine.spec.cluster_uid;
-    let Some(tenant) = ctx.tenants.client(uid) else {
+    let Some(tenant) = ctx.tenants.client(uid, budget) else {
         return Tenant::NotAsked;
     };
     if let Some(message) = ctx.breaker.claim(uid) {
@@ -193,7 +196,10 @@ async fn ask(ctx: &Context, machine: &Machine, deep: bool, going: bool) -> Tenan
     }
     let name = machine.name_any();
     let requests = ctx.tenants.pending_csrs(uid, &name);
-    match requests::read(&tenant, machine, &requests, deep, going).await {
+    let asked = budget.within(requests::read(
+        &tenant, machine, budget, &requests, deep, going,
+    ));
+    match asked.await.unwrap_or_else(|e| Err(e.into())) {
         Ok(seen) => {
             ctx.breaker.close(uid);
             Tenant::Answers(Box::new(seen))
@@ -203,15 +209,20 @@ async fn ask(ctx: &Context, machine: &Machine, deep: bool, going: bool) -> Tenan
             if error.is_answer() {
                 ctx.breaker.close(uid);
             } else {
-                ctx.breaker.trip(uid, -1, &message);
-                let namespace = machine.namespace().unwrap_or_default();
-                let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
-                // Fails only once the controller has ended.
-                let _ = ctx.triggers.clusters.send(cluster);
+                trip(ctx, machine, &message);
             }
             Tenant::Silent { message }
         }
     }
+}
+
+/// Leaves the tenant's API in peace for a while, and has somebody find out what is the matter.
+pub(super) fn trip(ctx: &Context, machine: &Machine, message: &str) {
+    ctx.breaker.trip(&machine.spec.cluster_uid, -1, message);
+    let namespace = machine.namespace().unwrap_or_default();
+    let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
+    // Fails only once the controller has ended.
+    let _ = ctx.triggers.clusters.send(cluster);
 }
 
 fn read(kind: &str, name: &str, source: kube::Error) -> Error {

@@ -12,6 +12,8 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use providers::Description;
 use tenant_cp::join::Token;
 
+use crate::tenant_session::budget::Budget;
+
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -31,6 +33,8 @@ pub struct Observed {
     pub tenant: Tenant,
     /// Pods were asked to leave in this reconcile.
     pub evicted: bool,
+    /// What this reconcile may still ask of the tenant's API.
+    pub budget: Budget,
 }
 
 /// The Secret that the virtual machine boots with.

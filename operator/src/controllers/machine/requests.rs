@@ -22,6 +22,7 @@ use tenant_cp::join;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
+use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
 
 /// Longest wait for an answer.
@@ -49,6 +50,9 @@ pub enum Error {
     /// It took too long.
     #[error("the tenant's API did not answer within {} s", TIMEOUT.as_secs())]
     TimedOut,
+    /// It took more than one reconcile has for it.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 }
 
 impl Classify for Error {
@@ -56,7 +60,7 @@ impl Classify for Error {
         match self {
             Self::Request { source, .. } => source.class(),
             Self::Write(source) => source.class(),
-            Self::TimedOut => Class::Transient,
+            Self::TimedOut | Self::Exceeded(_) => Class::Transient,
         }
     }
 }
@@ -70,6 +74,12 @@ impl Error {
         }
     }
 
+    /// Whether it took more than one reconcile has for it.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        matches!(self, Self::Exceeded(_))
+    }
+
     /// Whether the API answered, if only with a refusal.
     #[must_use]
     pub fn is_answer(&self) -> bool {
@@ -79,7 +89,7 @@ impl Error {
                 _ => None,
             },
             Self::Write(source) => source.code(),
-            Self::TimedOut => None,
+            Self::TimedOut | Self::Exceeded(_) => None,
         };
         code.is_some_and(|code| code < 500 && code != 429)
     }
@@ -100,6 +110,7 @@ async fn timely<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Er
 pub async fn read(
     tenant: &TenantClient,
     machine: &Machine,
+    budget: &Budget,
     requests: &[String],
     deep: bool,
     going: bool,
@@ -121,7 +132,7 @@ pub async fn read(
             node,
             token,
             read_requests(client, requests),
-            pods(client, &name, going)
+            pods(client, budget, &name, going)
         )?;
         Ok(Seen {
             endpoint: tenant.endpoint.clone(),
@@ -171,20 +182,29 @@ async fn read_requests(
 }
 
 /// Pods that would have to leave the node.
-async fn pods(client: &Client, node: &str, going: bool) -> Result<Vec<Pod>, Error> {
+async fn pods(
+    client: &Client,
+    budget: &Budget,
+    node: &str,
+    going: bool,
+) -> Result<Vec<Pod>, Error> {
     if !going {
         return Ok(Vec::new());
     }
     let api = Api::<LivePod>::all(client.clone());
-    let on_it = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let list = api.list(&on_it).await;
-    let list = list.map_err(Error::of(format!("list pods on {node}")))?;
-    Ok(list
-        .items
-        .iter()
-        .filter(|p| has_to_leave(p))
-        .map(pod)
-        .collect())
+    let on_it = format!("spec.nodeName={node}");
+    let mut on_it = ListParams::default().fields(&on_it).limit(PAGE);
+    let mut pods = Vec::new();
+    loop {
+        let list = api.list(&on_it).await;
+        let list = list.map_err(Error::of(format!("list pods on {node}")))?;
+        budget.take_items("pods on one node", list.items.len())?;
+        pods.extend(list.items.iter().filter(|p| has_to_leave(p)).map(pod));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => on_it.continue_token = Some(token),
+            None => return Ok(pods),
+        }
+    }
 }
 
 /// Neither a mirror of the kubelet's own pods, nor a DaemonSet's (which would come back at once), nor

@@ -16,6 +16,7 @@ use tenant_cp::validate::Problem;
 
 use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
+use crate::tenant_session::budget::Budget;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct Observed {
     pub tenant: Tenant,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
+    /// What this reconcile may still ask of the tenant's API.
+    pub budget: Budget,
 }
 
 /// Why a part could not be carried out.

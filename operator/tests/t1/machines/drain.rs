@@ -12,6 +12,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use operator::controllers::machine::observed::Pod;
 use operator::controllers::machine::requests::{self, Evicted};
+use operator::tenant_session::budget::Budget;
 use serde_json::{Value, json};
 use testkit::fakes::tenant_api::Call;
 use testkit::fixtures::ask_until;
@@ -277,7 +278,11 @@ async fn pod_of_the_same_name_that_was_made_since_is_not_evicted() -> Result<()>
         return Ok(());
     };
     let uid = world.cluster.uid().unwrap_or_default();
-    let tenant = world.operator.context.tenants.client(&uid);
+    let tenant = world
+        .operator
+        .context
+        .tenants
+        .client(&uid, &Budget::default());
     let tenant = tenant.context("no client for the tenant")?;
     world.put_pod("elsewhere", "db-0", &json!({}));
     let before = world.pod("db-0").context("no pod")?;

@@ -17,6 +17,7 @@ use crate::controllers::machine::observed::{
     Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
+use crate::tenant_session::budget::Budget;
 
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
 pub(super) const NAME: &str = "workers-x2k9p";
@@ -179,6 +180,7 @@ impl World {
             drawn: None,
             tenant,
             evicted: false,
+            budget: Budget::default(),
         }
     }
 

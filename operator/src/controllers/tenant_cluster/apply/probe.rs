@@ -1,7 +1,8 @@
 //! Probe of the tenant's API: asks whether it answers, and lists what is inside.
 //!
 //! Invariant: whether the API answers is asked with the operator's ordinary identity; an API that is
-//! starting is asked again until the plan's patience is over.
+//! starting is asked again until the plan's patience is over, and none is waited for longer than its
+//! budget says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +13,16 @@ use kube::runtime::reflector::ObjectRef;
 use serde_json::Value;
 use tenant_cp::object::Key;
 use tenant_cp::{Object, desired};
+use tokio::time::Instant;
 
 use super::Error;
-use super::sessions::{administrator, operator};
+use super::sessions::{administrator, operator, ready_pods};
 use super::tenant_objects::apply_all;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, pods};
 use crate::controllers::tenant_cluster::plan::{Action, START_PATIENCE};
+use crate::tenant_session::budget::Budget;
+use crate::tenant_session::requests::list_managed;
 use crate::tenant_session::session::{self, Session};
 use crate::tenant_session::{probe, registry, requests};
 
@@ -38,6 +42,7 @@ pub(super) async fn probe(
         apply,
         list,
         provisional,
+        wanted,
         workloads,
         patience,
     } = action
@@ -46,8 +51,7 @@ pub(super) async fn probe(
     };
     let cluster = &observed.cluster;
     let uid = cluster.uid().unwrap_or_default();
-    let ns = api::names::tenant_namespace(&cluster.name_any(), &uid);
-    let pods = observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas");
+    let pods = ready_pods(observed);
     if let Some(message) = ctx
         .breaker
         .message(&uid, pods)
@@ -60,6 +64,11 @@ pub(super) async fn probe(
         return Ok(());
     };
     let (rights, others) = apply.iter().partition(|o| desired::is_privileged(o));
+    let is_start = *patience >= START_PATIENCE;
+    let budget = match is_start {
+        true => Budget::of_a_start(*patience),
+        false => observed.budget.clone(),
+    };
     let mut prober = Prober {
         administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)?,
         operator: session,
@@ -67,19 +76,17 @@ pub(super) async fn probe(
         others,
         applied: !apply.is_empty(),
         list: *list,
+        wanted,
         workloads,
+        budget: &budget,
     };
     if *list && !provisional {
         // Before it is read, so that what changes meanwhile is listed again.
         ctx.tenants.listed(&uid);
     }
-    let deadline = tokio::time::Instant::now() + *patience;
-    let mut result = prober.once().await;
-    while result.is_err() && tokio::time::Instant::now() < deadline && ctx.leadership.is_leader() {
-        tokio::time::sleep(PAUSE).await;
-        result = prober.once().await;
-    }
-    observed.tenant = match result {
+    let asked = Box::pin(prober.until_it_answers(ctx, *patience));
+    let result = budget.within(asked).await;
+    observed.tenant = match result.unwrap_or_else(|e| Err(e.into())) {
         Ok(answer) => {
             ctx.breaker.close(&uid);
             if ctx.start_queue.done(&uid) {
@@ -102,7 +109,7 @@ pub(super) async fn probe(
                 ctx.tenants.suspect(&uid);
             }
             let message = kit::errors::chain(&error);
-            if *patience < START_PATIENCE {
+            if !is_start {
                 ctx.breaker.trip(&uid, pods, &message);
             }
             Tenant::Silent { message }
@@ -123,22 +130,41 @@ struct Prober<'a> {
     others: Vec<&'a Object>,
     applied: bool,
     list: bool,
+    wanted: &'a [Key],
     workloads: &'a [Key],
+    budget: &'a Budget,
 }
 
 impl Prober<'_> {
+    async fn until_it_answers(
+        &mut self,
+        ctx: &Context,
+        patience: Duration,
+    ) -> Result<Tenant, session::Error> {
+        let deadline = Instant::now() + patience;
+        let mut result = self.once().await;
+        while result.as_ref().is_err_and(|e| !is_exceeded(e))
+            && Instant::now() < deadline
+            && ctx.leadership.is_leader()
+        {
+            tokio::time::sleep(PAUSE).await;
+            result = self.once().await;
+        }
+        result
+    }
+
     async fn once(&mut self) -> Result<Tenant, session::Error> {
         if let Some(administrator) = &self.administrator
             && !self.rights.is_empty()
         {
-            apply_all(&administrator.client()?, &mut self.rights).await?;
+            apply_all(&administrator.client(self.budget)?, &mut self.rights).await?;
         }
-        let client = self.operator.client()?;
+        let client = self.operator.client(self.budget)?;
         apply_all(&client, &mut self.others).await?;
         let version = probe::version(&client).await?;
         let seen = match (self.applied, self.list) {
             (true, _) => Seen::Applied,
-            (false, true) => match requests::list_managed(&client).await? {
+            (false, true) => match list_managed(&client, self.budget, self.wanted).await? {
                 Some(objects) => Seen::Objects(objects),
                 None => Seen::Hidden,
             },
@@ -157,6 +183,10 @@ impl Prober<'_> {
             pods,
         })
     }
+}
+
+fn is_exceeded(error: &session::Error) -> bool {
+    matches!(error, session::Error::Exceeded(_))
 }
 
 fn count(live: &BTreeMap<Key, Value>, workloads: &[Key]) -> BTreeMap<Key, Pods> {

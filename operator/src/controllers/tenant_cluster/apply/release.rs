@@ -12,19 +12,20 @@ use super::Error;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::plan::tenant_objects::release::{MOST, Release, release};
+use crate::tenant_session::budget::{Budget, PAGE};
 use crate::tenant_session::session;
 
-/// Services in one answer.
-const PAGE: u32 = 500;
 /// Services written to at the same time.
 const PARALLEL_WRITES: usize = 8;
 
 /// Releases every Service that needs it.
-pub(super) async fn services(ctx: &Context, client: &Client) -> Result<(), Error> {
+pub(super) async fn services(ctx: &Context, client: &Client, budget: &Budget) -> Result<(), Error> {
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let list = kinds::SERVICE.api(client, None).list(&params).await;
         let list = list.map_err(|e| Error::Tenant(session::Error::ListManaged(Box::new(e))))?;
+        let taken = budget.take_items("Services", list.items.len());
+        taken.map_err(|e| Error::Tenant(e.into()))?;
         let each: Vec<_> = list
             .items
             .into_iter()

@@ -25,6 +25,12 @@ pub(super) fn operator(
     session(ctx, observed, address, identity)
 }
 
+/// Ready pods of the control plane: when they change, a breaker is asked again.
+pub(super) fn ready_pods(observed: &Observed) -> i64 {
+    let ns = observed.tenant_namespace();
+    observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas")
+}
+
 /// With some identity; none while the authority is missing.
 fn session(
     ctx: &Context,

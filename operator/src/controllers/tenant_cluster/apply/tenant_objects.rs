@@ -1,7 +1,7 @@
 //! Writes what differs inside the tenant cluster.
 //!
 //! Invariant: rights are written, and objects deleted, as administrator; everything else with the
-//! operator's ordinary identity.
+//! operator's ordinary identity. A tenant that takes more than its budget counts as silent.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use tenant_cp::{Object, desired};
 
-use super::sessions::{administrator, operator};
+use super::sessions::{administrator, operator, ready_pods};
 use super::{Error, release};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
@@ -24,12 +24,24 @@ pub(super) async fn apply(
     observed: &mut Observed,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let result = Box::pin(write_all(ctx, address, changes, observed, now)).await;
+    let budget = observed.budget.clone();
+    let written = Box::pin(write_all(ctx, address, changes, observed, now));
+    let result = budget.within(written).await;
+    let result = result.unwrap_or_else(|e| Err(Error::Tenant(e.into())));
+    let uid = observed.cluster.uid().unwrap_or_default();
     if result.is_err() {
-        ctx.tenants
-            .suspect(&observed.cluster.uid().unwrap_or_default());
+        ctx.tenants.suspect(&uid);
     }
-    result
+    match result {
+        // What was written until then is there; the next look finds what is left.
+        Err(Error::Tenant(session::Error::Exceeded(exceeded))) => {
+            let message = exceeded.to_string();
+            ctx.breaker.trip(&uid, ready_pods(observed), &message);
+            observed.tenant = Tenant::Silent { message };
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 async fn write_all(
@@ -48,12 +60,14 @@ async fn write_all(
         .partition(|o| desired::is_privileged(o));
     let powers = !rights.is_empty() || !changes.delete.is_empty();
     if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
-        let client = administrator.client().map_err(Error::Tenant)?;
+        let client = administrator
+            .client(&observed.budget)
+            .map_err(Error::Tenant)?;
         apply_all(&client, &mut rights)
             .await
             .map_err(Error::Tenant)?;
         if changes.release {
-            release::services(ctx, &client).await?;
+            release::services(ctx, &client, &observed.budget).await?;
         }
         for target in &changes.delete {
             ctx.leadership.ensure().map_err(Error::Fence)?;
@@ -62,7 +76,7 @@ async fn write_all(
         }
     }
     ctx.leadership.ensure().map_err(Error::Fence)?;
-    let client = session.client().map_err(Error::Tenant)?;
+    let client = session.client(&observed.budget).map_err(Error::Tenant)?;
     apply_all(&client, &mut others)
         .await
         .map_err(Error::Tenant)?;

@@ -102,6 +102,7 @@ fn probe(observed: &Observed) -> Part {
             list: false,
             provisional: false,
             workloads: Vec::new(),
+            wanted: Vec::new(),
             patience: PATIENCE,
         });
     }

@@ -54,6 +54,10 @@ pub(super) fn plan(
         apply,
         list,
         provisional: goes.is_some(),
+        wanted: match list {
+            true => objects.iter().map(Object::key).collect(),
+            false => Vec::new(),
+        },
         workloads: match observed.workers {
             true => wanted_addons(valid).filter_map(Addon::workload).collect(),
             false => Vec::new(),
@@ -62,7 +66,8 @@ pub(super) fn plan(
     };
     match &observed.tenant {
         Tenant::NotAsked if before.is_none() => {
-            part.actions.push(probe(objects, false, START_PATIENCE));
+            part.actions
+                .push(probe(objects.clone(), false, START_PATIENCE));
         }
         Tenant::NotAsked => {
             let list = observed.list_due || before != Some(hash.as_str());
@@ -72,7 +77,7 @@ pub(super) fn plan(
         Tenant::Answers {
             seen: Seen::Hidden, ..
         } => {
-            part.actions.push(probe(objects, false, PATIENCE));
+            part.actions.push(probe(objects.clone(), false, PATIENCE));
         }
         Tenant::Answers {
             seen: Seen::Objects(live),

@@ -240,6 +240,8 @@ pub enum Action {
         list: bool,
         /// Whether that list is not the last, because something is held back.
         provisional: bool,
+        /// What is read in full where it is listed.
+        wanted: Vec<Key>,
         /// Workloads whose pods are to be counted.
         workloads: Vec<Key>,
         /// How long to keep trying: longer while a start is under way.

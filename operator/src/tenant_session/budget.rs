@@ -1,0 +1,165 @@
+//! Budget of one reconcile for one tenant: time, requests, bytes and items of all its questions together.
+//!
+//! Invariant: whatever the tenant answers, a reconcile waits for it no longer than [`Budget::WAIT`], sends no
+//! more than so many requests and keeps no more than so many bytes; what was exceeded is told in a
+//! sentence.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kit::client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
+use kube::Client;
+use tokio::time::Instant;
+use tower::filter::Filter;
+use tower::{BoxError, Layer};
+
+/// Namespace of requests that name none; there are no such.
+pub(super) const NAMESPACE: &str = "default";
+/// Objects in one page of a list.
+pub const PAGE: u32 = 50;
+/// Pages of one list.
+pub const MOST_PAGES: u32 = 20;
+/// Items of all lists together.
+const MOST_ITEMS: u32 = 4000;
+/// Bytes of all answers together.
+const MOST_BYTES: u64 = 16 << 20;
+/// Requests together: more than a whole list of the objects inside, reading and writing them all.
+const MOST_REQUESTS: u32 = 1000;
+/// While it starts for the first time, it is asked again every tenth of a second.
+const MOST_REQUESTS_OF_A_START: u32 = 10_000;
+
+/// A tenant took more than one reconcile has for it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Exceeded {
+    /// It answers too slowly.
+    #[error(
+        "the tenant's API took more than {} s of one reconcile; see what makes it slow (webhooks, load, its \
+         etcd), the rest is done later", .0.as_secs()
+    )]
+    Time(Duration),
+    /// There is too much to ask or to write.
+    #[error(
+        "one reconcile may send the tenant's API {0} requests; see whether somebody makes objects there with \
+         Covey's labels, the rest is done later"
+    )]
+    Requests(u32),
+    /// There are too many objects.
+    #[error("{what} are more than {most} in the tenant cluster; delete those that are not needed")]
+    Items {
+        /// What was listed.
+        what: String,
+        /// How many are looked at.
+        most: u32,
+    },
+}
+
+/// What one reconcile may take of one tenant. Clones are one.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Spent>);
+
+#[derive(Debug)]
+struct Spent {
+    wait: Duration,
+    most_requests: u32,
+    waited: Mutex<Duration>,
+    requests: AtomicU32,
+    items: AtomicU32,
+    bytes: ByteCounter,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(Self::WAIT, MOST_REQUESTS)
+    }
+}
+
+impl Budget {
+    /// How long one reconcile waits for one tenant.
+    pub const WAIT: Duration = Duration::from_secs(5);
+
+    fn new(wait: Duration, most_requests: u32) -> Self {
+        Self(Arc::new(Spent {
+            wait,
+            most_requests,
+            waited: Mutex::default(),
+            requests: AtomicU32::new(0),
+            items: AtomicU32::new(0),
+            bytes: ByteCounter::new(MOST_BYTES),
+        }))
+    }
+
+    /// That of the first start, which is waited for so long.
+    #[must_use]
+    pub fn of_a_start(patience: Duration) -> Self {
+        Self::new(patience + Self::WAIT, MOST_REQUESTS_OF_A_START)
+    }
+
+    /// Does work that waits for the tenant, as long as there is time left.
+    ///
+    /// # Errors
+    /// [`Exceeded::Time`]; then it was cut off where it was.
+    pub async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, Exceeded> {
+        let begun = Instant::now();
+        let left = self.0.wait.saturating_sub(*self.waited());
+        if left.is_zero() {
+            return Err(Exceeded::Time(self.0.wait));
+        }
+        let done = tokio::time::timeout(left, work).await;
+        *self.waited() += begun.elapsed();
+        done.map_err(|_| Exceeded::Time(self.0.wait))
+    }
+
+    /// Counts what a list gave.
+    ///
+    /// # Errors
+    /// [`Exceeded::Items`].
+    pub fn take_items(&self, what: &str, items: usize) -> Result<(), Exceeded> {
+        let items = u32::try_from(items).unwrap_or(u32::MAX);
+        let before = self.0.items.fetch_add(items, Ordering::Relaxed);
+        match before.saturating_add(items) > MOST_ITEMS {
+            true => Err(Exceeded::Items {
+                what: what.to_owned(),
+                most: MOST_ITEMS,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of all answers so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.0.bytes.received()
+    }
+
+    /// A client whose requests this budget pays.
+    #[must_use]
+    pub fn client(&self, client: &Client) -> Client {
+        let client = client.clone();
+        let service = tower::service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        let limits = BodyLimitLayer::new(BodyLimits::default(), self.0.bytes.clone());
+        let budget = self.clone();
+        let paid = Filter::new(limits.layer(service), move |request| {
+            budget.take_request().map(|()| request)
+        });
+        Client::new(paid, NAMESPACE)
+    }
+
+    fn take_request(&self) -> Result<(), BoxError> {
+        let (spent, most) = (&self.0, self.0.most_requests);
+        match spent.requests.fetch_add(1, Ordering::Relaxed) >= most {
+            true => Err(Exceeded::Requests(most).into()),
+            false => Ok(()),
+        }
+    }
+
+    fn waited(&self) -> std::sync::MutexGuard<'_, Duration> {
+        self.0.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
