@@ -62,19 +62,13 @@ pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addres
     let last = last.and_then(|status| status.endpoint.clone());
     let endpoint = service
         .and_then(|service| endpoint(valid, service))
-        // Of another type of Service, it was another kind of address.
-        .or_else(|| last.filter(|last| !is_other_type(valid, last, cluster_ip)));
+        // The type of a Service never changes, so the last address is of this one.
+        .or(last);
     Some(Addresses {
         cluster_ip,
         konnectivity_ip: konnectivity_ip.filter(|_| valid.addons.konnectivity),
         endpoint,
     })
-}
-
-fn is_other_type(valid: &Validated, last: &EndpointStatus, cluster_ip: IpAddr) -> bool {
-    valid.endpoint.type_ == EndpointType::LoadBalancer
-        && valid.endpoint.host.is_none()
-        && last.host == cluster_ip.to_string()
 }
 
 /// Where the API is published now, as the Service says; none while a load balancer has no address.
