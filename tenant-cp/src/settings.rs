@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod policy;
 pub(crate) mod providers;
-pub use policy::Prefixes;
+pub use policy::{EndpointPolicy, Prefixes};
 pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
 
 /// Configuration of the operator that decides what objects are wanted.
@@ -25,6 +25,11 @@ pub struct Settings {
     /// Images, or registries with or without a path, that machines may be made of besides those of
     /// `providers`. Default: none.
     pub allowed_machine_images: Prefixes,
+    /// What users may choose of how their tenant cluster's API is published.
+    pub endpoint: EndpointPolicy,
+    /// StorageClasses of the management cluster that etcd's volumes may be of, besides its default.
+    /// Default: none.
+    pub etcd_storage_classes: Vec<String>,
     /// Image repository path and tag of etcd below the registry. Default: `etcd:3.6.16-0`.
     pub etcd_image: String,
     /// Images of addons.
@@ -210,6 +215,8 @@ impl Default for Settings {
             registry: "registry.k8s.io".to_owned(),
             allowed_registries: Prefixes::default(),
             allowed_machine_images: Prefixes::default(),
+            endpoint: EndpointPolicy::default(),
+            etcd_storage_classes: Vec::new(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
             images: AddonImages::default(),
             network: NetworkSettings::default(),

@@ -111,6 +111,12 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "config.allowedRegistries[0]=https://x",
             "/config/allowedRegistries/0",
         ),
+        ("config.endpoint.types[0]=Ingress", "/config/endpoint/types/0"),
+        ("config.endpoint.hosts[0]=a", "'hosts'"),
+        (
+            "config.etcdStorageClasses[0]=Fast",
+            "/config/etcdStorageClasses/0",
+        ),
         ("config.etcdImage=etcd", "/config/etcdImage"),
         ("config.images.flannel=flannel", "/config/images/flannel"),
         ("config.images.cilium=x", "'cilium'"),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is left out allows no more than an ordinary tenant cluster needs.
 
+use api::tenant_cluster::EndpointType;
 use serde::{Deserialize, Serialize};
 
 /// Prefixes of images and registries; each ends at a `/` of what it allows.
@@ -17,6 +18,45 @@ impl Prefixes {
             let rest = path.strip_prefix(prefix.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
+    }
+}
+
+/// What users may choose of how their tenant cluster's API is published.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EndpointPolicy {
+    /// Keys of annotations; one that ends in `/` stands for all with this prefix. Default: none.
+    pub annotations: Vec<String>,
+    /// Values of `loadBalancerClass`; leaving it out is always allowed. Default: none.
+    pub classes: Vec<String>,
+    /// Types of the Service. Default: all.
+    pub types: Vec<EndpointType>,
+}
+
+impl EndpointPolicy {
+    /// Whether an annotation with this key may be set.
+    #[must_use]
+    pub fn allows_annotation(&self, key: &str) -> bool {
+        self.annotations
+            .iter()
+            .any(|allowed| match allowed.ends_with('/') {
+                true => key.starts_with(allowed.as_str()),
+                false => key == allowed,
+            })
+    }
+}
+
+impl Default for EndpointPolicy {
+    fn default() -> Self {
+        Self {
+            annotations: Vec::new(),
+            classes: Vec::new(),
+            types: vec![
+                EndpointType::ClusterIP,
+                EndpointType::NodePort,
+                EndpointType::LoadBalancer,
+            ],
+        }
     }
 }
 

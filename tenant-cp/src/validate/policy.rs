@@ -3,6 +3,7 @@
 //! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
 //! because who runs the management cluster may take something off a list at any time.
 
+use api::tenant_cluster::EndpointType;
 use api::{NodePool, TenantCluster};
 
 use crate::problem::Problem;
@@ -14,8 +15,62 @@ use crate::text::image::{image, repository};
 /// What `tc` asks for and this platform does not give.
 pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     let mut problems = Vec::new();
+    endpoint(tc, settings, &mut problems);
+    storage_class(tc, settings, &mut problems);
     registry(tc, settings, &mut problems);
     problems
+}
+
+fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {
+    let (endpoint, policy) = (&tc.spec.control_plane.endpoint, &settings.endpoint);
+    let mut refuse = |field: &str, reason, asked: &str, allowed: &[String], setting: &str| {
+        problems.push(Problem::new(
+            format!("spec.controlPlane.endpoint.{field}"),
+            reason,
+            not_allowed(asked, allowed, &format!("endpoint.{setting}")),
+        ));
+    };
+    if !policy.types.contains(&endpoint.type_) {
+        let allowed = policy.types.iter().copied().map(EndpointType::as_str);
+        let allowed: Vec<String> = allowed.map(str::to_owned).collect();
+        let asked = endpoint.type_.as_str();
+        refuse("type", "EndpointTypeNotAllowed", asked, &allowed, "types");
+    }
+    if let Some(class) = &endpoint.load_balancer_class
+        && text::is_qualified_name(class)
+        && !policy.classes.contains(class)
+    {
+        let reason = "LoadBalancerClassNotAllowed";
+        refuse(
+            "loadBalancerClass",
+            reason,
+            class,
+            &policy.classes,
+            "classes",
+        );
+    }
+    for key in endpoint.annotations.keys() {
+        if text::is_qualified_name(key) && !policy.allows_annotation(key) {
+            let (field, allowed) = (format!("annotations[{key}]"), &policy.annotations);
+            refuse(&field, "AnnotationNotAllowed", key, allowed, "annotations");
+        }
+    }
+}
+
+fn storage_class(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {
+    let (asked, allowed) = (
+        &tc.spec.etcd.storage.storage_class_name,
+        &settings.etcd_storage_classes,
+    );
+    if let Some(class) = asked.as_ref().filter(|class| text::is_subdomain(class))
+        && !allowed.contains(class)
+    {
+        problems.push(Problem::new(
+            "spec.etcd.storage.storageClassName",
+            "StorageClassNotAllowed",
+            not_allowed(class, allowed, "etcdStorageClasses"),
+        ));
+    }
 }
 
 fn registry(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {

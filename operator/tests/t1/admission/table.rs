@@ -123,6 +123,18 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
             r#"spec.controlPlane.endpoint.annotations[not a key]: "not a key" is not a key of an annotation: write prefix/name, with a DNS name as prefix and at most 63 letters, digits and - _ . as name"#,
         ),
         (
+            endpoint(json!({ "annotations": { "external-dns.io/hostname": "victim.example" } })),
+            r#"spec.controlPlane.endpoint.annotations[external-dns.io/hostname]: "external-dns.io/hostname" is not allowed here: choose of example.com/, or have whoever runs the management cluster allow it (config.endpoint.annotations of the chart)"#,
+        ),
+        (
+            endpoint(json!({ "type": "LoadBalancer", "loadBalancerClass": "other.example/x" })),
+            r#"spec.controlPlane.endpoint.loadBalancerClass: "other.example/x" is not allowed here: choose of example.com/balancer, or"#,
+        ),
+        (
+            etcd(json!({ "storage": { "storageClassName": "gold" } })),
+            r#"spec.etcd.storage.storageClassName: "gold" is not allowed here: choose of fast, slow, or"#,
+        ),
+        (
             args("etcd-servers", "https://evil"),
             "spec.controlPlane.apiServer.extraArgs[etcd-servers]: --etcd-servers is set by Covey and would break the tenant cluster: remove it",
         ),

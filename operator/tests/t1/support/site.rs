@@ -14,7 +14,7 @@ use kube::{Client, Config, ResourceExt};
 use operator::tenant_session::session::Dial;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
-use tenant_cp::settings::Prefixes;
+use tenant_cp::settings::{EndpointPolicy, Prefixes};
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
 use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
@@ -163,6 +163,12 @@ impl Site {
         Settings {
             operator_namespace: self.system.clone(),
             allowed_registries: Prefixes(vec!["mirror.example.com".to_owned()]),
+            endpoint: EndpointPolicy {
+                annotations: vec!["example.com/".to_owned()],
+                classes: vec!["example.com/balancer".to_owned()],
+                ..EndpointPolicy::default()
+            },
+            etcd_storage_classes: vec!["fast".to_owned(), "slow".to_owned()],
             ..Settings::default()
         }
     }

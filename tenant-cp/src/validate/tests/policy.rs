@@ -1,7 +1,7 @@
 //! What a platform does not allow, and who keeps what was allowed.
 
 use super::*;
-use crate::settings::Prefixes;
+use crate::settings::{EndpointPolicy, Prefixes};
 use crate::validate::{admit, admit_pool};
 
 fn said(old: Option<&TenantCluster>, new: &TenantCluster, settings: &Settings) -> Vec<String> {
@@ -48,6 +48,62 @@ fn registry_of_a_users_own_choice_is_refused_with_the_setting() {
     }
     let mirror = tc(&registry("mirror.example.com/k8s"));
     assert_eq!(said(None, &mirror, &Settings::default()).len(), 1);
+}
+
+#[test]
+fn endpoint_and_storage_that_steer_the_management_cluster_are_refused_with_the_setting() {
+    let mut asked = endpoint(&json!({
+        "type": "LoadBalancer",
+        "loadBalancerClass": "metallb",
+        "annotations": {"external-dns.alpha.kubernetes.io/hostname": "www.victim.example"},
+    }));
+    merge(
+        &mut asked,
+        &etcd(&json!({"storage": {"storageClassName": "gold"}})),
+    );
+    let way = |setting: &str| {
+        format!("have whoever runs the management cluster allow it (config.{setting} of the chart)")
+    };
+    let key = "external-dns.alpha.kubernetes.io/hostname";
+    let field = "spec.controlPlane.endpoint";
+    assert_eq!(
+        said(None, &tc(&asked), &Settings::default()),
+        [
+            format!(
+                "{field}.loadBalancerClass: \"metallb\" is not allowed here: remove it, or {}",
+                way("endpoint.classes")
+            ),
+            format!(
+                "{field}.annotations[{key}]: \"{key}\" is not allowed here: remove it, or {}",
+                way("endpoint.annotations")
+            ),
+            format!(
+                "spec.etcd.storage.storageClassName: \"gold\" is not allowed here: remove it, or {}",
+                way("etcdStorageClasses")
+            ),
+        ]
+    );
+    let mut settings = Settings {
+        endpoint: EndpointPolicy {
+            annotations: vec!["external-dns.alpha.kubernetes.io/".to_owned()],
+            classes: vec!["metallb".to_owned()],
+            ..EndpointPolicy::default()
+        },
+        etcd_storage_classes: vec!["gold".to_owned()],
+        ..Settings::default()
+    };
+    assert_eq!(said(None, &tc(&asked), &settings), [""; 0]);
+    settings.endpoint.types = vec![api::tenant_cluster::EndpointType::ClusterIP];
+    assert_eq!(
+        said(None, &tc(&asked), &settings),
+        [format!(
+            "{field}.type: \"LoadBalancer\" is not allowed here: choose of ClusterIP, or {}",
+            way("endpoint.types")
+        )]
+    );
+    settings.endpoint.types = EndpointPolicy::default().types;
+    settings.endpoint.annotations = vec!["external-dns.alpha.kubernetes.io/host".to_owned()];
+    assert_eq!(said(None, &tc(&asked), &settings).len(), 1);
 }
 
 #[test]
