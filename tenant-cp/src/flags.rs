@@ -66,6 +66,22 @@ pub fn managed_flags(program: Program) -> BTreeSet<&'static str> {
         .collect()
 }
 
+/// From which minor (of 1.x) on a user may set a flag; none: never.
+#[must_use]
+pub fn allowed_since(program: Program, flag: &str) -> Option<u64> {
+    let lists = program.table().allowed.iter();
+    let mut found = lists.filter(|(_, flags)| flags.contains(&flag));
+    found.next().map(|(minor, _)| *minor)
+}
+
+/// All flags that a user may set, each with the minor (of 1.x) from which on.
+#[must_use]
+pub fn allowed_flags(program: Program) -> BTreeMap<&'static str, u64> {
+    let lists = program.table().allowed.iter();
+    let flags = lists.flat_map(|(minor, flags)| flags.iter().map(|flag| (*flag, *minor)));
+    flags.collect()
+}
+
 /// The command line without the program: Covey's flags, then the user's, each sorted by name.
 pub(crate) fn args(
     program: Program,
@@ -113,5 +129,29 @@ pub(crate) fn lease_times(extra: &BTreeMap<String, String>) -> Vec<(&'static str
         false => LEASE_TIMES
             .map(|(name, value)| (name, value.to_owned()))
             .to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_flag_that_a_user_may_set_is_managed_and_all_defaults_may_be_changed() {
+        for program in Program::ALL {
+            let (table, managed) = (program.table(), managed_flags(program));
+            let mut seen = BTreeSet::new();
+            for (_, flags) in table.allowed {
+                for flag in *flags {
+                    assert!(!managed.contains(flag), "{program:?} {flag}");
+                    assert!(seen.insert(*flag), "{program:?} {flag} twice");
+                }
+            }
+            let leads = program != Program::ApiServer;
+            let times = LEASE_TIMES.iter().filter(|_| leads);
+            for (flag, _) in table.defaults.iter().chain(times) {
+                assert_eq!(allowed_since(program, flag), Some(34), "{program:?} {flag}");
+            }
+        }
     }
 }

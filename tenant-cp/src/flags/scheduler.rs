@@ -34,4 +34,22 @@ pub(super) const FLAGS: Table = Table {
         "tls-cert-file",
         "tls-private-key-file",
     ],
+    allowed: &[(
+        34,
+        &[
+            "allow-metric-labels",
+            "disabled-metrics",
+            "http2-max-streams-per-connection",
+            "kube-api-burst",
+            "kube-api-qps",
+            "leader-elect-lease-duration",
+            "leader-elect-renew-deadline",
+            "leader-elect-retry-period",
+            "log-flush-frequency",
+            "logging-format",
+            "pod-max-in-unschedulable-pods-duration",
+            "show-hidden-metrics-for-version",
+            "v",
+        ],
+    )],
 };

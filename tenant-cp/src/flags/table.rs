@@ -21,4 +21,8 @@ pub(super) struct Table {
     pub(super) defaults: &'static [(&'static str, &'static str)],
     /// Not set by Covey, but refused: they would undo or contradict what is set.
     pub(super) refused: &'static [&'static str],
+    /// What a user may set, by the minor (of 1.x) from which on: tuning alone, nothing that names a
+    /// file or an address, opens an API or a feature that is not finished, or prints bodies. What a
+    /// newer minor brings is not among them until somebody has read what it does.
+    pub(super) allowed: &'static [(u64, &'static [&'static str])],
 }

@@ -77,7 +77,7 @@ fn check_args(
     }
 }
 
-fn malformed(name: &str) -> Option<&'static str> {
+pub(super) fn malformed(name: &str) -> Option<&'static str> {
     let part = |part: &str| {
         !part.is_empty()
             && part

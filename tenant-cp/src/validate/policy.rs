@@ -3,19 +3,38 @@
 //! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
 //! because who runs the management cluster may take something off a list at any time.
 
-use api::tenant_cluster::EndpointType;
+use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, TenantCluster};
 
+use crate::flags::{Program, allowed_since, managed_flags};
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::settings::policy::Prefixes;
 use crate::text;
 use crate::text::image::{image, repository};
+use crate::validate::component;
+use crate::version;
+
+/// From the next on the programs log bodies of requests, of Secrets too.
+const MOST_VERBOSE: u8 = 4;
 
 /// What `tc` asks for and this platform does not give.
 pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     let mut problems = Vec::new();
     endpoint(tc, settings, &mut problems);
+    let control_plane = &tc.spec.control_plane;
+    for (field, program, component) in [
+        ("apiServer", Program::ApiServer, &control_plane.api_server),
+        (
+            "controllerManager",
+            Program::ControllerManager,
+            &control_plane.controller_manager,
+        ),
+        ("scheduler", Program::Scheduler, &control_plane.scheduler),
+    ] {
+        let field = format!("spec.controlPlane.{field}.extraArgs");
+        extra_args(&field, program, component, &tc.spec.version, &mut problems);
+    }
     storage_class(tc, settings, &mut problems);
     registry(tc, settings, &mut problems);
     problems
@@ -55,6 +74,53 @@ fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
             refuse(&field, "AnnotationNotAllowed", key, allowed, "annotations");
         }
     }
+}
+
+/// Flags that Covey sets itself are said by [`super::check`].
+fn extra_args(
+    field: &str,
+    program: Program,
+    component: &Component,
+    version: &str,
+    problems: &mut Vec<Problem>,
+) {
+    let Ok(version) = version::parse(version) else {
+        return;
+    };
+    let managed = managed_flags(program);
+    for (name, value) in &component.extra_args {
+        if managed.contains(name.as_str()) || component::malformed(name).is_some() {
+            continue;
+        }
+        let (reason, message) = match allowed_since(program, name) {
+            None => (
+                "FlagNotAllowed",
+                format!(
+                    "--{name} is not one of the flags that may be set: remove it (docs/flags.md \
+                     lists those that may)"
+                ),
+            ),
+            Some(minor) if version.minor < minor => (
+                "FlagNotAllowed",
+                format!("--{name} may be set from Kubernetes 1.{minor} on: remove it"),
+            ),
+            Some(_) if name == "v" && !is_calm(value) => (
+                "FlagValueNotAllowed",
+                format!(
+                    "\"{value}\" is not allowed: choose 0 to {MOST_VERBOSE}, because with more \
+                     the log holds Secrets"
+                ),
+            ),
+            Some(_) => continue,
+        };
+        problems.push(Problem::new(format!("{field}[{name}]"), reason, message));
+    }
+}
+
+fn is_calm(verbosity: &str) -> bool {
+    verbosity
+        .parse()
+        .is_ok_and(|level: u8| level <= MOST_VERBOSE)
 }
 
 fn storage_class(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {

@@ -143,6 +143,14 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
             r#"spec.controlPlane.apiServer.extraArgs[--event-ttl]: "--event-ttl" is not the name of a flag: leave out the dashes in front"#,
         ),
         (
+            args("feature-gates", "AllAlpha=true"),
+            "spec.controlPlane.apiServer.extraArgs[feature-gates]: --feature-gates is not one of the flags that may be set: remove it (docs/flags.md lists those that may)",
+        ),
+        (
+            args("v", "8"),
+            r#"spec.controlPlane.apiServer.extraArgs[v]: "8" is not allowed: choose 0 to 4, because with more the log holds Secrets"#,
+        ),
+        (
             args("anonymous-auth", "true"),
             "spec.controlPlane.apiServer.extraArgs[anonymous-auth]: --anonymous-auth is set by Covey and would break the tenant cluster: remove it",
         ),

@@ -175,3 +175,66 @@ fn machines_of_foreign_images_are_refused_with_the_setting() {
     larger.spec.replicas = 3;
     assert_eq!(said(Some(&bad), &larger), [""; 0]);
 }
+
+#[test]
+fn only_flags_that_tune_may_be_set() {
+    let refused = |version: &str, program: &str, flag: &str, value: &str| {
+        let patch = json!({"spec": {"version": version, "controlPlane": {
+            program: {"extraArgs": {flag: value}},
+        }}});
+        said(None, &tc(&patch), &Settings::default())
+    };
+    let field = "spec.controlPlane.apiServer.extraArgs";
+    for flag in [
+        "feature-gates",
+        "runtime-config",
+        "service-node-port-range",
+        "enable-logs-handler",
+        "allow-metric-labels-manifest",
+        "vmodule",
+        "flag-of-a-newer-minor",
+    ] {
+        assert_eq!(
+            refused("1.35.4", "apiServer", flag, "1"),
+            [format!(
+                "{field}[{flag}]: --{flag} is not one of the flags that may be set: remove it \
+                 (docs/flags.md lists those that may)"
+            )]
+        );
+    }
+    for value in ["5", "10", "-1", "", "04x", "256"] {
+        assert_eq!(
+            refused("1.35.4", "apiServer", "v", value),
+            [format!(
+                "{field}[v]: \"{value}\" is not allowed: choose 0 to 4, because with more the log \
+                 holds Secrets"
+            )]
+        );
+    }
+    for (program, flag, value) in [
+        ("apiServer", "event-ttl", "2h"),
+        ("apiServer", "v", "4"),
+        ("controllerManager", "node-monitor-grace-period", "60s"),
+        ("scheduler", "kube-api-qps", "60"),
+    ] {
+        assert_eq!(refused("1.34.4", program, flag, value), [""; 0], "{flag}");
+    }
+    let flag = "concurrent-resourceclaim-syncs";
+    assert_eq!(
+        refused("1.35.4", "controllerManager", flag, "1"),
+        [format!(
+            "spec.controlPlane.controllerManager.extraArgs[{flag}]: --{flag} may be set from \
+             Kubernetes 1.36 on: remove it"
+        )]
+    );
+    assert_eq!(refused("1.36.1", "controllerManager", flag, "1"), [""; 0]);
+}
+
+#[test]
+fn flag_that_was_let_in_before_stops_no_upgrade() {
+    let gates = args(&json!({"feature-gates": "A=true"}));
+    let old = tc(&gates);
+    let mut new = old.clone();
+    new.spec.version = "1.36.1".to_owned();
+    assert_eq!(said(Some(&old), &new, &Settings::default()), [""; 0]);
+}
