@@ -44,7 +44,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let management = client("management", args.management_kubeconfig.clone()).await?;
     let tls = Tls::load(&files).context("use the certificates of the port")?;
     let manager = Manager::new(tenant, management, settings, &args.identity, &port);
-    let address = port.serve(args.admin.address, &shutdown).await;
+    let address = port.open(&args.admin, &shutdown).await;
     let address = address.context("open the admin port")?;
     tracing::info!(%address, "admin port is open");
     let background = tokio::spawn(manager.run());

@@ -63,7 +63,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let (leadership, election) = Election::start(management.clone(), lease);
     let manager = Manager::new(tenant, management, settings, leadership, &identity, &port);
-    let address = port.serve(admin.address, &shutdown).await;
+    let address = port.open(&admin, &shutdown).await;
     let address = address.context("open the admin port")?;
     tracing::info!(%address, "admin port is open");
     let watches = tokio::spawn(manager.watches());

@@ -24,7 +24,7 @@ fn begin(log: &LogArgs) -> anyhow::Result<Shutdown> {
 
 /// Opens the admin port.
 async fn open_admin_port(port: Admin, args: &AdminArgs, shutdown: &Shutdown) -> anyhow::Result<()> {
-    let address = port.serve(args.address, shutdown).await;
+    let address = port.open(args, shutdown).await;
     let address = address.context("open the admin port")?;
     tracing::info!(%address, "admin port is open");
     Ok(())

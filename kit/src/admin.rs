@@ -1,9 +1,10 @@
-//! The admin port: `/livez`, `/readyz`, `/metrics` and `/state`.
+//! The admin port: `/livez`, `/readyz`, `/metrics` and `/state`; and a port that has only the first
+//! two, for probes.
 //!
 //! Whoever has something to tell registers itself here. Invariant: an answer never waits for the
 //! network or for a reconcile; checks and providers are plain functions that read memory.
-//! The port has no authentication: `/state` must not show secrets, and a NetworkPolicy decides who
-//! may ask.
+//! The ports have no authentication: `/state` must not show secrets, and a NetworkPolicy decides who
+//! may ask. Who asks much at one port takes nothing from the other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,19 @@ use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
+use crate::args::AdminArgs;
+use crate::connections::{self, Plain, Settings};
 use crate::shutdown::Shutdown;
+
+/// Limits of either port: for a kubelet, a scraper or two, and a person.
+const LIMITS: Settings = Settings {
+    connections: 32,
+    streams: 8,
+    window: 16 * 1024,
+    handshake: Duration::from_secs(5),
+    grace: Duration::from_secs(5),
+    at_once: false,
+};
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 type Provider = Box<dyn Fn() -> Value + Send + Sync>;
@@ -81,44 +94,45 @@ impl Admin {
         register(&mut lock(&self.shared.registry))
     }
 
-    /// The routes, to serve or to test with `oneshot`.
+    /// The routes of the admin port, to serve or to test with `oneshot`.
     pub fn router(&self) -> Router {
+        let metrics = get(async |State(admin): State<Self>| admin.show_metrics());
+        let state = get(async |State(admin): State<Self>| admin.show_state());
+        let more = Router::new()
+            .route("/metrics", metrics)
+            .route("/state", state)
+            .with_state(self.clone());
+        self.probes().merge(more)
+    }
+
+    /// The routes of the port for probes.
+    pub fn probes(&self) -> Router {
+        let live = get(async |State(admin): State<Self>| answer(&admin.shared.live));
+        let ready = get(async |State(admin): State<Self>| answer(&admin.shared.ready));
         Router::new()
-            .route(
-                "/livez",
-                get(async |State(admin): State<Self>| answer(&admin.shared.live)),
-            )
-            .route(
-                "/readyz",
-                get(async |State(admin): State<Self>| answer(&admin.shared.ready)),
-            )
-            .route(
-                "/metrics",
-                get(async |State(admin): State<Self>| admin.show_metrics()),
-            )
-            .route(
-                "/state",
-                get(async |State(admin): State<Self>| admin.show_state()),
-            )
+            .route("/livez", live)
+            .route("/readyz", ready)
             .with_state(self.clone())
     }
 
-    /// Listens on `address` and serves until the shutdown starts. The listener is bound when this
-    /// returns; the address is the one really bound (port 0 chooses one).
+    /// Opens the ports and serves until the shutdown starts. Gives the address of the admin port.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub async fn open(&self, args: &AdminArgs, shutdown: &Shutdown) -> io::Result<SocketAddr> {
+        if let Some(probes) = args.probes {
+            listen(probes, self.probes(), shutdown).await?;
+        }
+        self.serve(args.address, shutdown).await
+    }
+
+    /// Listens on `address` and serves all routes until the shutdown starts. The listener is bound
+    /// when this returns; the address is the one really bound (port 0 chooses one).
     ///
     /// # Errors
     /// When the address cannot be bound.
     pub async fn serve(&self, address: SocketAddr, shutdown: &Shutdown) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind(address).await?;
-        let bound = listener.local_addr()?;
-        let server = axum::serve(listener, self.router());
-        let stop = shutdown.triggered();
-        tokio::spawn(async move {
-            if let Err(error) = server.with_graceful_shutdown(stop).await {
-                tracing::error!(%error, "admin port stopped");
-            }
-        });
-        Ok(bound)
+        listen(address, self.router(), shutdown).await
     }
 
     fn show_metrics(&self) -> Response {
@@ -137,6 +151,16 @@ impl Admin {
             .collect();
         Json(parts).into_response()
     }
+}
+
+async fn listen(
+    address: SocketAddr,
+    router: Router,
+    shutdown: &Shutdown,
+) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await?;
+    let server = connections::serve(listener, Plain, router, LIMITS, shutdown)?;
+    Ok(server.address)
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -41,6 +41,14 @@ pub struct AdminArgs {
     )]
     #[arg(default_value = "0.0.0.0:8080")]
     pub address: SocketAddr,
+
+    /// Where livez and readyz are served besides, so that the admin port needs no probes
+    #[arg(
+        long = "probe-address",
+        env = "COVEY_PROBE_ADDRESS",
+        value_name = "IP:PORT"
+    )]
+    pub probes: Option<SocketAddr>,
 }
 
 /// How the management cluster's API is reached.
@@ -114,7 +122,7 @@ mod tests {
             .get_arguments()
             .filter(|a| a.get_id() != "help")
             .collect();
-        assert_eq!(flags.len(), 6);
+        assert_eq!(flags.len(), 7);
         for flag in flags {
             let variable = flag
                 .get_env()
@@ -134,6 +142,7 @@ mod tests {
             ("info,kube_client::client::builder=off", LogFormat::Json)
         );
         assert_eq!(admin.address.to_string(), "0.0.0.0:8080");
+        assert_eq!(admin.probes, None);
         let default = ClientArgs::default();
         assert_eq!((client.qps, client.burst), (default.qps, default.burst));
         assert_eq!(client.kubeconfig, None);

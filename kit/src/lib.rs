@@ -11,7 +11,8 @@
 //! | [`events`] | publishes Events, each at most once in ten minutes |
 //! | [`lease`] | leader election; [`lease::Leadership::ensure`] fences every write |
 //! | [`metrics`] | controller and process metrics |
-//! | [`admin`] | the admin port: livez, readyz, metrics, state |
+//! | [`admin`] | the admin port: livez, readyz, metrics, state; and the port for probes alone |
+//! | `connections` | an HTTP server that no peer can hold up |
 //! | [`shutdown`] | SIGTERM and SIGINT as a value that can be awaited |
 //! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
 //! | [`watch`] | a watch that is kept, and what cannot be decoded left out |
@@ -26,6 +27,7 @@ pub mod apply;
 pub mod args;
 pub mod backoff;
 pub mod client;
+mod connections;
 pub mod errors;
 pub mod events;
 pub mod lease;

@@ -18,7 +18,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::clients::Clients;
 pub use self::error::Error;
-pub use self::serve::{Serve, Server, Settings, serve, serve_on};
+pub use self::serve::{serve, serve_on};
+pub use crate::connections::{Serve, Server, Settings};
 
 /// The present certificate. Clones share it.
 #[derive(Clone, Debug, Default)]

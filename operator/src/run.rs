@@ -96,7 +96,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         })
     });
     let admin_address = port
-        .serve(admin.address, &shutdown)
+        .open(&admin, &shutdown)
         .await
         .context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");

@@ -5,6 +5,8 @@ use axum::body::Body;
 use http_body_util::BodyExt;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tower::ServiceExt;
 
 async fn fetch(admin: &Admin, path: &str) -> (StatusCode, String) {
@@ -55,17 +57,52 @@ async fn state_shows_every_provider_under_its_name() {
 }
 
 #[tokio::test]
+async fn the_port_for_probes_shows_neither_metrics_nor_state() {
+    let admin = Admin::new();
+    let paths = ["/livez", "/readyz", "/metrics", "/state"];
+    let (all, probes) = (admin.router(), admin.probes());
+    for (path, probed) in paths.into_iter().zip([200, 200, 404, 404]) {
+        for (router, wanted) in [(&all, 200), (&probes, probed)] {
+            let request = http::Request::get(path).body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), wanted, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn silent_peers_on_the_admin_port_keep_neither_port_from_answering() {
+    let shutdown = Shutdown::new();
+    let admin = Admin::new();
+    let local = ([127, 0, 0, 1], 0).into();
+    let port = admin.serve(local, &shutdown).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..3 * LIMITS.connections {
+        let mut stream = TcpStream::connect(port).await.unwrap();
+        // Half a head.
+        stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        silent.push(stream);
+    }
+    let mut stream = TcpStream::connect(port).await.unwrap();
+    let request = b"GET /livez HTTP/1.1\r\nHost: covey\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // Of the silent ones at most the places are left; the first was cut without a time-out.
+    assert_eq!(silent[0].read(&mut [0; 8]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
 async fn the_port_is_open_once_serve_returns_and_closes_at_shutdown() {
     let shutdown = Shutdown::new();
     let address = Admin::new()
         .serve(([127, 0, 0, 1], 0).into(), &shutdown)
         .await
         .unwrap();
-    tokio::net::TcpStream::connect(address)
-        .await
-        .expect("the port is open");
+    TcpStream::connect(address).await.expect("the port is open");
     shutdown.trigger();
-    while tokio::net::TcpStream::connect(address).await.is_ok() {
+    while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
 }

@@ -81,8 +81,9 @@ async fn events_of_one_reason_are_written_once_in_ten_minutes_whatever_their_wor
         tokio::time::advance(Duration::from_secs(60)).await;
     }
     tokio::time::advance(Duration::from_secs(60)).await;
-    let again = publisher.publish_by_reason(&regarding("1"), &notice("x"));
-    assert!(again.await, "ten minutes later");
+    let (one, notice) = (regarding("1"), notice("request 9 is denied"));
+    let again = publisher.publish_by_reason(&one, &notice).await;
+    assert!(again, "ten minutes later");
     assert_eq!(sent.lock().unwrap().len(), 2);
 }
 

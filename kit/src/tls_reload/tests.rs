@@ -1,9 +1,11 @@
 //! Real handshakes over loopback.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::routing::get;
+use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey as Issued, generate_simple_self_signed};
@@ -178,7 +180,7 @@ async fn a_peer_that_never_speaks_is_cut_and_gives_its_place_to_the_next() {
     };
     let server = start(&certificate(&pair), settings, &shutdown).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
-    // Waits in the queue until the silent one is cut.
+    // Comes when all places are taken.
     let mut next = connect(server.address, &pair)
         .await
         .expect("its turn comes");
@@ -237,6 +239,93 @@ async fn a_request_that_waits_holds_up_no_other_of_its_connection() {
         let (late, open) = tokio::join!(ask("/late"), ask("/open"));
         assert_eq!(late.to_bytes(), "late", "{at_once}");
         assert_eq!(open.to_bytes(), "open", "{at_once}");
+    }
+}
+
+#[tokio::test]
+async fn crowds_that_never_finish_a_request_keep_nobody_out() {
+    let pair = pair();
+    let shutdown = Shutdown::new();
+    // No time-out helps here.
+    let settings = Settings {
+        connections: 8,
+        handshake: Duration::from_secs(3600),
+        ..Settings::default()
+    };
+    let server = start(&certificate(&pair), settings, &shutdown).await;
+    let mut known = connect(server.address, &pair).await.unwrap();
+    fetch(&mut known).await;
+    let mut crowd = Vec::new();
+    for _ in 0..3 * settings.connections {
+        // TCP alone, TLS alone, and half a head.
+        crowd.push((TcpStream::connect(server.address).await.unwrap(), None));
+        let mut stream = connect(server.address, &pair).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        let raw = TcpStream::connect(server.address).await.unwrap();
+        crowd.push((raw, Some(stream)));
+    }
+    assert!(
+        fetch(&mut known).await.ends_with("hello"),
+        "it keeps its place"
+    );
+    let mut next = connect(server.address, &pair).await.expect("it comes in");
+    assert!(fetch(&mut next).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn a_connection_has_no_more_requests_at_once_than_it_may() {
+    let pair = pair();
+    let (arrived, gate) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(tokio::sync::Semaphore::new(0)),
+    );
+    let (counted, waits) = (Arc::clone(&arrived), Arc::clone(&gate));
+    let router = axum::Router::new().route(
+        "/",
+        get(async move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            // Each permit lets one pass.
+            waits.acquire().await.unwrap().forget();
+            "hello"
+        }),
+    );
+    let shutdown = Shutdown::new();
+    let settings = Settings {
+        streams: 3,
+        ..Settings::default()
+    };
+    let config = certificate(&pair).server_config().unwrap();
+    let server = serve(
+        ([127, 0, 0, 1], 0).into(),
+        config,
+        router,
+        settings,
+        &shutdown,
+    )
+    .await
+    .unwrap();
+    let mut client = connect_h2(server.address, &pair).await;
+    // With the first answer the client knows what the server allows.
+    let ask = |client: &mut hyper::client::conn::http2::SendRequest<String>| {
+        let request = http::Request::get("https://covey.test/").body(String::new());
+        client.send_request(request.unwrap())
+    };
+    gate.add_permits(1);
+    ask(&mut client).await.unwrap();
+    arrived.store(0, Ordering::SeqCst);
+    let mut all: futures::stream::FuturesUnordered<_> = (0..10).map(|_| ask(&mut client)).collect();
+    // Answers come one by one, and never are more than three being worked on.
+    for answered in 0..10 {
+        while arrived.load(Ordering::SeqCst) < (answered + 3).min(10) {
+            tokio::select! {
+                biased;
+                answer = all.next() => panic!("{answer:?} before its turn"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert_eq!(arrived.load(Ordering::SeqCst), (answered + 3).min(10));
+        gate.add_permits(1);
+        all.next().await.unwrap().unwrap();
     }
 }
 
