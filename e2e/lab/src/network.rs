@@ -13,9 +13,10 @@ use crate::{
 };
 
 /// Where virtual machines find the lab's registry, in every slot: their images are made before a
-/// slot is known. Link-local, as is usual for what a node offers to what runs on it; a machine
-/// reaches it through its default route.
-pub const REGISTRY_FOR_MACHINES: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
+/// slot is known. Of the range for benchmarks (RFC 2544), which nothing else here uses, and not
+/// link-local: machines are kept from those addresses. A machine reaches it through its default
+/// route.
+pub const REGISTRY_FOR_MACHINES: Ipv4Addr = Ipv4Addr::new(198, 18, 20, 10);
 
 #[derive(Deserialize)]
 struct Link {

@@ -22,7 +22,7 @@ use k8s_openapi::{
 };
 use pki::{Signer, Want};
 
-use crate::desired::tenant_namespace::network_policies::METADATA;
+use crate::desired::tenant_namespace::network_policies::{METADATA_V4, METADATA_V6};
 use crate::meta::{meta, selector, tenant_meta};
 use crate::names;
 use crate::object::Object;
@@ -173,18 +173,20 @@ pub(crate) fn to_tenant_api() -> NetworkPolicyEgressRule {
 
 /// The ways to the tenant's API, and, wherever that is, the management API.
 pub(crate) fn to_both_apis() -> Vec<NetworkPolicyEgressRule> {
-    let range = |cidr: &str, metadata: &str| NetworkPolicyPeer {
+    let range = |cidr: &str, metadata: &[&str]| NetworkPolicyPeer {
         ip_block: Some(IPBlock {
             cidr: cidr.to_owned(),
-            except: Some(vec![metadata.to_owned()]),
+            except: Some(metadata.iter().map(|&range| range.to_owned()).collect()),
         }),
         ..NetworkPolicyPeer::default()
     };
-    let [v4, v6] = METADATA;
     vec![
         to_tenant_api(),
         NetworkPolicyEgressRule {
-            to: Some(vec![range("0.0.0.0/0", v4), range("::/0", v6)]),
+            to: Some(vec![
+                range("0.0.0.0/0", &METADATA_V4),
+                range("::/0", &METADATA_V6),
+            ]),
             ports: Some(vec![
                 port("TCP", 443, None),
                 port("TCP", names::API_PORT, None),

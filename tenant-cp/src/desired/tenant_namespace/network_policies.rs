@@ -139,14 +139,20 @@ fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
     vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT]), beyond]
 }
 
-/// Credentials of the management cluster's nodes are had there by whoever asks
-/// (the same address with every large cloud, and its IPv6 form).
-pub(crate) const METADATA: [&str; 2] = ["169.254.169.254/32", "fd00:ec2::254/128"];
+/// Credentials of the management cluster's nodes are had there by whoever asks. Link-local, where
+/// nearly all clouds have it, and with it the agents for identities of pods (169.254.170.2 and .23);
+/// Alibaba's and Azure's addresses outside of it.
+pub(crate) const METADATA_V4: [&str; 3] =
+    ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16"];
+/// The same by IPv6: both of AWS, and Google's.
+pub(crate) const METADATA_V6: [&str; 3] =
+    ["fd00:ec2::23/128", "fd00:ec2::254/128", "fd20:ce::254/128"];
 
 fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
+    let metadata = METADATA_V4.into_iter().chain(METADATA_V6);
     let reserved = || settings.network.reserved.iter().map(IpNet::to_string);
     let outside = |everything: &str, v6: bool| {
-        let except = reserved().chain(METADATA.map(str::to_owned));
+        let except = reserved().chain(metadata.clone().map(str::to_owned));
         let mut except: Vec<String> = except.filter(|range| range.contains(':') == v6).collect();
         except.sort();
         except.dedup();
