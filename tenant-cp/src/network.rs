@@ -20,6 +20,7 @@ use ranges::Use;
 
 pub mod addresses;
 pub mod claims;
+pub(crate) mod node_ranges;
 pub mod pools;
 pub mod ranges;
 pub mod reservations;
@@ -64,7 +65,7 @@ pub fn decide<T: Borrow<TenantCluster>>(
     if let Some(problem) = overlap_within(&mine) {
         return Err(problem);
     }
-    let found = claims::conflicts_where(&mine, others, settings, |other| {
+    let found = claims::conflicts_where(tc, &mine, others, settings, |other| {
         !claims::same_object(tc, other) && (claims::in_force(other) || claims::older(other, tc))
     });
     if let Some(problem) = found.into_iter().next() {

@@ -1,16 +1,18 @@
 //! Router of the webhook: a path for each kind, and the way from a body to an answer.
 //!
-//! Invariant: what is no AdmissionReview is refused with a sentence; nothing is decided here.
+//! Invariant: what is no AdmissionReview is refused with a sentence; nothing is decided here. Every
+//! request ends within the deadline of [`Bodies::read`]: what comes after it does not wait.
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodRouter, post};
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
 
+use super::body::Bodies;
 use super::validator::Validator;
 use super::{node_pool, tenant_cluster};
 
@@ -18,27 +20,36 @@ use super::{node_pool, tenant_cluster};
 pub const TENANT_CLUSTERS: &str = "/validate/tenantclusters";
 /// Path of the webhook for NodePools.
 pub const NODE_POOLS: &str = "/validate/nodepools";
-/// Largest body: what the API server itself takes (`MaxRequestBodyBytes`).
-pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// What answers about one kind.
 type Review = fn(&AdmissionRequest<DynamicObject>, &Validator) -> AdmissionResponse;
 
-/// The routes of the webhook.
-pub fn router(validator: Validator) -> Router {
+/// What every route works with.
+#[derive(Clone)]
+struct Shared {
+    validator: Validator,
+    bodies: Bodies,
+}
+
+/// The routes of the webhook, whose bodies share a budget.
+pub fn router(validator: Validator, bodies: Bodies) -> Router {
     Router::new()
         .route(TENANT_CLUSTERS, validate(tenant_cluster::review))
         .route(NODE_POOLS, validate(node_pool::review))
-        .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(validator)
+        .with_state(Shared { validator, bodies })
 }
 
-fn validate(review: Review) -> MethodRouter<Validator> {
-    post(
-        async move |State(validator): State<Validator>, body: Bytes| {
-            respond(review, &validator, &body)
-        },
-    )
+fn validate(review: Review) -> MethodRouter<Shared> {
+    post(async move |State(shared): State<Shared>, body: Body| {
+        match shared.bodies.read(body).await {
+            Ok(body) => respond(review, &shared.validator, &body.bytes),
+            Err(refusal) => {
+                // Whoever floods the webhook should not flood the log.
+                tracing::debug!(%refusal, "the webhook did not read a body");
+                refusal.into_response()
+            }
+        }
+    })
 }
 
 fn respond(review: Review, validator: &Validator, body: &[u8]) -> Response {

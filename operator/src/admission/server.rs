@@ -25,6 +25,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::body::Bodies;
 use super::certificate::{self, Material, NAME, Next, Observed, Step};
 use super::router::router;
 use super::validator::Validator;
@@ -32,6 +33,17 @@ use crate::FIELD_MANAGER;
 
 /// Name of the ValidatingWebhookConfiguration in the chart.
 pub const CONFIGURATION: &str = "covey";
+
+/// Limits of the port. API servers put many requests on one connection each; what strangers can
+/// make it hold besides bodies stays below a tenth of the memory that the chart allows.
+const LIMITS: tls_reload::Settings = tls_reload::Settings {
+    connections: 256,
+    streams: 64,
+    window: 64 * 1024,
+    handshake: Duration::from_secs(5),
+    grace: Duration::from_secs(10),
+    at_once: false,
+};
 
 /// Why the webhook does not run, or a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -135,15 +147,9 @@ impl Webhook {
         shutdown: Shutdown,
     ) -> Result<(), Error> {
         let config = self.certificate.server_config().map_err(Error::Tls)?;
-        let settings = tls_reload::Settings::default();
-        let server = tls_reload::serve_on(
-            listener,
-            config,
-            router(self.validator),
-            settings,
-            &shutdown,
-        )
-        .map_err(Error::Address)?;
+        let router = router(self.validator, Bodies::default());
+        let server = tls_reload::serve_on(listener, config, router, LIMITS, &shutdown)
+            .map_err(Error::Address)?;
         tracing::info!(address = %server.address, "webhook is open");
         let keeper = Keeper {
             secrets: Api::namespaced(client.clone(), &namespace),

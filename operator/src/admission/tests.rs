@@ -9,10 +9,12 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::router::{BODY_LIMIT, NODE_POOLS, TENANT_CLUSTERS, router};
+use super::body::{Bodies, LARGEST};
+use super::router::{NODE_POOLS, TENANT_CLUSTERS, router};
 use super::validator::Validator;
 
 mod pools;
+mod pressure;
 
 fn object(spec: &Value) -> Value {
     json!({
@@ -64,7 +66,10 @@ async fn post_to(path: &str, validator: Validator, body: String) -> (StatusCode,
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap();
-    let response = router(validator).oneshot(request).await.unwrap();
+    let response = router(validator, Bodies::default())
+        .oneshot(request)
+        .await
+        .unwrap();
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(bytes.to_vec()).unwrap())
@@ -116,16 +121,22 @@ async fn a_bad_one_is_refused_with_every_cause() {
 }
 
 #[tokio::test]
-async fn ranges_of_others_are_seen() {
+async fn ranges_of_others_are_seen_and_others_are_not() {
     let mut other = TenantCluster::new("other", Default::default());
     other.metadata.namespace = Some("team-b".to_owned());
     other.metadata.uid = Some("u2".to_owned());
-    other.spec.network.pod_cidr = Some("10.0.0.0/8".to_owned());
+    other.spec.network.pod_cidr = Some("10.0.0.0/9".to_owned());
     let spec = json!({"version": "1.35.4", "network": {"podCIDR": "10.1.0.0/16"}});
     let response = answer_among(vec![other], &create(&spec)).await;
     assert_eq!(response["allowed"], false);
     let message = response["status"]["message"].as_str().unwrap();
-    assert!(message.contains("tenant cluster team-b/other"), "{message}");
+    assert!(message.contains("of another tenant cluster"), "{message}");
+    for hidden in ["team-b", "other\"", "/other", "10.0.0.0/9"] {
+        assert!(
+            !response.to_string().contains(hidden),
+            "{hidden}: {response}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -224,6 +235,6 @@ async fn what_is_no_review_is_a_bad_request() {
 
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_not_read() {
-    let (status, _) = post_text(validator(vec![]), " ".repeat(BODY_LIMIT + 1)).await;
+    let (status, _) = post_text(validator(vec![]), " ".repeat(LARGEST + 1)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }

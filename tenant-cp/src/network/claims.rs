@@ -1,7 +1,8 @@
 //! Claims of ranges: who holds which, and who gives way when two ask for the same addresses.
 //!
 //! Invariant: a range in force (`status.network`) never gives way; between two that are only asked
-//! for, exactly one is the older.
+//! for, exactly one is the older. Users read what is said here, so it never tells one namespace what
+//! is in another.
 
 use std::borrow::Borrow;
 
@@ -62,22 +63,25 @@ pub fn conflicts<T: Borrow<TenantCluster>>(
     others: &[T],
     settings: &NetworkSettings,
 ) -> Vec<Problem> {
-    conflicts_where(mine, others, settings, |other| !same_object(tc, other))
+    conflicts_where(tc, mine, others, settings, |other| !same_object(tc, other))
 }
 
 pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
     mine: &[(Use, IpNet)],
     others: &[T],
     settings: &NetworkSettings,
     counts: impl Fn(&TenantCluster) -> bool,
 ) -> Vec<Problem> {
-    // Sorted, so that the message does not depend on the order in which others were read.
+    // Sorted, so that the message does not depend on the order in which others were read. Those of
+    // the same namespace come first, because they can be named.
     let mut others: Vec<&TenantCluster> = others
         .iter()
         .map(Borrow::borrow)
         .filter(|other| counts(other))
         .collect();
-    others.sort_by_key(|other| (other.namespace(), other.name_any()));
+    let foreign = |other: &TenantCluster| other.namespace() != tc.namespace();
+    others.sort_by_key(|other| (foreign(other), other.namespace(), other.name_any()));
     let mut problems = Vec::new();
     for (use_, range) in mine {
         if let Some(reserved) = settings.reserved.iter().find(|net| overlap(net, range)) {
@@ -97,16 +101,22 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
                 .map(|c| (other, c))
         });
         if let Some((other, claim)) = met {
-            problems.push(Problem::new(
-                use_.field(),
-                "CIDROverlap",
-                format!(
-                    "{range} overlaps {} {} of tenant cluster {}/{}: choose another range, or \
-                     leave the field out to be given a free one",
+            let whose = match foreign(other) {
+                true => "a range of another tenant cluster".to_owned(),
+                false => format!(
+                    "{} {} of tenant cluster {}/{}",
                     claim.use_.name(),
                     claim.range,
                     other.namespace().unwrap_or_default(),
                     other.name_any(),
+                ),
+            };
+            problems.push(Problem::new(
+                use_.field(),
+                "CIDROverlap",
+                format!(
+                    "{range} overlaps {whose}: choose another range, or leave the field out to be \
+                     given a free one"
                 ),
             ));
         }

@@ -279,6 +279,19 @@ fn of_two_that_ask_for_the_same_the_older_keeps_it() {
 }
 
 #[test]
+fn nobody_is_told_what_is_in_another_namespace() {
+    let mut older = asking(1, "10.0.0.0/16", "10.96.0.0/12");
+    older.metadata.namespace = Some("others".to_owned());
+    let younger = asking(2, "10.0.128.0/17", "10.112.0.0/12");
+    let problem = decide(&younger, &[older], &small()).unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "spec.network.podCIDR: 10.0.128.0/17 overlaps a range of another tenant cluster: choose \
+         another range, or leave the field out to be given a free one"
+    );
+}
+
+#[test]
 fn of_two_made_in_the_same_second_the_lower_uid_keeps_it() {
     let one = asking(1, "10.0.0.0/16", "10.96.0.0/12");
     let mut two = asking(2, "10.0.0.0/16", "10.112.0.0/12");

@@ -17,16 +17,15 @@ fn other(patch: &Value) -> Arc<TenantCluster> {
 }
 
 #[test]
-fn ranges_of_others_are_refused_with_their_name() {
+fn ranges_of_others_are_refused_without_their_name() {
     let others = [other(&network(&json!({"podCIDR": "10.0.0.0/8"})))];
     assert_eq!(
         refused(None, &json!({}), &others),
         [
-            "spec.network.podCIDR: 10.0.0.0/16 overlaps podCIDR 10.0.0.0/8 of tenant cluster \
-             team-b/other: choose another range, or leave the field out to be given a free one",
-            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps podCIDR 10.0.0.0/8 of tenant \
-             cluster team-b/other: choose another range, or leave the field out to be given a \
-             free one",
+            "spec.network.podCIDR: 10.0.0.0/16 overlaps a range of another tenant cluster: choose \
+             another range, or leave the field out to be given a free one",
+            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps a range of another tenant cluster: \
+             choose another range, or leave the field out to be given a free one",
         ]
     );
     let in_force = [other(&json!({"status": {"network": {
@@ -35,9 +34,8 @@ fn ranges_of_others_are_refused_with_their_name() {
     assert_eq!(
         refused(None, &json!({}), &in_force),
         [
-            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps serviceCIDR 10.96.0.0/20 of tenant \
-             cluster team-b/other: choose another range, or leave the field out to be given a \
-             free one",
+            "spec.network.serviceCIDR: 10.96.0.0/12 overlaps a range of another tenant cluster: \
+             choose another range, or leave the field out to be given a free one",
         ]
     );
 }
