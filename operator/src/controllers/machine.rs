@@ -85,7 +85,8 @@ pub async fn reconcile(machine: Arc<Machine>, ctx: Arc<Context>) -> Result<Reque
 }
 
 async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option<Plan>, Error> {
-    let observed = observe::observe(ctx, namespace, name).await;
+    // On the heap: it is large, and whoever waits for a reconcile holds it.
+    let observed = Box::pin(observe::observe(ctx, namespace, name)).await;
     let Some(mut observed) = observed.map_err(Error::Observe)? else {
         return Ok(None);
     };

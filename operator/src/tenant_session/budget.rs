@@ -34,8 +34,8 @@ const MOST_REQUESTS_OF_A_START: u32 = 10_000;
 pub enum Exceeded {
     /// It answers too slowly.
     #[error(
-        "the tenant's API took more than {} s of one reconcile; see what makes it slow (webhooks, load, its \
-         etcd), the rest is done later", .0.as_secs()
+        "the tenant's API did not answer within the {} s that one reconcile waits for it; see whether its \
+         pods run, and what makes it slow (webhooks, load, its etcd)", .0.as_secs()
     )]
     Time(Duration),
     /// There is too much to ask or to write.

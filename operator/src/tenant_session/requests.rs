@@ -215,3 +215,6 @@ async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {
         .map(|_| ())
         .map_err(Error::ApplyObject)
 }
+
+#[cfg(test)]
+mod tests;
