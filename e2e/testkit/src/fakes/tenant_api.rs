@@ -11,6 +11,8 @@
 mod answer;
 mod call;
 mod evict;
+mod hostile;
+mod page;
 mod select;
 mod server;
 mod state;
@@ -165,6 +167,29 @@ impl TenantApis {
     pub fn calls(&self, namespace: &str) -> Vec<Call> {
         let server = self.servers.borrow().get(namespace).cloned();
         server.map(|server| server.calls()).unwrap_or_default()
+    }
+
+    /// The answers that only a hostile or slow mode gives, in the order in which they began: how many
+    /// bytes of each were sent.
+    #[must_use]
+    pub fn played(&self, namespace: &str) -> Vec<u64> {
+        let server = self.servers.borrow().get(namespace).cloned();
+        server.map(|server| server.played()).unwrap_or_default()
+    }
+
+    /// Waits until so many of these have begun.
+    pub async fn wait_played(&self, namespace: &str, most: usize, timeout: Duration) -> Result<()> {
+        let server = self.servers.borrow().get(namespace).cloned();
+        let server = server.context("the tenant namespace is gone")?;
+        let mut changes = server.changes();
+        let begun = async {
+            while server.played().len() < most {
+                changes.changed().await?;
+            }
+            anyhow::Ok(())
+        };
+        let begun = tokio::time::timeout(timeout, begun).await;
+        begun.with_context(|| format!("less than {most} after {timeout:?}"))?
     }
 
     /// The stored object at a path (without query).

@@ -6,6 +6,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 
 use super::evict;
+use super::page::Page;
 use super::select::Selection;
 use super::state::State;
 use super::store::{Outcome, Store};
@@ -32,7 +33,7 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
     let outcome = match (head.method.clone(), info.name.is_some()) {
         (Method::GET, true) => store.get(path).map_or(Outcome::NotFound, Outcome::Found),
         (Method::GET, false) if info.verb == "list" => {
-            Outcome::Found(store.list(&Selection::new(&head.uri)))
+            Outcome::Found(Page::of(head).cut(store.list(&Selection::new(&head.uri))))
         }
         (Method::DELETE, true) => store.delete(path, info.dry_run),
         (Method::PATCH | Method::PUT | Method::POST, _) => match serde_json::from_slice(body) {

@@ -15,6 +15,19 @@ pub enum Mode {
     Slow(Duration),
     /// Answers everything with 500.
     Failing,
+    /// Approves and denies certificates after so long; everything else is as it should be.
+    SlowApprovals(Duration),
+    /// Answers everything but watches with a body that has no end.
+    EndlessBody,
+    /// Answers watches with a line that has no end.
+    EndlessLine,
+    /// Has so many ConfigMaps with Covey's label, of so many bytes each, besides what is stored.
+    Flood {
+        /// How many.
+        objects: usize,
+        /// How large.
+        bytes: usize,
+    },
 }
 
 /// One request that a tenant's server got.

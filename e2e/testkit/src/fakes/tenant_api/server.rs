@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::answer;
 use super::call::{Call, Mode};
+use super::hostile;
 use super::select::Selection;
 use super::state::State;
 use super::store::Outcome;
@@ -88,6 +89,10 @@ impl Server {
 
     pub(super) fn calls(&self) -> Vec<Call> {
         self.state.calls().clone()
+    }
+
+    pub(super) fn played(&self) -> Vec<u64> {
+        self.state.played()
     }
 
     /// Told after every request that may have changed something.
@@ -185,6 +190,19 @@ async fn handle(
         tokio::time::sleep(delay).await;
     }
     let info = crate::request::RequestInfo::new(&head.method, &head.uri);
+    if let Mode::SlowApprovals(delay) = mode
+        && info.subresource.as_deref() == Some("approval")
+    {
+        state.play();
+        tokio::time::sleep(delay).await;
+    }
+    let known = who.is_some();
+    if let Some(body) = known
+        .then(|| hostile::body(mode, &head, &info, state))
+        .flatten()
+    {
+        return Ok(Response::new(body));
+    }
     let watches = info.verb == "watch" && mode != Mode::Failing && who.is_some();
     let response = match mode {
         _ if watches => Response::new(Vec::new()),
@@ -213,7 +231,7 @@ async fn handle(
     Ok(response.map(|bytes| Full::from(bytes).boxed_unsync()))
 }
 
-type Body = UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>;
+pub(super) type Body = UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>;
 
 /// The body of a watch: what happened since the revision that the caller knows, and then whatever
 /// happens, until he goes.

@@ -2,12 +2,14 @@
 //!
 //! Invariant: no lock is held while somebody waits.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use super::call::{Call, Mode};
+use super::hostile::Sent;
 use super::store::Store;
 use crate::faults::FaultPlan;
 
@@ -23,6 +25,8 @@ pub(super) struct State {
     /// Grows with every request that may have changed something.
     pub(super) changes: watch::Sender<u64>,
     calls: Mutex<Vec<Call>>,
+    /// The answers that only a hostile or slow mode gives.
+    played: Mutex<Vec<Sent>>,
     pub(super) faults: watch::Receiver<Option<FaultPlan>>,
 }
 
@@ -40,6 +44,7 @@ impl State {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             calls: Mutex::default(),
+            played: Mutex::default(),
             faults: faults.clone(),
         }
     }
@@ -50,6 +55,21 @@ impl State {
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that an answer of a hostile or slow mode begins; gives where its bytes are counted.
+    pub(super) fn play(&self) -> Sent {
+        let sent = Sent::default();
+        let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
+        played.push(Arc::clone(&sent));
+        drop(played);
+        self.changes.send_modify(|count| *count += 1);
+        sent
+    }
+
+    pub(super) fn played(&self) -> Vec<u64> {
+        let played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
+        played.iter().map(|s| s.load(Ordering::Relaxed)).collect()
     }
 
     pub(super) fn tls(&self) -> MutexGuard<'_, Arc<ServerConfig>> {
