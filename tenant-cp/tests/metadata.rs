@@ -28,7 +28,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn reaches(block: &Value, address: IpAddr) -> bool {
     let holds = |range: &Value| -> bool {
-        let range: IpNet = range.as_str().unwrap().parse().unwrap();
+        let range: IpNet = range.as_str().expect("text").parse().expect("a range");
         range.contains(&address)
     };
     holds(&block["cidr"]) && !list(&block["except"]).any(holds)

@@ -16,6 +16,7 @@ use crate::text;
 use crate::validate::policy;
 use crate::version::{self, VersionError};
 
+mod capacity;
 pub(super) mod machine;
 mod node;
 
@@ -95,6 +96,8 @@ pub fn admit_pool<T: Borrow<TenantCluster>>(
         let mut problems = check_pool(pool, settings);
         problems.extend(policy::check_pool(pool, settings));
         problems.extend(skew(pool, clusters));
+        let cluster = cluster_of(pool, clusters);
+        problems.extend(cluster.and_then(|tc| capacity::check(pool, tc, settings)));
         problems
     };
     let known = old.map(review).unwrap_or_default();

@@ -319,6 +319,44 @@ fn a_pool_may_not_be_newer_than_the_control_plane_that_is_asked_for() {
 }
 
 #[test]
+fn more_nodes_than_the_pod_range_has_shares_for_are_refused() {
+    let said = |old: Option<&NodePool>, new: &NodePool, clusters: &[TenantCluster]| {
+        said(&admit_pool(old, new, clusters, &Settings::default()))
+    };
+    let demo = cluster("demo", "1.35.4");
+    let sentence = |field: &str| {
+        format!(
+            "{field}: at most 64 nodes get pod addresses, because the pod range of TenantCluster \
+             demo is a /18 and each node has a /24 of it: choose 64 or fewer, or create a tenant \
+             cluster with a larger network.podCIDR"
+        )
+    };
+    let demos = std::slice::from_ref(&demo);
+    let many = spec(&json!({"replicas": 65}));
+    assert_eq!(said(None, &many, demos), [sentence("spec.replicas")]);
+    let growing = autoscaling(&json!({"min": 1, "max": 500}));
+    assert_eq!(
+        said(None, &growing, demos),
+        [sentence("spec.autoscaling.max")]
+    );
+    assert_eq!(said(None, &spec(&json!({"replicas": 64})), demos), [""; 0]);
+    assert_eq!(said(None, &many, &[]), [""; 0]);
+    // One that was let in before may still change, and shrink.
+    let fewer = spec(&json!({"replicas": 64}));
+    let others = spec(&json!({"replicas": 66}));
+    assert_eq!(said(Some(&many), &fewer, demos), [""; 0]);
+    assert_eq!(said(Some(&many), &others, demos), [""; 0]);
+    // Smaller shares, and a larger range.
+    let mut smaller = demo.clone();
+    let flags = &mut smaller.spec.control_plane.controller_manager.extra_args;
+    flags.insert("node-cidr-mask-size".to_owned(), "25".to_owned());
+    assert_eq!(said(None, &many, &[smaller]), [""; 0]);
+    let mut larger = demo.clone();
+    larger.spec.network.pod_cidr = Some("10.128.0.0/16".to_owned());
+    assert_eq!(said(None, &many, &[larger]), [""; 0]);
+}
+
+#[test]
 fn a_tenant_cluster_that_is_not_there_yet_is_worth_a_warning() {
     let none: [TenantCluster; 0] = [];
     let warnings = pool_warnings(&pool(&json!({})), &none);
