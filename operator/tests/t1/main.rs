@@ -16,6 +16,7 @@ mod creation;
 mod csi;
 mod deletion;
 mod faults;
+mod hostile;
 mod identity;
 mod leadership;
 mod machines;
