@@ -58,6 +58,11 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("tenant-cp", "golden")],
         "the golden certificates are listed there",
     ),
+    entry(
+        "docs/flags.md",
+        &[Target("tenant-cp", "flags")],
+        "its lists are compared with those of admission",
+    ),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),
