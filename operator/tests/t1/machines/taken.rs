@@ -65,12 +65,13 @@ async fn taken(prefix: &str, labels: impl FnOnce(&Machine) -> Value) -> Result<(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_machine_of_somebody_else_is_not_adopted() -> Result<()> {
-    taken("taken", |_| json!({ "example.com/whose": "not-ours" })).await
+    let seen = taken("taken", |_| json!({ "example.com/whose": "not-ours" }));
+    Box::pin(seen).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_machine_of_an_earlier_machine_of_the_same_name_is_not_adopted() -> Result<()> {
-    taken("taken-earlier", |machine| {
+    let seen = taken("taken-earlier", |machine| {
         json!({
             names::LABEL_MANAGED_BY: names::MANAGED_BY,
             names::LABEL_TENANT_UID: machine.spec.cluster_uid,
@@ -78,6 +79,6 @@ async fn virtual_machine_of_an_earlier_machine_of_the_same_name_is_not_adopted()
             names::LABEL_MACHINE: machine.name_any(),
             names::LABEL_MACHINE_UID: "00000000-0000-4000-8000-000000000000",
         })
-    })
-    .await
+    });
+    Box::pin(seen).await
 }
