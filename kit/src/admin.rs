@@ -25,7 +25,8 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use crate::args::AdminArgs;
-use crate::connections::{self, Plain, Settings};
+use crate::connections::settings::Settings;
+use crate::connections::{self, Plain};
 use crate::shutdown::Shutdown;
 
 /// Limits of either port: for a kubelet, a scraper or two, and a person.

@@ -5,7 +5,7 @@
 //! graceful end have time-outs; one connection's failure never ends the loop.
 
 mod places;
-mod settings;
+pub(crate) mod settings;
 
 use std::error::Error;
 use std::io;
@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tower::{Service, ServiceExt as _};
 
 use self::places::{Place, Places};
-pub use self::settings::Settings;
+use self::settings::Settings;
 use crate::shutdown::Shutdown;
 
 /// What a server can serve: a router of axum, a service of tonic.
@@ -198,12 +198,12 @@ impl<S: Serve, H: Handshake> Connection<S, H> {
             Some(Err(_)) => return tracing::debug!("TLS handshake took too long"),
             None => return,
         };
-        let marks = place.marks();
+        let uses = place.uses();
         let service = service_fn(move |request| {
-            let (answer, marks) = (service.clone().oneshot(request), marks.clone());
+            let (answer, uses) = (service.clone().oneshot(request), uses.clone());
             async move {
                 let answer = answer.await;
-                marks.answered();
+                uses.answered();
                 answer
             }
         });

@@ -19,7 +19,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub use self::clients::Clients;
 pub use self::error::Error;
 pub use self::serve::{serve, serve_on};
-pub use crate::connections::{Serve, Server, Settings};
+pub use crate::connections::settings::Settings;
+pub use crate::connections::{Serve, Server};
 
 /// The present certificate. Clones share it.
 #[derive(Clone, Debug, Default)]

@@ -132,6 +132,7 @@ pub struct AddressesStatus {
 #[serde(rename_all = "camelCase")]
 pub struct EtcdStatus {
     /// Its members, sorted by name.
+    /// Example: `[{"name": "etcd-0", "volumeUID": "0a1b2c3d-…"}]`.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMemberStatus>,
 }

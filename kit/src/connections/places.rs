@@ -55,13 +55,13 @@ impl Places {
         let since = held.tick();
         held.strangers.insert(since, Arc::clone(&cut));
         drop(held);
-        let marks = Marks {
+        let uses = Uses {
             places: Arc::clone(self),
             since: Arc::new(Mutex::new(since)),
             cut,
         };
         Place {
-            marks,
+            uses,
             _permit: permit,
         }
     }
@@ -96,38 +96,38 @@ impl Held {
 /// The place of one connection, which ends with it.
 #[derive(Debug)]
 pub(super) struct Place {
-    marks: Marks,
+    uses: Uses,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Place {
     /// For the requests of the connection.
-    pub(super) fn marks(&self) -> Marks {
-        self.marks.clone()
+    pub(super) fn uses(&self) -> Uses {
+        self.uses.clone()
     }
 
     /// Resolves when the place is another's.
     pub(super) async fn cut(&self) {
-        self.marks.cut.notified().await;
+        self.uses.cut.notified().await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let since = self.marks.since();
-        self.marks.places.held().remove(*since);
+        let since = self.uses.since();
+        self.uses.places.held().remove(*since);
     }
 }
 
 /// Says when a connection was last of use.
 #[derive(Clone, Debug)]
-pub(super) struct Marks {
+pub(super) struct Uses {
     places: Arc<Places>,
     since: Arc<Mutex<u64>>,
     cut: Arc<Notify>,
 }
 
-impl Marks {
+impl Uses {
     /// A request was answered.
     pub(super) fn answered(&self) {
         // Always in this order: its own time, then all of them.
@@ -176,7 +176,7 @@ mod tests {
             all.push(places.enter().await);
         }
         // The oldest of all, but it was answered.
-        all[0].marks().answered();
+        all[0].uses().answered();
         for _ in 0..100 {
             assert_eq!(displaced(&places, &mut all).await, 1);
         }
@@ -188,10 +188,10 @@ mod tests {
         let mut all = Vec::new();
         for _ in 0..4 {
             all.push(places.enter().await);
-            all.last().unwrap().marks().answered();
+            all.last().unwrap().uses().answered();
         }
         // The first is of use again, so the second is idle for longest.
-        all[0].marks().answered();
+        all[0].uses().answered();
         assert_eq!(displaced(&places, &mut all).await, 1);
         assert_eq!(displaced(&places, &mut all).await, 1);
         // Two strangers and two others: still not the strangers.
@@ -206,11 +206,11 @@ mod tests {
         let places = Places::new(1);
         for _ in 0..3 {
             let place = places.enter().await;
-            let marks = place.marks();
-            marks.answered();
+            let uses = place.uses();
+            uses.answered();
             drop(place);
             // A request that outlives its connection brings nothing back.
-            marks.answered();
+            uses.answered();
         }
         assert!(places.held().answered.is_empty() && places.held().strangers.is_empty());
     }

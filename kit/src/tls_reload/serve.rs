@@ -12,7 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::connections::{self, Handshake, Serve, Server, Settings};
+use crate::connections::settings::Settings;
+use crate::connections::{self, Handshake, Serve, Server};
 use crate::shutdown::Shutdown;
 
 /// Binds `address` and serves `service` until the shutdown starts. The port is open when this

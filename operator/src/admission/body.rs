@@ -138,7 +138,7 @@ impl Bodies {
         };
         Ok(Read {
             bytes,
-            _room: room.keep(),
+            _room: room.into_permit(),
         })
     }
 }
@@ -217,7 +217,7 @@ impl Lane {
 
     /// Room for a body, for which the oldest have to go if need be. What all that are left want then
     /// fits into the lane, so who comes waits only until they are gone.
-    async fn displace(self: &Arc<Self>, length: usize) -> Result<Room, Refusal> {
+    async fn displace(self: &Arc<Self>, length: usize) -> Result<Held, Refusal> {
         self.send_oldest_away(permits(length) as usize);
         self.wait(length).await
     }
@@ -228,7 +228,7 @@ impl Lane {
     }
 
     /// Room for a body, once others have let go of it.
-    async fn wait(self: &Arc<Self>, length: usize) -> Result<Room, Refusal> {
+    async fn wait(self: &Arc<Self>, length: usize) -> Result<Held, Refusal> {
         let count = permits(length);
         let reader = self.claim(count);
         let displaced = Arc::clone(&reader.displaced);
@@ -237,7 +237,7 @@ impl Lane {
             permit = Arc::clone(&self.free).acquire_many_owned(count) => {
                 // Nobody closes the lane; if somebody did, there is no room.
                 let permit = permit.map_err(|_| Refusal::Busy)?;
-                Ok(Room { reader, permit })
+                Ok(Held { reader, permit })
             }
             () = displaced.notified() => Err(Refusal::Displaced),
         }
@@ -265,14 +265,14 @@ impl Lane {
 
 /// Room of a body that is being read.
 #[derive(Debug)]
-struct Room {
+struct Held {
     reader: Reader,
     permit: OwnedSemaphorePermit,
 }
 
-impl Room {
+impl Held {
     /// The body is complete, and keeps its room.
-    fn keep(self) -> OwnedSemaphorePermit {
+    fn into_permit(self) -> OwnedSemaphorePermit {
         drop(self.reader);
         self.permit
     }

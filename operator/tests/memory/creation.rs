@@ -19,7 +19,7 @@ use testkit::memory::recording::Recording;
 
 use crate::Site;
 use crate::operator::Operator;
-use crate::site::tenant_namespace;
+use crate::site::{is_settled, tenant_namespace};
 use crate::state::{State, differences};
 
 const NAME: &str = "demo";
@@ -51,7 +51,16 @@ pub(crate) async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, State)>
         namespaces == [tenant_namespace(&cluster)],
         "not one namespace: {namespaces:?}"
     );
-    let mut state = site.state(NAME).await?;
+    // On a machine where everything takes long, the operator may have taken this tenant's API for silent
+    // since it was up, and asks again by itself.
+    let mut state = loop {
+        site.wait_ready(NAME).await?;
+        let state = site.state(NAME).await?;
+        let now = site.clusters().get(NAME).await?;
+        if is_settled(&now) {
+            break state;
+        }
+    };
     state.insert("inside".to_owned(), site.inside(&cluster));
     Ok((died, state))
 }

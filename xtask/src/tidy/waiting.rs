@@ -60,6 +60,26 @@ const REST: &str = "it measures what happens while nothing is done";
 
 /// Exceptions: file, rule, reason.
 const EXCEPTIONS: &[(&str, Rule, &str)] = &[
+    (
+        "kit/src/tls_reload/tests.rs",
+        Rule::Yield,
+        "it looks whether an answer comes before its turn, which nothing tells",
+    ),
+    (
+        "operator/src/admission/tests/pressure.rs",
+        Rule::Sleep,
+        PAUSED,
+    ),
+    (
+        "operator/src/admission/tests/pressure.rs",
+        Rule::Time,
+        PAUSED,
+    ),
+    (
+        "operator/src/admission/tests/pressure.rs",
+        Rule::Yield,
+        PAUSED,
+    ),
     ("e2e/suites/src/scenario/kubectl.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/fakes/kubevirt/host.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/waiting/ask.rs", Rule::Sleep, ASKED),

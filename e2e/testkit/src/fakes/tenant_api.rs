@@ -14,6 +14,7 @@ mod evict;
 mod hostile;
 mod page;
 mod select;
+mod sent;
 mod server;
 mod state;
 mod store;

@@ -3,7 +3,7 @@
 //! Invariant: what is sent is made up while it is sent, so that a test holds none of it; each answer ends at
 //! [`MOST`], so that a reader that takes everything fails its test and not the machine.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::call::Mode;
 use super::page::Page;
 use super::select::Selection;
-use super::server::Body;
+use super::sent::Body;
 use super::state::State;
 use crate::request::RequestInfo;
 
@@ -84,6 +84,3 @@ fn flooding(number: usize, bytes: usize) -> Value {
         "data": { "flood": "x".repeat(bytes) },
     })
 }
-
-/// How many bytes of an answer were sent.
-pub(super) type Sent = std::sync::Arc<AtomicU64>;

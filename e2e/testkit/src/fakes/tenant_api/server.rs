@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
@@ -25,6 +24,7 @@ use super::answer;
 use super::call::{Call, Mode};
 use super::hostile;
 use super::select::Selection;
+use super::sent::Body;
 use super::state::State;
 use super::store::Outcome;
 use crate::faults::{Decision, FaultPlan};
@@ -230,8 +230,6 @@ async fn handle(
     }
     Ok(response.map(|bytes| Full::from(bytes).boxed_unsync()))
 }
-
-pub(super) type Body = UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>;
 
 /// The body of a watch: what happened since the revision that the caller knows, and then whatever
 /// happens, until he goes.

@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use super::call::{Call, Mode};
-use super::hostile::Sent;
+use super::sent::Sent;
 use super::store::Store;
 use crate::faults::FaultPlan;
 

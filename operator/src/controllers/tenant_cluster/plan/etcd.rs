@@ -69,9 +69,9 @@ fn first_seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
             volume_uid: uid.to_owned(),
         })
     };
-    let members: Vec<_> = (0..valid.etcd.replicas).filter_map(member).collect();
-    // One that is lost already is lost: who knows only the others knows that etcd exists.
-    (!members.is_empty() || observed.has_been_bootstrapped()).then_some(EtcdStatus { members })
+    // Of all of them or none: one that is not seen yet is no member without a volume.
+    let members: Option<Vec<_>> = (0..valid.etcd.replicas).map(member).collect();
+    Some(EtcdStatus { members: members? })
 }
 
 /// How a member's volume is lost.
