@@ -15,8 +15,8 @@ mod addons;
 mod status;
 pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
 pub use status::{
-    AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus, NetworkStatus,
-    TenantClusterStatus,
+    AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
+    NetworkStatus, TenantClusterStatus,
 };
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management

@@ -34,7 +34,11 @@ pub use crate::problem::Problem;
 /// [`crate::network::decide`] comes first.
 pub fn validate(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Vec<Problem>> {
     let mut problems = check(tc, settings);
-    if tc.status.as_ref().is_none_or(|status| status.version.is_none()) {
+    if tc
+        .status
+        .as_ref()
+        .is_none_or(|status| status.version.is_none())
+    {
         problems.extend(policy::check(tc, settings));
     }
     if problems.is_empty() {

@@ -53,7 +53,11 @@ fn wants(v: &Validated) -> Vec<Want> {
 
 fn secrets(v: &Validated, material: &Material) -> SecretData {
     let mut objects = certificates::authority_secrets(v, material);
-    objects.extend(certificates::leaf_secrets(v, material, certificates::InitialClusterState::New));
+    objects.extend(certificates::leaf_secrets(
+        v,
+        material,
+        certificates::InitialClusterState::New,
+    ));
     objects.extend(certificates::kubeconfig(v, &material.store, SERVER, None));
     objects
         .iter()

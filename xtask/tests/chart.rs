@@ -111,7 +111,10 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "config.allowedRegistries[0]=https://x",
             "/config/allowedRegistries/0",
         ),
-        ("config.endpoint.types[0]=Ingress", "/config/endpoint/types/0"),
+        (
+            "config.endpoint.types[0]=Ingress",
+            "/config/endpoint/types/0",
+        ),
         ("config.endpoint.hosts[0]=a", "'hosts'"),
         (
             "config.etcdStorageClasses[0]=Fast",
