@@ -12,8 +12,8 @@ use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use providers::Providers;
 use tenant_cp::Settings;
-use tenant_cp::network::Ledger as Reservations;
-use tenant_cp::validate::Problem;
+use tenant_cp::network::reservations::Reservations;
+use tenant_cp::problem::Problem;
 
 use crate::capacity::Capacity;
 use crate::rollouts::queue::StartQueue;

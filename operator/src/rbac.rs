@@ -8,7 +8,7 @@
 use api::storage::Hotplug;
 use kit::rbac::Rule;
 use serde_json::{Value, json};
-use tenant_cp::desired::{autoscaler, cloud_controller, csi};
+use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";

@@ -22,14 +22,13 @@ pub use secrets::{
 };
 pub use wants::{super_admin, wants};
 
-// Where they were, for one step: whoever is outside of this crate still looks for them here.
-pub use crate::names::{AUTHORITIES, ENCRYPTION, KONNECTIVITY_AUTHORITY, SERVICE_ACCOUNT};
-
 use std::collections::BTreeSet;
 
 use api::tenant_cluster::CertificateStatus;
 use jiff::Timestamp;
 use pki::{Due, Reason, Signer, Store, Want};
+
+use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
 /// What must be made, and what must not be although it is missing.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,14 +13,3 @@ pub(crate) mod etcd;
 pub(crate) mod pod;
 pub mod services;
 pub mod tenant_namespace;
-
-// Where they were, for one step: whoever is outside of this crate still looks for them here.
-pub use crate::addons::addon::Addon;
-pub use crate::addons::{autoscaler, cloud_controller, csi};
-pub use crate::management_objects::{base, workloads};
-pub use crate::names;
-pub use crate::tenant_objects::{Trust, wanted as bootstrap};
-pub use bootstrap::kinds::{KINDS, WATCHED};
-pub use bootstrap::rbac::is_privileged;
-pub use services::port as service_port;
-pub use tenant_namespace::{foundation, user_binding};

@@ -29,16 +29,3 @@ pub use network::addresses::Addresses;
 pub use object::Object;
 pub use settings::Settings;
 pub use validate::Validated;
-
-// Where they were, for one step: the operator still looks for them here.
-pub use node::serving_certificate as csr;
-/// Where they were, for one step: the operator still looks for them here.
-pub mod join {
-    pub use crate::node::bootstrap_token::{
-        Token, read_token, token_id, token_secret, token_secret_name,
-    };
-    pub use crate::node::user_data::{
-        CONFIGURATION, DIRECTORY, Error, Machine, SCRIPT, blank_user_data, is_self_assignable,
-        user_data,
-    };
-}

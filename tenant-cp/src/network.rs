@@ -25,9 +25,6 @@ pub mod pools;
 pub mod ranges;
 pub mod reservations;
 
-// Where it was, for one step: the operator still looks for it here, under its old name.
-pub use reservations::Reservations as Ledger;
-
 /// The DNS domain of tenant clusters that name none; the default of kubeadm.
 pub const DEFAULT_DNS_DOMAIN: &str = "cluster.local";
 

@@ -23,8 +23,7 @@ pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use quantity::bytes;
 pub use validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
 
-// Where it was, for one step: the operator still looks for it here.
-pub use crate::problem::Problem;
+use crate::problem::Problem;
 
 /// A TenantCluster that can be built, or everything that is wrong with it. Ranges are those of
 /// `status.network`, else those of the spec. What the platform allows is asked until it has served.

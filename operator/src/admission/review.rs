@@ -8,7 +8,7 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use kube::core::response::{Status, StatusCause, StatusDetails};
 use serde::de::DeserializeOwned;
-use tenant_cp::validate::Problem;
+use tenant_cp::problem::Problem;
 
 /// What is said about one object.
 #[derive(Debug, Default)]

@@ -136,7 +136,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 .await
                 .map_err(Error::Apply)?;
         }
-        let was_ready = is_ready(&observed);
+        let was_ready = observed.has_been_ready();
         let applied = apply::apply(ctx, &plan, &mut observed, now)
             .await
             .map_err(Error::Apply)?;
@@ -236,22 +236,12 @@ fn is_told(observed: &Observed) -> bool {
         && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
 }
 
-fn is_ready(observed: &Observed) -> bool {
-    let status = observed.cluster.status.as_ref();
-    status.is_some_and(|s| s.bootstrap_hash.is_some())
-}
-
 /// One that cannot start now (its spec is refused, it waits for an address) must not keep others
 /// from starting.
 fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
-    let uid = uid(observed);
-    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
-    let started = observed
-        .object("Deployment", &ns, "control-plane")
-        .is_some();
     let waiting = plan.waiting_on.as_ref();
     let queues = waiting.is_some_and(|w| w.reason == "WaitingForStart");
-    if !started && !queues && ctx.start_queue.done(&uid) {
+    if !observed.is_started() && !queues && ctx.start_queue.done(&uid(observed)) {
         ctx.trigger_next();
     }
 }
@@ -266,14 +256,13 @@ fn on_ready(ctx: &Context, observed: &Observed) {
 }
 
 fn watch_secrets(ctx: &Context, observed: &Observed) {
-    let uid = uid(observed);
-    let ns = api::names::tenant_namespace(&observed.cluster.name_any(), &uid);
+    let ns = observed.tenant_namespace();
     let readable = observed
         .object("RoleBinding", &ns, api::names::OPERATOR_BINDING)
         .is_some();
     if readable && observed.cluster.metadata.deletion_timestamp.is_none() {
         ctx.secrets
-            .ensure(&uid, &ns, &ObjectRef::from_obj(&observed.cluster));
+            .ensure(&uid(observed), &ns, &ObjectRef::from_obj(&observed.cluster));
     }
 }
 

@@ -10,8 +10,9 @@ use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tenant_cp::Object;
+use tenant_cp::desired::bootstrap::kinds::KINDS;
 use tenant_cp::object::Key;
-use tenant_cp::{Object, desired};
 
 use super::budget::{Budget, Exceeded, MOST_PAGES, PAGE};
 use super::session::Error;
@@ -39,7 +40,7 @@ pub async fn list_managed(
     wanted: &[Key],
 ) -> Result<Option<BTreeMap<Key, Value>>, Error> {
     let wanted: BTreeSet<&Key> = wanted.iter().collect();
-    let kinds = desired::KINDS
+    let kinds = KINDS
         .iter()
         .filter_map(|(version, kind)| apply::kinds::find(version, kind));
     let lists: Vec<_> = kinds

@@ -128,7 +128,10 @@ pub(super) fn nodes(
     let api = Api::<nodes::Node>::all_with(client.clone(), &resource);
     let mut nodes = watched(api, config(), gate.clone());
     let api = Api::<CertificateSigningRequest>::all(client.clone());
-    let serving = format!("spec.signerName={}", tenant_cp::csr::SIGNER);
+    let serving = format!(
+        "spec.signerName={}",
+        tenant_cp::node::serving_certificate::SIGNER
+    );
     let mut requests = watched(api, config().fields(&serving), gate);
     async move {
         let (mut known, mut asked) = (Fingerprints::default(), Fingerprints::default());

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::TenantCluster;
 use kit::apply::kinds;
 use serde_json::{Value, json};
-use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;
 use testkit::faults::{Crash, Deaths};
 use testkit::memory::recording::Recording;

@@ -8,7 +8,7 @@ use api::{ConditionType, NodePool};
 use kit::apply::kinds;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tenant_cp::desired::autoscaler;
+use tenant_cp::addons::autoscaler;
 use tenant_cp::object::Key;
 use testkit::fixtures::{wait_for, wait_gone};
 

@@ -13,7 +13,7 @@ use operator::controllers::tenant_cluster::plan::tenant_objects::release::{
     MOST, Release, release,
 };
 use serde_json::{Value, json};
-use tenant_cp::desired::cloud_controller;
+use tenant_cp::addons::cloud_controller;
 use testkit::fixtures::wait_gone;
 
 use crate::support::parts::{come_back, kind_of};

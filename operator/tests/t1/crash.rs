@@ -14,7 +14,7 @@ use api::TenantCluster;
 use kit::apply::kinds;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;
 use testkit::faults::{Crash, Deaths};
 use testkit::fixtures::{minimal, wait_for, wait_gone};

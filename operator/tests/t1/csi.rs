@@ -5,7 +5,7 @@
 use anyhow::Result;
 use kit::apply::kinds;
 use serde_json::{Value, json};
-use tenant_cp::desired::csi;
+use tenant_cp::addons::csi;
 use testkit::fixtures::wait_gone;
 
 use crate::support::parts::{come_back, kind_of};

@@ -15,7 +15,7 @@ use testkit::fakes::tenant_api::Mode;
 
 use crate::support::kubevirt::KubeVirt;
 use crate::support::site::tenant_namespace;
-use crate::support::{Operator, PATIENCE, Site};
+use crate::support::{Operator, PATIENCE, Site, settled};
 
 /// What the operator takes of one answer, and of one line of a watch.
 const ANSWER: u64 = 4 << 20;
@@ -25,13 +25,9 @@ const UNDER_WAY: u64 = 8 << 20;
 
 /// A tenant cluster that is ready, of whom everybody has forgotten what is inside.
 async fn ready(prefix: &str, mode: Mode) -> Result<Option<(Site, Operator, String)>> {
-    let Some(site) = Site::new(prefix).await? else {
+    let Some((site, operator, cluster)) = settled(prefix).await? else {
         return Ok(None);
     };
-    let operator = Operator::start(&site)?;
-    site.create("demo").await?;
-    let cluster = site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
     drop(operator);
     let ns = tenant_namespace(&cluster);
     assert!(site.tenants.set(&ns, mode));

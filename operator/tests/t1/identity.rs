@@ -15,18 +15,7 @@ use serde_json::{Value, json};
 use testkit::fixtures::{wait_for, wait_gone};
 
 use crate::support::site::{apply, is_settled, tenant_namespace};
-use crate::support::{Operator, PATIENCE, Site};
-
-async fn running(prefix: &str) -> Result<Option<(Site, Operator, TenantCluster)>> {
-    let Some(site) = Site::new(prefix).await? else {
-        return Ok(None);
-    };
-    let operator = Operator::start(&site)?;
-    site.create("demo").await?;
-    let cluster = site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
-    Ok(Some((site, operator, cluster)))
-}
+use crate::support::{Operator, PATIENCE, Site, settled};
 
 fn text(secret: &DynamicObject, key: &str) -> Result<String> {
     let value = secret.data["data"][key]
@@ -37,7 +26,7 @@ fn text(secret: &DynamicObject, key: &str) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_authority_of_etcd_is_reported_and_not_made_anew() -> Result<()> {
-    let Some((site, operator, cluster)) = running("lost").await? else {
+    let Some((site, operator, cluster)) = settled("lost").await? else {
         return Ok(());
     };
     let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
@@ -100,7 +89,7 @@ async fn lost_authority_of_etcd_is_reported_and_not_made_anew() -> Result<()> {
 /// The claim of etcd's only member is deleted, and then somebody makes one of its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_volume_of_etcd_is_reported_and_nothing_is_made_in_its_place() -> Result<()> {
-    let Some((site, operator, cluster)) = running("volume").await? else {
+    let Some((site, operator, cluster)) = settled("volume").await? else {
         return Ok(());
     };
     let ns = tenant_namespace(&cluster);
@@ -172,7 +161,7 @@ fn gone(error: kube::Error) -> Result<(), kube::Error> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_have_a_copy_are_restored_from_it() -> Result<()> {
-    let Some((site, operator, cluster)) = running("restored").await? else {
+    let Some((site, operator, cluster)) = settled("restored").await? else {
         return Ok(());
     };
     let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
@@ -191,7 +180,7 @@ async fn keys_that_have_a_copy_are_restored_from_it() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() -> Result<()> {
-    let Some((site, operator, cluster)) = running("expiring").await? else {
+    let Some((site, operator, cluster)) = settled("expiring").await? else {
         return Ok(());
     };
     let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
@@ -305,7 +294,7 @@ async fn names_that_would_run_together_have_namespaces_of_their_own() -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn namesake_made_later_is_another_tenant_cluster() -> Result<()> {
-    let Some((site, _operator, first)) = running("namesake").await? else {
+    let Some((site, _operator, first)) = settled("namesake").await? else {
         return Ok(());
     };
     let authority = async |cluster: &TenantCluster| {

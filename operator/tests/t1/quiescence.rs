@@ -10,12 +10,12 @@ use kit::apply::{Kind, kinds};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use tenant_cp::certificates::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
+use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::fixtures::wait_for;
 
 use crate::support::site::tenant_namespace;
 use crate::support::state::differences;
-use crate::support::{Operator, PATIENCE, Site};
+use crate::support::{Operator, PATIENCE, Site, settled};
 
 /// Secrets that are created once and never written again.
 fn is_created_once(kind: Kind, name: &str) -> bool {
@@ -24,14 +24,8 @@ fn is_created_once(kind: Kind, name: &str) -> bool {
 }
 
 async fn ready(prefix: &str) -> Result<Option<(Site, Operator)>> {
-    let Some(site) = Site::new(prefix).await? else {
-        return Ok(None);
-    };
-    let operator = Operator::start(&site)?;
-    site.create("demo").await?;
-    site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
-    Ok(Some((site, operator)))
+    let begun = settled(prefix).await?;
+    Ok(begun.map(|(site, operator, _)| (site, operator)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,24 +7,18 @@
 use anyhow::Result;
 use kit::apply::kinds;
 use serde_json::{Value, json};
-use tenant_cp::desired::Addon;
+use tenant_cp::addons::addon::Addon;
 
 use crate::support::site::tenant_namespace;
-use crate::support::{Operator, PATIENCE, Site};
+use crate::support::{Operator, PATIENCE, Site, settled};
 
 const COREDNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
 const COREFILE: &str = "/api/v1/namespaces/kube-system/configmaps/coredns";
 const DNS: &str = "/api/v1/namespaces/kube-system/services/kube-dns";
 
 async fn ready(prefix: &str) -> Result<Option<(Site, Operator, String)>> {
-    let Some(site) = Site::new(prefix).await? else {
-        return Ok(None);
-    };
-    let operator = Operator::start(&site)?;
-    site.create("demo").await?;
-    let cluster = site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
-    Ok(Some((site, operator, tenant_namespace(&cluster))))
+    let begun = settled(prefix).await?;
+    Ok(begun.map(|(site, operator, cluster)| (site, operator, tenant_namespace(&cluster))))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,12 +14,9 @@ use crate::validate::quantity;
 /// Which flags a user may not set.
 pub(super) type Managed<'a> = &'a dyn Fn(Program) -> BTreeSet<&'static str>;
 
-pub(super) fn check(
-    control_plane: &ControlPlane,
-    managed: Managed<'_>,
-    problems: &mut Vec<Problem>,
-) {
-    for (field, program, component) in [
+/// The programs that a user may say something about, with the field that says it.
+pub(super) fn programs(control_plane: &ControlPlane) -> [(&str, Program, &Component); 3] {
+    [
         ("apiServer", Program::ApiServer, &control_plane.api_server),
         (
             "controllerManager",
@@ -27,7 +24,15 @@ pub(super) fn check(
             &control_plane.controller_manager,
         ),
         ("scheduler", Program::Scheduler, &control_plane.scheduler),
-    ] {
+    ]
+}
+
+pub(super) fn check(
+    control_plane: &ControlPlane,
+    managed: Managed<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    for (field, program, component) in programs(control_plane) {
         let field = format!("spec.controlPlane.{field}");
         quantity::check_resources(
             &format!("{field}.resources"),

@@ -22,16 +22,7 @@ const MOST_VERBOSE: u8 = 4;
 pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     let mut problems = Vec::new();
     endpoint(tc, settings, &mut problems);
-    let control_plane = &tc.spec.control_plane;
-    for (field, program, component) in [
-        ("apiServer", Program::ApiServer, &control_plane.api_server),
-        (
-            "controllerManager",
-            Program::ControllerManager,
-            &control_plane.controller_manager,
-        ),
-        ("scheduler", Program::Scheduler, &control_plane.scheduler),
-    ] {
+    for (field, program, component) in component::programs(&tc.spec.control_plane) {
         let field = format!("spec.controlPlane.{field}.extraArgs");
         extra_args(&field, program, component, &tc.spec.version, &mut problems);
     }

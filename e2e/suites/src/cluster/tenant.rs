@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use api::{ConditionType, TenantCluster, TenantClusterSpec, condition};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use kube::{
     Api, Client,
-    api::{DeleteParams, ObjectMeta, PostParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    },
     config::Kubeconfig,
 };
+use serde_json::{Value, json};
 
 use super::{
     credentials,
@@ -222,6 +225,21 @@ impl Tenant {
             },
         )
         .await
+    }
+
+    /// Plays the load balancers of the management cluster: the endpoint's Service is reached at these
+    /// (`status.loadBalancer.ingress`).
+    ///
+    /// # Errors
+    /// When the management API refuses.
+    pub async fn balance(&self, ingress: &Value) -> Result<()> {
+        let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
+        let services: Api<Service> = self.parts();
+        services
+            .patch_status("control-plane", &params, &patch)
+            .await?;
+        Ok(())
     }
 
     /// Asks for its deletion.

@@ -28,7 +28,7 @@ use suites::{
 
 /// Nobody's in the lab: the test plays the load balancers of the management cluster.
 const CLASS: &str = "example.com/losses";
-/// Also of what a tenant has: the operator's own claim of etcd is deleted, and its pod.
+/// The only member of etcd, and its pod.
 const MEMBER: &str = "etcd-0";
 
 #[tokio::test]
@@ -111,21 +111,14 @@ async fn address(s: &Scenario) -> Result<()> {
     let service = services.get("control-plane").await?;
     let ip = service.spec.and_then(|spec| spec.cluster_ip);
     let ip = ip.context("no ClusterIP")?;
-    let give = async |ingress| {
-        let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
-        let params = PatchParams::default();
-        services
-            .patch_status("control-plane", &params, &Patch::Merge(&status))
-            .await
-    };
-    give(json!([{ "ip": ip }])).await?;
+    tenant.balance(&json!([{ "ip": ip }])).await?;
     let admin = tenant.usable(PATIENCE).await?.client;
     tenant.settled(PATIENCE).await?;
     let before = addons(&admin).await?;
     ensure!(!before.is_empty(), "there are no addons");
     let kubeconfig = tenant.kubeconfig(PATIENCE).await?;
 
-    give(json!(null)).await?;
+    tenant.balance(&json!(null)).await?;
     let type_ = ConditionType::EndpointReady;
     let cluster = tenant.condition(type_, false, PATIENCE).await?;
     let status = cluster.status.unwrap_or_default();
@@ -149,7 +142,7 @@ async fn address(s: &Scenario) -> Result<()> {
     let after = addons(&admin).await?;
     ensure!(after == before, "before {before:?}, after {after:?}");
 
-    give(json!([{ "ip": ip }])).await?;
+    tenant.balance(&json!([{ "ip": ip }])).await?;
     tenant.condition(type_, true, PATIENCE).await?;
     ensure!(tenant.kubeconfig(PATIENCE).await? == kubeconfig);
     Ok(())

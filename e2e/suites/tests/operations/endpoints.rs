@@ -9,10 +9,7 @@ use api::{
     tenant_cluster::{EndpointStatus, EndpointType},
 };
 use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
 use serde_json::json;
 use suites::{
     cluster::{credentials, tenant::Tenant, wait::wait_for},
@@ -57,14 +54,7 @@ async fn load_balancer(s: &Scenario) -> Result<()> {
         (class && spec.type_.as_deref() == Some("LoadBalancer")).then_some(())
     })
     .await?;
-    let ingress = json!({ "status": { "loadBalancer": { "ingress": [{ "hostname": HOST }] } } });
-    services
-        .patch_status(
-            "control-plane",
-            &PatchParams::default(),
-            &Patch::Merge(&ingress),
-        )
-        .await?;
+    tenant.balance(&json!([{ "hostname": HOST }])).await?;
 
     let cluster = tenant
         .condition(ConditionType::Ready, true, PATIENCE)

@@ -16,7 +16,7 @@ use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
 use providers::{Answer, Description, Provider};
 use serde_json::json;
-use tenant_cp::join::Token;
+use tenant_cp::node::bootstrap_token::Token;
 
 use super::observed::{Observed, Pod, Tenant};
 use super::plan::{Action, Plan};

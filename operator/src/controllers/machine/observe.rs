@@ -9,7 +9,7 @@ use kit::errors::{Class, Classify};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use providers::Description;
-use tenant_cp::join::{self, Token};
+use tenant_cp::node::bootstrap_token::{self, Token};
 
 use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
@@ -178,7 +178,7 @@ pub(super) fn stored(secret: &Secret, machine: &Machine) -> UserData {
         uid: secret.uid().unwrap_or_default(),
         resource_version: secret.resource_version().unwrap_or_default(),
         token: half.filter(|half| !half.is_empty()).map(|half| Token {
-            id: join::token_id(&machine.uid().unwrap_or_default()),
+            id: bootstrap_token::token_id(&machine.uid().unwrap_or_default()),
             secret: pki::Key::new(half),
         }),
     }

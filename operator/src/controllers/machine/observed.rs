@@ -10,7 +10,7 @@ use api::{Machine, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use providers::Description;
-use tenant_cp::join::Token;
+use tenant_cp::node::bootstrap_token::Token;
 
 use crate::tenant_session::budget::Budget;
 

@@ -15,7 +15,7 @@ use kit::events::Notice;
 use providers::{Description, State, Topology};
 use serde_json::Value;
 use tenant_cp::Object;
-use tenant_cp::csr::{self, Verdict};
+use tenant_cp::node::serving_certificate::{self as csr, Verdict};
 
 use super::observed::{Observed, Pod, Seen, Tenant};
 use crate::status::Waiting;

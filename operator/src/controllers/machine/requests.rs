@@ -18,7 +18,7 @@ use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Object;
-use tenant_cp::join;
+use tenant_cp::node::bootstrap_token;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
@@ -148,7 +148,7 @@ pub async fn read(
 }
 
 async fn token(client: &Client, machine: &Machine) -> Result<Option<TokenSeen>, Error> {
-    let name = join::token_secret_name(&machine.uid().unwrap_or_default());
+    let name = bootstrap_token::token_secret_name(&machine.uid().unwrap_or_default());
     let secrets = Api::<Secret>::namespaced(client.clone(), TOKENS);
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(Error::of(format!("read Secret {name}")))?;
@@ -164,7 +164,7 @@ fn read_token(secret: &Value, machine: &Machine) -> Option<TokenSeen> {
     Some(TokenSeen {
         uid: typed.uid().unwrap_or_default(),
         expires,
-        token: join::read_token(secret, &machine.name_any())?,
+        token: bootstrap_token::read_token(secret, &machine.name_any())?,
     })
 }
 

@@ -115,7 +115,7 @@ pub async fn apply(
     for (part, written) in plan.parts.iter().zip(join_all(writes).await) {
         applied.writes += written.objects.len();
         for (key, live) in written.objects {
-            applied.observe_again |= lets_us_in(&key);
+            applied.observe_again |= shows_more(&key);
             observed.absorb(key, live);
         }
         if let Some(error) = written.error {
@@ -189,7 +189,7 @@ async fn delete_and_act(
 }
 
 /// With a new binding there is more to read than before.
-fn lets_us_in(key: &Key) -> bool {
+fn shows_more(key: &Key) -> bool {
     key.kind == "Namespace"
         || (key.kind == "RoleBinding" && key.name == api::names::OPERATOR_BINDING)
 }

@@ -17,8 +17,8 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
+use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 use tenant_cp::certificates::{self, SecretData};
-use tenant_cp::desired::{autoscaler, cloud_controller, csi};
 use tenant_cp::object::Key;
 
 use super::observed::{Observed, Tenant};
@@ -220,7 +220,8 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
     ctx.start_queue.ask(&(created, uid), now)
 }
 
-fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
+/// What the Secrets among these objects hold.
+pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
     let decode = |text: &Value| {
         text.as_str()
             .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok())

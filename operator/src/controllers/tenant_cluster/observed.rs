@@ -12,7 +12,7 @@ use kit::errors::Class;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
 use tenant_cp::object::Key;
-use tenant_cp::validate::Problem;
+use tenant_cp::problem::Problem;
 
 use super::part_name::PartName;
 use crate::rollouts::queue::Answer;

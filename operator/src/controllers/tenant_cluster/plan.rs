@@ -30,6 +30,7 @@ mod types;
 mod workloads;
 
 use halted::Halt;
+use types::rest_what_failed;
 pub use types::{
     Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, START_PATIENCE, Stage, Target,
 };
@@ -134,12 +135,4 @@ fn parts_in_the_namespace(
         adapters,
         kubeconfig::plan(valid, observed, addresses, its_turn),
     ]
-}
-
-fn rest_what_failed(parts: &mut [Part], observed: &Observed) {
-    for part in parts {
-        if observed.failures.contains_key(&part.name) {
-            part.rest();
-        }
-    }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt;
 use kube::core::Object;
 use serde::{Deserialize, Serialize};
-use tenant_cp::csr;
+use tenant_cp::node::serving_certificate as csr;
 
 /// The part of a node that decides anything; the rest (images, capacity) is not even decoded.
 pub(super) type Node = Object<Spec, Status>;

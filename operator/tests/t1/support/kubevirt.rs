@@ -80,7 +80,7 @@ fn join(tenants: &TenantApis, guest: Guest<'_>) {
     } = guest;
     let path = node_path(name);
     let uid = guest.labels.get(names::LABEL_MACHINE_UID);
-    let token = tenant_cp::join::token_secret_name(uid.map_or("", String::as_str));
+    let token = tenant_cp::node::bootstrap_token::token_secret_name(uid.map_or("", String::as_str));
     let token = format!("/api/v1/namespaces/kube-system/secrets/{token}");
     let there = |path: &str| tenants.object(namespace, path).is_some();
     if there(&path) || !there(&token) {

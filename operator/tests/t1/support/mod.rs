@@ -14,7 +14,7 @@ pub(crate) mod site;
 pub(crate) mod state;
 pub(crate) mod webhook;
 
-pub(crate) use self::operator::{Launch, Operator};
+pub(crate) use self::operator::{Launch, Operator, settled};
 pub(crate) use self::site::Site;
 
 /// How long a test waits for what takes well under a second on an idle machine.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use api::TenantCluster;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
 use kit::errors::{Class, Classify};
@@ -214,4 +215,16 @@ impl Drop for Operator {
             lead.abort();
         }
     }
+}
+
+/// An installation whose only TenantCluster, `demo`, is up and settled; none without servers.
+pub(crate) async fn settled(prefix: &str) -> Result<Option<(Site, Operator, TenantCluster)>> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(None);
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    Ok(Some((site, operator, cluster)))
 }

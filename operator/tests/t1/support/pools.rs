@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
-use tenant_cp::desired::Addon;
+use tenant_cp::addons::addon::Addon;
 use testkit::fakes::tenant_api::Call;
 use testkit::fixtures::{wait_for, wait_gone};
 

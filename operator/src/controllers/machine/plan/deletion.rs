@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use providers::State;
-use tenant_cp::join as tokens;
+use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
@@ -280,7 +280,7 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     };
     if let Some(token) = &seen.token {
         plan.actions.push(Action::RevokeToken {
-            name: tokens::token_secret_name(&observed.machine.uid().unwrap_or_default()),
+            name: bootstrap_token::token_secret_name(&observed.machine.uid().unwrap_or_default()),
             uid: token.uid.clone(),
         });
     }

@@ -13,7 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::Object;
-use tenant_cp::join::{self, Token};
+use tenant_cp::node::bootstrap_token::{self, Token};
+use tenant_cp::node::user_data;
 
 use super::{Action, Plan};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
@@ -92,7 +93,7 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
     let left = valid.and_then(left).unwrap_or_default();
     if left < REFRESH {
         let expires = whole_seconds(now.saturating_add(VALID).unwrap_or(now));
-        let object = join::token_secret(token, expires, &observed.machine.name_any());
+        let object = bootstrap_token::token_secret(token, expires, &observed.machine.name_any());
         plan.actions.push(Action::ApplyToken(object, expires));
     } else {
         let until = Duration::try_from(left - REFRESH).unwrap_or_default();
@@ -121,7 +122,7 @@ fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
     }
     if let Some(token) = &seen.token {
         plan.actions.push(Action::RevokeToken {
-            name: join::token_secret_name(&machine.uid().unwrap_or_default()),
+            name: bootstrap_token::token_secret_name(&machine.uid().unwrap_or_default()),
             uid: token.uid.clone(),
         });
     }
@@ -129,7 +130,7 @@ fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
     if let Some(stored) = observed.user_data.as_ref().filter(|s| s.token.is_some()) {
         plan.actions.push(Action::ChangeUserData(json!({
             "metadata": { "uid": stored.uid, "resourceVersion": stored.resource_version },
-            "data": { USER_DATA: base64(join::blank_user_data()), TOKEN: null },
+            "data": { USER_DATA: base64(user_data::blank_user_data()), TOKEN: null },
         })));
     }
     plan.status.node_name = Some(name.clone());
@@ -149,7 +150,7 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<_, _> = spec
         .labels
         .iter()
-        .filter(|(key, _)| !join::is_self_assignable(key))
+        .filter(|(key, _)| !user_data::is_self_assignable(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     labels.insert(names::LABEL_NODE_POOL.to_owned(), spec.pool_name.clone());
@@ -157,11 +158,11 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
 }
 
 /// The Secret with the user data.
-fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, join::Error> {
+fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, user_data::Error> {
     let machine = &observed.machine;
     let name = machine.name_any();
     let cluster = observed.cluster.as_ref();
-    let of_machine = join::Machine {
+    let of_machine = user_data::Machine {
         name: name.clone(),
         provider_id: provider_id(machine),
         labels: machine.spec.labels.clone(),
@@ -169,7 +170,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),
         cloud_provider_external: cluster.is_some_and(external_cloud_provider),
     };
-    let data = join::user_data(&seen.endpoint, &seen.authority, token, &of_machine)?;
+    let data = user_data::user_data(&seen.endpoint, &seen.authority, token, &of_machine)?;
     Ok(Object::from_value(json!({
         "apiVersion": "v1",
         "kind": "Secret",

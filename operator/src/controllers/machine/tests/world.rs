@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use providers::{Description, State};
 use serde_json::{Value, json};
-use tenant_cp::join::{Token, read_token};
+use tenant_cp::node::bootstrap_token::{Token, read_token};
 
 use crate::controllers::machine::observed::{
     Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
@@ -327,7 +327,7 @@ impl World {
                 .decode(text)
                 .unwrap();
             Token {
-                id: tenant_cp::join::token_id(&self.machine.uid().unwrap()),
+                id: tenant_cp::node::bootstrap_token::token_id(&self.machine.uid().unwrap()),
                 secret: pki::Key::new(String::from_utf8(secret).unwrap()),
             }
         });

@@ -9,7 +9,7 @@ use api::{ConditionStatus, ConditionType, Machine, NodePool, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use tenant_cp::validate::Problem;
+use tenant_cp::problem::Problem;
 
 use super::health::{Held, Verdict};
 use super::members::{self, Limits};

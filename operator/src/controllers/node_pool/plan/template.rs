@@ -12,7 +12,7 @@ use api::node_pool::Provider;
 use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
 use kube::ResourceExt;
 use serde_json::json;
-use tenant_cp::validate::Problem;
+use tenant_cp::problem::Problem;
 use tenant_cp::{Object, version};
 
 use super::Change;

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::Value;
+use tenant_cp::Object;
+use tenant_cp::desired::bootstrap::rbac;
 use tenant_cp::object::Key;
-use tenant_cp::{Object, desired};
 use tokio::time::Instant;
 
 use super::Error;
@@ -42,7 +43,6 @@ pub(super) async fn probe(
         apply,
         list,
         provisional,
-        wanted,
         workloads,
         patience,
     } = action
@@ -63,7 +63,7 @@ pub(super) async fn probe(
     let Some(session) = operator(ctx, observed, *address) else {
         return Ok(());
     };
-    let (rights, others) = apply.iter().partition(|o| desired::is_privileged(o));
+    let (rights, others) = apply.iter().partition(|o| rbac::is_privileged(o));
     let is_start = *patience >= START_PATIENCE;
     let budget = match is_start {
         true => Budget::of_a_start(*patience),
@@ -75,12 +75,11 @@ pub(super) async fn probe(
         rights,
         others,
         applied: !apply.is_empty(),
-        list: *list,
-        wanted,
+        list: list.as_deref(),
         workloads,
         budget: &budget,
     };
-    if *list && !provisional {
+    if list.is_some() && !provisional {
         // Before it is read, so that what changes meanwhile is listed again.
         ctx.tenants.listed(&uid);
     }
@@ -105,7 +104,7 @@ pub(super) async fn probe(
             answer
         }
         Err(error) => {
-            if *list {
+            if list.is_some() {
                 ctx.tenants.suspect(&uid);
             }
             let message = kit::errors::chain(&error);
@@ -129,8 +128,8 @@ struct Prober<'a> {
     /// Everything else that is still to be applied.
     others: Vec<&'a Object>,
     applied: bool,
-    list: bool,
-    wanted: &'a [Key],
+    /// What is read in full where the objects inside are listed.
+    list: Option<&'a [Key]>,
     workloads: &'a [Key],
     budget: &'a Budget,
 }
@@ -164,11 +163,11 @@ impl Prober<'_> {
         let version = probe::version(&client).await?;
         let seen = match (self.applied, self.list) {
             (true, _) => Seen::Applied,
-            (false, true) => match list_managed(&client, self.budget, self.wanted).await? {
+            (false, Some(wanted)) => match list_managed(&client, self.budget, wanted).await? {
                 Some(objects) => Seen::Objects(objects),
                 None => Seen::Hidden,
             },
-            (false, false) => Seen::Nothing,
+            (false, None) => Seen::Nothing,
         };
         let pods = match &seen {
             Seen::Objects(live) => count(live, self.workloads),

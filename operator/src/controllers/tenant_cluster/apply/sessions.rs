@@ -7,7 +7,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use tenant_cp::certificates;
 
 use super::Error;
@@ -38,8 +37,7 @@ fn session(
     address: (IpAddr, u16),
     identity: pki::KeyPair,
 ) -> Option<Session> {
-    let cluster = &observed.cluster;
-    let ns = api::names::tenant_namespace(&cluster.name_any(), &cluster.uid().unwrap_or_default());
+    let ns = observed.tenant_namespace();
     let store = &observed.material.store;
     Some(Session {
         address: (ctx.dial)(&ns, SocketAddr::new(address.0, address.1)),

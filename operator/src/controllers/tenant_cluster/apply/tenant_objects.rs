@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
-use tenant_cp::{Object, desired};
+use tenant_cp::Object;
+use tenant_cp::desired::bootstrap::rbac;
 
 use super::sessions::{administrator, operator, ready_pods};
 use super::{Error, release};
@@ -54,10 +55,8 @@ async fn write_all(
     let Some(session) = operator(ctx, observed, address) else {
         return Ok(());
     };
-    let (mut rights, mut others): (Vec<_>, Vec<_>) = changes
-        .apply
-        .iter()
-        .partition(|o| desired::is_privileged(o));
+    let (mut rights, mut others): (Vec<_>, Vec<_>) =
+        changes.apply.iter().partition(|o| rbac::is_privileged(o));
     let powers = !rights.is_empty() || !changes.delete.is_empty();
     if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
         let client = administrator

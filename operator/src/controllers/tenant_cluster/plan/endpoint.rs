@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 use api::tenant_cluster::{AddressesStatus, EndpointStatus, EndpointType, TenantClusterStatus};
 use serde_json::{Value, json};
+use tenant_cp::names;
 use tenant_cp::object::Object;
-use tenant_cp::{Addresses, Validated, desired};
+use tenant_cp::{Addresses, Validated};
 
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -47,8 +48,8 @@ pub(super) fn plan(
 pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addresses> {
     let ns = valid.tenant_namespace.as_str();
     let kept = kept(observed);
-    let service = observed.object("Service", ns, desired::names::CONTROL_PLANE);
-    let konnectivity = observed.object("Service", ns, desired::names::KONNECTIVITY);
+    let service = observed.object("Service", ns, names::CONTROL_PLANE);
+    let konnectivity = observed.object("Service", ns, names::KONNECTIVITY);
     let cluster_ip = service
         .and_then(cluster_ip)
         .or_else(|| kept?.control_plane.parse().ok())?;
@@ -73,7 +74,7 @@ pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addres
 
 /// Where the API is published now, as the Service says; none while a load balancer has no address.
 pub(super) fn published(valid: &Validated, observed: &Observed) -> Option<EndpointStatus> {
-    let name = desired::names::CONTROL_PLANE;
+    let name = names::CONTROL_PLANE;
     endpoint(
         valid,
         observed.object("Service", &valid.tenant_namespace, name)?,
@@ -111,14 +112,14 @@ fn kept(observed: &Observed) -> Option<&AddressesStatus> {
 pub(super) fn keep(valid: &Validated, observed: &Observed, status: &mut TenantClusterStatus) {
     let ns = valid.tenant_namespace.as_str();
     let service = |name: &str| observed.object("Service", ns, name);
-    let Some(control_plane) = service(desired::names::CONTROL_PLANE) else {
+    let Some(control_plane) = service(names::CONTROL_PLANE) else {
         return;
     };
     let Some(address) = cluster_ip(control_plane) else {
         return;
     };
     let before = status.addresses.take().unwrap_or_default();
-    let konnectivity = service(desired::names::KONNECTIVITY).and_then(cluster_ip);
+    let konnectivity = service(names::KONNECTIVITY).and_then(cluster_ip);
     let port = node_port(control_plane).and_then(|port| i32::try_from(port).ok());
     status.addresses = Some(AddressesStatus {
         control_plane: address.to_string(),
@@ -139,13 +140,13 @@ fn keep_address(valid: &Validated, observed: &Observed, service: Object) -> Obje
         return service;
     };
     let address = match service.name.as_str() {
-        desired::names::CONTROL_PLANE => Some(&kept.control_plane),
-        desired::names::KONNECTIVITY => kept.konnectivity.as_ref(),
+        names::CONTROL_PLANE => Some(&kept.control_plane),
+        names::KONNECTIVITY => kept.konnectivity.as_ref(),
         _ => None,
     };
     let named = valid.endpoint.port.is_some() || valid.endpoint.type_ != EndpointType::NodePort;
     let port = kept.node_port.filter(|_| !named);
-    let is_control_plane = service.name == desired::names::CONTROL_PLANE;
+    let is_control_plane = service.name == names::CONTROL_PLANE;
     let mut value = service.value;
     if let Some(address) = address {
         value["spec"]["clusterIP"] = json!(address);
@@ -160,7 +161,7 @@ fn keep_address(valid: &Validated, observed: &Observed, service: Object) -> Obje
 /// not Ready yet: nobody depends on it, and the first answer comes a probe's period earlier. From
 /// then on only ready pods get traffic.
 fn publishes_early(valid: &Validated, observed: &Observed) -> bool {
-    let (ns, name) = (&valid.tenant_namespace, desired::names::CONTROL_PLANE);
+    let (ns, name) = (&valid.tenant_namespace, names::CONTROL_PLANE);
     let live = observed.object("Service", ns, name);
     let flag = live.and_then(|s| s.pointer("/spec/publishNotReadyAddresses"));
     let ready = observed.number("Deployment", ns, name, "/status/readyReplicas");
@@ -168,7 +169,7 @@ fn publishes_early(valid: &Validated, observed: &Observed) -> bool {
 }
 
 fn publish_early(object: Object) -> Object {
-    if object.name != desired::names::CONTROL_PLANE {
+    if object.name != names::CONTROL_PLANE {
         return object;
     }
     let mut value = object.value;
@@ -195,7 +196,7 @@ pub(super) fn service_port(valid: &Validated) -> u16 {
 
 /// Where the API of a tenant cluster is asked of which nobody can say what is wanted.
 pub(super) fn observed_address(observed: &Observed) -> Option<(IpAddr, u16)> {
-    let (ns, name) = (observed.tenant_namespace(), desired::names::CONTROL_PLANE);
+    let (ns, name) = (observed.tenant_namespace(), names::CONTROL_PLANE);
     let service = observed.object("Service", &ns, name)?;
     let port = service.pointer("/spec/ports/0/port")?.as_u64()?;
     Some((cluster_ip(service)?, u16::try_from(port).ok()?))

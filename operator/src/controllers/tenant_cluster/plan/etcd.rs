@@ -7,8 +7,9 @@
 //! [`certificates::InitialClusterState`]: tenant_cp::certificates::InitialClusterState
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
+use tenant_cp::Validated;
+use tenant_cp::names;
 use tenant_cp::object::Object;
-use tenant_cp::{Validated, desired};
 
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -23,9 +24,8 @@ pub(super) fn plan(
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
     let known = identity(observed);
-    let lost: Vec<_> = known.iter().flat_map(|known| &known.members).collect();
-    let lost: Vec<_> = lost
-        .into_iter()
+    let members_known = known.iter().flat_map(|known| &known.members);
+    let lost: Vec<_> = members_known
         .filter_map(|member| loss(observed, member))
         .collect();
     // Whoever made the claim of a lost volume anew: it is not that volume.
@@ -52,20 +52,15 @@ fn identity(observed: &Observed) -> Option<&EtcdStatus> {
 /// What etcd is, as soon as it has a leader: a member that is ready knows one.
 fn first_seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     let ns = valid.tenant_namespace.as_str();
-    let ready = observed.number(
-        "StatefulSet",
-        ns,
-        desired::names::ETCD,
-        "/status/readyReplicas",
-    );
+    let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
     if ready == 0 && !observed.has_been_ready() {
         return None;
     }
     let member = |number| {
-        let claim = desired::names::etcd_volume(number);
+        let claim = names::etcd_volume(number);
         let uid = observed.text("PersistentVolumeClaim", ns, &claim, "/metadata/uid")?;
         Some(EtcdMemberStatus {
-            name: desired::names::etcd_member(number),
+            name: names::etcd_member(number),
             volume_uid: uid.to_owned(),
         })
     };
@@ -96,7 +91,7 @@ impl Loss {
 }
 
 fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
-    let claim = desired::names::volume_of(&member.name);
+    let claim = names::volume_of(&member.name);
     let ns = observed.tenant_namespace();
     let live = observed.object("PersistentVolumeClaim", &ns, &claim);
     let how = match live {

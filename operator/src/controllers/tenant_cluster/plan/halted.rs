@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use kit::events::Notice;
 use tenant_cp::certificates;
 use tenant_cp::object::Object;
-use tenant_cp::validate::Problem;
+use tenant_cp::problem::Problem;
 
-use super::types::{Action, PATIENCE, Part, Plan};
+use super::types::{Action, PATIENCE, Part, Plan, rest_what_failed};
 use super::{endpoint, status};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -50,13 +50,10 @@ pub(super) fn plan(observed: &Observed, halt: &Halt, now: Timestamp) -> Plan {
     if !matches!(halt, Halt::Taken(_)) {
         plan.parts.push(renewals(observed, now));
     }
-    for part in &mut plan.parts {
-        if observed.failures.contains_key(&part.name) {
-            part.rest();
-        }
-    }
+    rest_what_failed(&mut plan.parts, observed);
     if plan.is_settled() && !matches!(halt, Halt::Taken(_)) {
         plan.parts.push(probe(observed));
+        rest_what_failed(&mut plan.parts, observed);
     }
     tell(plan, observed, halt, now)
 }
@@ -93,16 +90,14 @@ fn probe(observed: &Observed) -> Part {
         && observed.tenant == Tenant::NotAsked
         && observed.has_been_ready()
         && can_ask
-        && !observed.failures.contains_key(&part.name)
     {
         part.actions.push(Action::Probe {
             address,
             endpoint: None,
             apply: Vec::new(),
-            list: false,
+            list: None,
             provisional: false,
             workloads: Vec::new(),
-            wanted: Vec::new(),
             patience: PATIENCE,
         });
     }

@@ -3,8 +3,9 @@
 //! Invariant: it is written only where the one that is there can be read.
 
 use serde_json::{Value, json};
+use tenant_cp::desired::tenant_namespace;
 use tenant_cp::object::Object;
-use tenant_cp::{Addresses, Settings, Validated, certificates, desired};
+use tenant_cp::{Addresses, Settings, Validated, certificates};
 
 use super::endpoint::server;
 use super::types::Part;
@@ -39,7 +40,7 @@ pub(super) fn plan(
 /// The binding that lets the operator write kubeconfigs into the user's namespace. All
 /// TenantClusters of the namespace own it together, so it goes with the last of them.
 fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> Object {
-    let mut value = desired::user_binding(&valid.namespace, settings).value;
+    let mut value = tenant_namespace::user_binding(&valid.namespace, settings).value;
     let mut owners: Vec<Value> = observed
         .others
         .iter()

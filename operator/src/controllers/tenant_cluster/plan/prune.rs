@@ -5,9 +5,10 @@
 
 use api::names::{COMPONENT_LOAD_BALANCER, LABEL_COMPONENT, LABEL_TENANT_UID};
 use serde_json::Value;
-use tenant_cp::desired::{autoscaler, cloud_controller, csi, names};
+use tenant_cp::Validated;
+use tenant_cp::addons::{autoscaler, cloud_controller, csi};
+use tenant_cp::names;
 use tenant_cp::object::Key;
-use tenant_cp::{Validated, certificates};
 
 use super::types::{Part, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -32,7 +33,7 @@ fn prune(valid: &Validated, observed: &Observed) -> Vec<Target> {
         parts.extend([
             Key::new("Service", ns, names::KONNECTIVITY),
             Key::new("Secret", ns, names::KONNECTIVITY_SERVER),
-            Key::new("Secret", ns, certificates::KONNECTIVITY_AUTHORITY),
+            Key::new("Secret", ns, names::KONNECTIVITY_AUTHORITY),
         ]);
     }
     if !valid.addons.cloud_controller {

@@ -18,11 +18,11 @@ use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
-const BREAKER_PAUSE: Duration = Duration::from_secs(30);
+mod addons;
 
+const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
 const REMOVING_PAUSE: Duration = Duration::from_secs(5);
-mod addons;
 
 /// Sets one condition of the status.
 pub(super) struct Conditions<'a> {
@@ -366,7 +366,6 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
     }
     match waiting.map(|w| w.reason) {
         Some("Starting") => return Duration::from_secs(1),
-        Some("ApiUnreachable") => return BREAKER_PAUSE,
         Some("WaitingForStart") => return crate::rollouts::queue::PATIENCE,
         Some(prune::REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
         _ => {}

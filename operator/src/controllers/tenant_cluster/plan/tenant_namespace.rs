@@ -36,7 +36,7 @@ pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) 
         _ => None,
     };
     if part.problem.is_none() {
-        let objects = desired::foundation(valid, settings, observed.workers);
+        let objects = desired::tenant_namespace::foundation(valid, settings, observed.workers);
         part.apply("foundation", observed, objects);
     }
     part

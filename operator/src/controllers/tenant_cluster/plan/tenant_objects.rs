@@ -4,9 +4,10 @@
 //! else waits or failed, so that Ready is what the API answered.
 
 use serde_json::json;
-use tenant_cp::desired::{self, Addon};
-use tenant_cp::object::Object;
-use tenant_cp::{Settings, Validated, certificates};
+use tenant_cp::addons::addon::Addon;
+use tenant_cp::object::{Key, Object};
+use tenant_cp::tenant_objects;
+use tenant_cp::{Settings, Validated, names};
 
 use super::endpoint::{addresses, service_port};
 use super::prune;
@@ -35,11 +36,11 @@ pub(super) fn plan(
     let Some(authority) = certificate("ca") else {
         return (part, None);
     };
-    let trust = desired::Trust {
+    let trust = tenant_objects::Trust {
         authority,
-        konnectivity: certificate(certificates::KONNECTIVITY_AUTHORITY),
+        konnectivity: certificate(names::KONNECTIVITY_AUTHORITY),
     };
-    let objects = desired::bootstrap(valid, settings, &addresses, trust);
+    let objects = tenant_objects::wanted(valid, settings, &addresses, trust);
     // What is left out while that is not known is still wanted.
     let complete = addresses.endpoint.is_some()
         && (trust.konnectivity.is_some() || !valid.addons.konnectivity);
@@ -48,16 +49,12 @@ pub(super) fn plan(
     let before = before.and_then(|s| s.bootstrap_hash.as_deref());
     let address = (addresses.cluster_ip, service_port(valid));
     let goes = prune::cloud_controller_goes(valid, observed);
-    let probe = |apply: Vec<Object>, list: bool, patience| Action::Probe {
+    let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, patience| Action::Probe {
         address,
         endpoint: addresses.endpoint.clone(),
         apply,
         list,
         provisional: goes.is_some(),
-        wanted: match list {
-            true => objects.iter().map(Object::key).collect(),
-            false => Vec::new(),
-        },
         workloads: match observed.workers {
             true => wanted_addons(valid).filter_map(Addon::workload).collect(),
             false => Vec::new(),
@@ -66,18 +63,18 @@ pub(super) fn plan(
     };
     match &observed.tenant {
         Tenant::NotAsked if before.is_none() => {
-            part.actions
-                .push(probe(objects.clone(), false, START_PATIENCE));
+            part.actions.push(probe(objects, None, START_PATIENCE));
         }
         Tenant::NotAsked => {
-            let list = observed.list_due || before != Some(hash.as_str());
+            let due = observed.list_due || before != Some(hash.as_str());
+            let list = due.then(|| objects.iter().map(Object::key).collect());
             part.actions.push(probe(Vec::new(), list, PATIENCE));
         }
         // Somebody took our rights away; the administrator's way gives them back.
         Tenant::Answers {
             seen: Seen::Hidden, ..
         } => {
-            part.actions.push(probe(objects.clone(), false, PATIENCE));
+            part.actions.push(probe(objects, None, PATIENCE));
         }
         Tenant::Answers {
             seen: Seen::Objects(live),

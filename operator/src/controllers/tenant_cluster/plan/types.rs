@@ -118,7 +118,7 @@ impl Part {
     }
 
     /// Nothing more is tried for it now, because that failed a moment ago.
-    pub(super) fn rest(&mut self) {
+    fn rest(&mut self) {
         self.stages.clear();
         self.deletions.clear();
         self.actions.clear();
@@ -147,6 +147,15 @@ impl Part {
                 mode,
                 objects,
             });
+        }
+    }
+}
+
+/// Nothing more is tried in this reconcile for parts that failed in it.
+pub(super) fn rest_what_failed(parts: &mut [Part], observed: &Observed) {
+    for part in parts {
+        if observed.failures.contains_key(&part.name) {
+            part.rest();
         }
     }
 }
@@ -236,12 +245,10 @@ pub enum Action {
         endpoint: Option<EndpointStatus>,
         /// Objects to apply first, whatever is there: all, where nothing can be seen yet.
         apply: Vec<Object>,
-        /// Whether to list the objects inside.
-        list: bool,
+        /// Where the objects inside are to be listed: those that are then read in full.
+        list: Option<Vec<Key>>,
         /// Whether that list is not the last, because something is held back.
         provisional: bool,
-        /// What is read in full where it is listed.
-        wanted: Vec<Key>,
         /// Workloads whose pods are to be counted.
         workloads: Vec<Key>,
         /// How long to keep trying: longer while a start is under way.

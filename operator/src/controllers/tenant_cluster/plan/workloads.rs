@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use api::names::LABEL_COMPONENT;
-use tenant_cp::desired::{self, names};
+use tenant_cp::management_objects;
+use tenant_cp::names;
 use tenant_cp::object::{Key, Object};
 use tenant_cp::{Addresses, Settings, Validated};
 
@@ -19,7 +20,7 @@ pub(super) struct Objects(BTreeMap<PartName, Vec<Object>>);
 impl Objects {
     /// What needs no address.
     pub(super) fn base(valid: &Validated, settings: &Settings) -> Self {
-        Self::sorted(desired::base(valid, settings))
+        Self::sorted(management_objects::base(valid, settings))
     }
 
     /// Those whose pods can start now.
@@ -30,7 +31,7 @@ impl Objects {
         addresses: &Addresses,
     ) -> Self {
         let store = &observed.material.store;
-        let all = desired::workloads(valid, settings, addresses, store);
+        let all = management_objects::workloads(valid, settings, addresses, store);
         let can_start =
             |object: &Object| mounts(object).all(|secret| has_secret(observed, &secret));
         Self::sorted(all.into_iter().filter(can_start).collect())

@@ -3,7 +3,7 @@
 //! Invariant: off, nothing of it is left, its binding in the user's namespace included; what runs goes
 //! before what it needs.
 
-use tenant_cp::desired::autoscaler;
+use tenant_cp::addons::autoscaler;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 //! Invariant: off, nothing of it is left but volumes, which are not the operator's, and the kinds of
 //! snapshots; what runs goes before what it needs.
 
-use tenant_cp::desired::csi;
+use tenant_cp::addons::csi;
 
 use super::*;
 
@@ -55,16 +55,7 @@ fn csi_comes_and_goes_but_for_volumes_and_the_kinds_of_snapshots() {
     world.settle();
 
     world.cluster.spec.addons = api::tenant_cluster::Addons::default();
-    let plan = plan(&world.observe(), &world.settings, now());
-    let targets: Vec<_> = plan.deletions().collect();
-    let [first] = &targets[..] else {
-        panic!("{targets:?}")
-    };
-    assert_eq!(
-        (&first.key, first.with_dependents),
-        (&deployment(), true),
-        "only it, and with its pods"
-    );
+    world.only_deletes(&deployment());
     world.settle();
     assert!(
         world.objects.remove(&volume).is_some(),

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::TenantCluster;
-use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::{Settings, certificates, network};
 
+use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{Failure, Observed, Seen, Tenant, pods};
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::rollouts::queue::Answer;
@@ -124,31 +124,14 @@ impl World {
             })
             .map(|(key, live)| (key.clone(), live.clone()))
             .collect();
-        let decode = |v: &Value| {
-            let text = v.as_str().unwrap_or_default();
-            base64::engine::general_purpose::STANDARD
-                .decode(text)
-                .unwrap_or_default()
-        };
-        let secrets = objects
-            .iter()
-            .filter(|(key, _)| key.kind == "Secret")
-            .map(|(key, secret)| {
-                let data = secret["data"].as_object().into_iter().flatten();
-                (
-                    key.name.clone(),
-                    data.map(|(k, v)| (k.clone(), decode(v))).collect(),
-                )
-            })
-            .collect();
         Observed {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
-            objects,
             readable,
             user_readable,
-            material: certificates::read_store(&secrets),
+            material: certificates::read_store(&observe::secrets(&objects)),
+            objects,
             start: self.start,
             workers: self.workers,
             list_due: self.list_due,
@@ -238,7 +221,7 @@ impl World {
                 if !self.apply(apply, budget) {
                     return false;
                 }
-                observed.tenant = self.answer(!apply.is_empty(), *list, workloads);
+                observed.tenant = self.answer(!apply.is_empty(), list.is_some(), workloads);
             }
             Action::ApplyTenantObjects { changes, .. } => {
                 if changes.release && !self.release_services(budget) {
@@ -398,6 +381,20 @@ impl World {
             }
         }
         panic!("a plan does not come to an end");
+    }
+
+    /// The plan deletes this Deployment with its pods, and nothing else yet.
+    pub(super) fn only_deletes(&self, deployment: &Key) {
+        let plan = plan(&self.observe(), &self.settings, self.now);
+        let targets: Vec<_> = plan.deletions().collect();
+        let [first] = &targets[..] else {
+            panic!("{targets:?}")
+        };
+        assert_eq!(
+            (&first.key, first.with_dependents),
+            (deployment, true),
+            "only it, and with its pods"
+        );
     }
 
     /// No plan deletes what the spec wants.

@@ -10,7 +10,8 @@
 
 use api::ConditionType;
 use tenant_cp::Validated;
-use tenant_cp::desired::{Addon, autoscaler, cloud_controller, csi};
+use tenant_cp::addons::addon::Addon;
+use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
 use super::Conditions;
 use crate::controllers::tenant_cluster::observed::{self, Observed, Pods, Tenant};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::LABEL_ADDON;
 use kit::apply::difference;
 use serde_json::Value;
-use tenant_cp::desired::Addon;
+use tenant_cp::addons::addon::Addon;
 use tenant_cp::object::{Key, Object};
 
 use crate::FIELD_MANAGER;
