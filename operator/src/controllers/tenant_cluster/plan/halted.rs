@@ -106,7 +106,10 @@ fn probe(observed: &Observed) -> Part {
 
 fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Plan {
     let settled = plan.is_settled();
-    plan.status.certificates = certificates::status(&observed.material.store);
+    // What cannot be read, or is somebody else's, says nothing of ours.
+    if observed.readable && !matches!(halt, Halt::Taken(_)) {
+        plan.status.certificates = certificates::status(&observed.material.store);
+    }
     let (reason, message) = match halt {
         Halt::Paused => (
             "Paused",

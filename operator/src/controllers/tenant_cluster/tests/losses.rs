@@ -257,6 +257,25 @@ fn what_cannot_be_read_is_not_absent() {
 }
 
 #[test]
+fn halted_one_whose_namespace_cannot_be_read_keeps_what_its_status_said_of_certificates() {
+    let whole = ready(minimal());
+    let certificates = |world: &World| world.cluster.status.clone().unwrap().certificates;
+    let key = Key::new("RoleBinding", NS, api::names::OPERATOR_BINDING);
+    let namespace = Key::new("Namespace", "", NS);
+    let mut unreadable = whole.clone();
+    unreadable.cluster.spec.paused = true;
+    unreadable.objects.remove(&key);
+    let mut taken = whole.clone();
+    let labels = &mut taken.objects.get_mut(&namespace).unwrap()["metadata"]["labels"];
+    labels[api::names::LABEL_TENANT_UID] = json!("another");
+    taken.objects.remove(&Key::new("Secret", NS, "apiserver"));
+    for mut world in [unreadable, taken] {
+        world.settle();
+        assert_eq!(certificates(&world), certificates(&whole));
+    }
+}
+
+#[test]
 fn namespace_of_somebody_else_is_neither_written_to_nor_believed() {
     let whole = ready(minimal());
     let namespace = Key::new("Namespace", "", NS);
