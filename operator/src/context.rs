@@ -4,6 +4,7 @@
 //! survive a restart, and nothing that is held here imports this.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
@@ -20,6 +21,7 @@ use crate::rollouts::queue::StartQueue;
 use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::breaker::Breaker;
+use crate::tenant_session::budget::Budget;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
@@ -55,6 +57,9 @@ pub struct Context {
     pub reservations: Mutex<Reservations>,
     /// How tenants are reached.
     pub dial: Dial,
+    /// How long one reconcile waits for one tenant: [`Budget::WAIT`], but where many operators share a
+    /// machine that makes each of them slow.
+    pub tenant_wait: Duration,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
     /// Tenants whose API answered: clients, and what happens there.
@@ -70,6 +75,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// What one reconcile may take of one tenant.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        Budget::waiting(self.tenant_wait)
+    }
+
     /// The ranges of a TenantCluster, decided by one reconcile at a time, so that two that are
     /// created together are not given the same.
     ///

@@ -27,6 +27,7 @@ use crate::rollouts::queue::StartQueue;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::breaker::Breaker;
+use crate::tenant_session::budget::Budget;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
@@ -100,6 +101,7 @@ impl Manager {
             stores,
             triggers,
             dial,
+            tenant_wait: Budget::WAIT,
         });
         Self {
             context,

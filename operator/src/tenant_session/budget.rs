@@ -70,7 +70,7 @@ struct Spent {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self::new(Self::WAIT, MOST_REQUESTS)
+        Self::waiting(Self::WAIT)
     }
 }
 
@@ -89,10 +89,16 @@ impl Budget {
         }))
     }
 
-    /// That of the first start, which is waited for so long.
+    /// One that waits so long.
     #[must_use]
-    pub fn of_a_start(patience: Duration) -> Self {
-        Self::new(patience + Self::WAIT, MOST_REQUESTS_OF_A_START)
+    pub fn waiting(wait: Duration) -> Self {
+        Self::new(wait, MOST_REQUESTS)
+    }
+
+    /// That of the first start, which waits so long.
+    #[must_use]
+    pub fn of_a_start(wait: Duration) -> Self {
+        Self::new(wait, MOST_REQUESTS_OF_A_START)
     }
 
     /// Does work that waits for the tenant, as long as there is time left.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kit::errors::{Class, Classify as _, chain};
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
@@ -14,6 +14,7 @@ use operator::controllers::tenant_cluster;
 use operator::manager::Manager;
 use testkit::FaultPlan;
 use testkit::faults::Deaths;
+use testkit::fixtures::PATIENCE;
 use tokio::task::JoinHandle;
 
 use crate::Site;
@@ -43,6 +44,10 @@ impl Operator {
             "operator-1",
             &port,
         );
+        // So many operators in one process make each of them slow, and none of their tenants is.
+        Arc::get_mut(&mut manager.context)
+            .context("the context is shared already")?
+            .tenant_wait = PATIENCE;
         let context = Arc::clone(&manager.context);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(manager.run_stores());

@@ -82,7 +82,7 @@ pub async fn observe(
             false => Ok(None),
         }
     };
-    let budget = Budget::default();
+    let budget = ctx.budget();
     let tenant = async {
         match home {
             true => ask(ctx, &machine, &budget, deep, going).await,

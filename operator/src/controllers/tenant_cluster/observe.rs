@@ -25,7 +25,6 @@ use super::observed::{Observed, Tenant};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::rollouts::queue::Answer;
-use crate::tenant_session::budget::Budget;
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
 const PARTS: [Kind; 8] = [
@@ -145,7 +144,7 @@ pub async fn observe(
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,
         failures: BTreeMap::new(),
-        budget: Budget::default(),
+        budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {
         observed.start = ask_for_start(ctx, &observed, &ns, now);

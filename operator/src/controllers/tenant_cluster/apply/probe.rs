@@ -66,7 +66,7 @@ pub(super) async fn probe(
     let (rights, others) = apply.iter().partition(|o| rbac::is_privileged(o));
     let is_start = *patience >= START_PATIENCE;
     let budget = match is_start {
-        true => Budget::of_a_start(*patience),
+        true => Budget::of_a_start(*patience + ctx.tenant_wait),
         false => observed.budget.clone(),
     };
     let mut prober = Prober {
