@@ -20,6 +20,9 @@ pub enum ConditionType {
     ControlPlaneReady,
     /// The endpoint has an address.
     EndpointReady,
+    /// The operator reached the API at its published endpoint; Unknown where it did not, because users
+    /// may all the same.
+    EndpointReachable,
     /// Every certificate is issued and not due for renewal.
     CertificatesReady,
     /// The objects which a tenant cluster needs inside are in place.
@@ -63,6 +66,7 @@ impl ConditionType {
             Self::EtcdReady => "EtcdReady",
             Self::ControlPlaneReady => "ControlPlaneReady",
             Self::EndpointReady => "EndpointReady",
+            Self::EndpointReachable => "EndpointReachable",
             Self::CertificatesReady => "CertificatesReady",
             Self::BootstrapReady => "BootstrapReady",
             Self::CoreDNSReady => "CoreDNSReady",

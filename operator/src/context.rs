@@ -62,6 +62,8 @@ pub struct Context {
     pub tenant_wait: Duration,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
+    /// Tenants whose API answered at its Service and not at its published endpoint, by UID.
+    pub endpoint_breaker: Breaker,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
     /// Tenant namespaces whose Secrets are watched.
@@ -108,6 +110,7 @@ impl Context {
     /// Forgets what was remembered of a tenant cluster that is gone.
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
+        self.endpoint_breaker.close(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);

@@ -12,6 +12,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
+//! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`admission`] | the validating webhook and its certificate |
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
@@ -24,6 +25,7 @@ pub mod capacity;
 pub mod context;
 pub mod controllers;
 pub mod manager;
+pub mod pod_failures;
 pub mod print;
 pub mod rbac;
 pub mod rollouts;

@@ -101,6 +101,7 @@ impl Manager {
             stores,
             triggers,
             dial,
+            endpoint_breaker: Breaker::default(),
             tenant_wait: Budget::WAIT,
         });
         Self {

@@ -1,10 +1,11 @@
-//! Sessions with tenants' APIs: the only way from the operator to them.
+//! Sessions with tenants' APIs and their etcd: the only way from the operator to them.
 //!
 //! | Module | What it holds |
 //! |---|---|
 //! | [`budget`] | what one reconcile may take of a tenant: time, requests, bytes, items |
 //! | [`session`] | who we are there and where that is; clients with deadlines |
-//! | [`probe`] | whether an API serves, and which version |
+//! | [`probe`] | whether an API serves, writes, and which version it is |
+//! | [`etcd`] | what the members of etcd say of themselves |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
 //! | [`breaker`] | how often a tenant that does not answer is asked again |
 //! | [`registry`] | clients of tenants that answer, and the watches there |
@@ -14,6 +15,7 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod etcd;
 pub mod probe;
 pub mod registry;
 pub mod requests;

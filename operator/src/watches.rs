@@ -6,7 +6,7 @@
 //! | [`secrets`] | Secrets of tenant namespaces, one namespace at a time |
 //! | [`virtual_machines`] | virtual machines of Machines, one namespace at a time |
 //!
-//! Invariant: metadata only; the reconcile reads bodies itself, so a late or doubled event costs a
+//! Invariant: metadata only, but for why pods do not run; the reconcile reads bodies itself, so a late or doubled event costs a
 //! reconcile and changes nothing.
 
 pub mod owned;

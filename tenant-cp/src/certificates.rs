@@ -8,17 +8,19 @@
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
 //! [`SMALL_AUTHORITIES`] are made anew: nobody but the two ends of one connection knows each.
 
+mod etcd_identity;
 mod files;
 mod kubeconfig;
 pub mod material;
 mod secrets;
 mod wants;
 
+pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
 pub use kubeconfig::kubeconfig;
 pub use material::{Material, ServiceAccountKeys, encryption_configuration};
 pub use secrets::{
-    CONSUMERS, InitialClusterState, SMALL_AUTHORITIES, SecretData, authority_secrets, established,
-    leaf_secrets, read_store, renewed_secret,
+    CONSUMERS, SMALL_AUTHORITIES, SecretData, authority_secrets, established, leaf_secrets,
+    read_store, renewed_secret,
 };
 pub use wants::{super_admin, wants};
 

@@ -21,11 +21,19 @@ pub const KONNECTIVITY: &str = "konnectivity";
 /// Key of the Secret `etcd` that says what the flag `--initial-cluster-state` is to be. It is read when
 /// a container starts, so a change of it restarts nobody.
 pub const INITIAL_CLUSTER_STATE: &str = "initial-cluster-state";
+/// Key of the Secret `etcd` with the file that the start gate reads: which volume is whose.
+pub const ETCD_IDENTITY: &str = "identity.json";
+/// Init container of etcd's pods: it decides whether the member may start on its volume.
+pub const ETCD_GATE: &str = "gate";
+/// Where the gate finds its file, and nothing else of the Secret.
+pub const ETCD_IDENTITY_DIR: &str = "/etc/covey/etcd-identity";
 /// Secret with a client certificate for health checks of etcd (`etcdctl endpoint health`).
 pub const ETCD_HEALTHCHECK_CLIENT: &str = "etcd-healthcheck-client";
 /// Secret with the operator's client certificate.
 pub const OPERATOR_CLIENT: &str = "operator-client";
 
+/// Lease in kube-system inside a tenant cluster by which the operator proves that its API takes a write.
+pub const OPERATOR_LEASE: &str = "covey-operator";
 /// User of the operator inside a tenant cluster.
 pub const OPERATOR_USER: &str = "covey-operator";
 /// Group of the operator inside a tenant cluster.
@@ -72,7 +80,7 @@ pub const ETCD_CLIENT_PORT: i32 = 2379;
 pub const ETCD_PEER_PORT: i32 = 2380;
 /// Port of etcd for probes and metrics, without TLS.
 pub const ETCD_METRICS_PORT: i32 = 2381;
-/// Port of etcd for what is not gRPC, inside the pod.
+/// Port of etcd for its JSON gateway, with mutual TLS as that for clients; the operator asks there.
 pub const ETCD_HTTP_PORT: i32 = 2382;
 
 /// Where each container mounts its Secret.

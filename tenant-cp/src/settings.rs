@@ -103,6 +103,12 @@ pub struct AddonImages {
     /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
     /// Default: `ghcr.io`.
     pub autoscaler_registry: String,
+    /// What stands beside each member of etcd, in the tenant namespace. Default: `covey-dev/etcd-agent:`
+    /// and the version of the operator.
+    pub etcd_agent: String,
+    /// Registry of that where `registry` is `registry.k8s.io`, which does not have it.
+    /// Default: `ghcr.io`.
+    pub etcd_agent_registry: String,
     /// The stock Cluster Autoscaler, by the minor of the tenant cluster (`1.35`). A minor that is left
     /// out has its default: `autoscaling/cluster-autoscaler:` with `v1.34.4`, `v1.35.1` or `v1.36.1`.
     pub cluster_autoscaler: BTreeMap<String, String>,
@@ -253,6 +259,8 @@ impl Default for AddonImages {
             snapshot_controller: "sig-storage/snapshot-controller:v8.7.0".to_owned(),
             autoscaler: concat!("covey-dev/autoscaler:", env!("CARGO_PKG_VERSION")).to_owned(),
             autoscaler_registry: "ghcr.io".to_owned(),
+            etcd_agent: concat!("covey-dev/etcd-agent:", env!("CARGO_PKG_VERSION")).to_owned(),
+            etcd_agent_registry: "ghcr.io".to_owned(),
             cluster_autoscaler: CLUSTER_AUTOSCALERS
                 .map(|(minor, image)| (format!("1.{minor}"), image.to_owned()))
                 .into(),

@@ -237,11 +237,8 @@ fn secrets_hold_what_the_pods_are_told_to_read() {
             .into(),
         ..Material::default()
     };
-    let secrets = certificates::leaf_secrets(
-        &with_addon(),
-        &material,
-        certificates::InitialClusterState::New,
-    );
+    let secrets =
+        certificates::leaf_secrets(&with_addon(), &material, Some(&fixtures::etcd_identity()));
     let keys = |name: &str| -> Vec<String> {
         let data = &find(&secrets, "Secret", name)["data"];
         data.as_object().unwrap().keys().cloned().collect()
@@ -275,11 +272,7 @@ fn secrets_hold_what_the_pods_are_told_to_read() {
          grpc_timeout: 5s\n"
     );
     assert_eq!(
-        certificates::leaf_secrets(
-            &minimal(),
-            &material,
-            certificates::InitialClusterState::New
-        ),
+        certificates::leaf_secrets(&minimal(), &material, Some(&fixtures::etcd_identity())),
         []
     );
 }

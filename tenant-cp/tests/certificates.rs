@@ -56,7 +56,7 @@ fn secrets(v: &Validated, material: &Material) -> SecretData {
     objects.extend(certificates::leaf_secrets(
         v,
         material,
-        certificates::InitialClusterState::New,
+        Some(&fixtures::etcd_identity()),
     ));
     objects.extend(certificates::kubeconfig(v, &material.store, SERVER, None));
     objects
@@ -126,7 +126,7 @@ proptest! {
             None => prop_assert!(plan.problems.contains(&missing("encryption"))),
         }
         // What was made can be kept, so that it is not made again and again.
-        for object in certificates::leaf_secrets(&v, &read, certificates::InitialClusterState::New) {
+        for object in certificates::leaf_secrets(&v, &read, Some(&fixtures::etcd_identity())) {
             secrets.insert(object.name.clone(), data(&object));
         }
         let kept = certificates::read_store(&secrets);
@@ -136,7 +136,7 @@ proptest! {
         // And where nothing is lost for good, everything is whole again.
         if plan.problems.is_empty() {
             prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
-            prop_assert_eq!(certificates::leaf_secrets(&v, &read, certificates::InitialClusterState::New).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read, Some(&fixtures::etcd_identity())).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
         }
     }
 
@@ -176,11 +176,10 @@ fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
     );
     assert_eq!(plan.problems, [missing("etcd-ca")]);
     // Secrets that would be incomplete are left as they are in the cluster.
-    let names: Vec<_> =
-        certificates::leaf_secrets(&v, &material, certificates::InitialClusterState::New)
-            .into_iter()
-            .map(|secret| secret.name)
-            .collect();
+    let names: Vec<_> = certificates::leaf_secrets(&v, &material, Some(&fixtures::etcd_identity()))
+        .into_iter()
+        .map(|secret| secret.name)
+        .collect();
     assert_eq!(
         names,
         [

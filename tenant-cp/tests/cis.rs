@@ -215,7 +215,7 @@ fn anonymous_requests_reach_health_and_cluster_info_only() {
         }),
         encryption: Some(certificates::encryption_configuration(&[7; 32])),
     };
-    let secrets = certificates::leaf_secrets(&v, &material, certificates::InitialClusterState::New);
+    let secrets = certificates::leaf_secrets(&v, &material, Some(&fixtures::etcd_identity()));
     let secret = secrets
         .iter()
         .find(|secret| secret.name == "apiserver")

@@ -201,20 +201,13 @@ fn secret_holds_what_the_pod_is_told_to_read() {
         store,
         ..Material::default()
     };
-    let secrets = certificates::leaf_secrets(
-        &with_addon(),
-        &material,
-        certificates::InitialClusterState::New,
-    );
+    let secrets =
+        certificates::leaf_secrets(&with_addon(), &material, Some(&fixtures::etcd_identity()));
     let data = &find(&secrets, "Secret")["data"];
     let keys: Vec<_> = data.as_object().expect("data").keys().collect();
     assert_eq!(keys, ["ca.crt", "ccm.crt", "ccm.key", "kubeconfig"]);
     assert_eq!(
-        certificates::leaf_secrets(
-            &minimal(),
-            &material,
-            certificates::InitialClusterState::New
-        ),
+        certificates::leaf_secrets(&minimal(), &material, Some(&fixtures::etcd_identity())),
         []
     );
 }

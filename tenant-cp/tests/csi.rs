@@ -126,7 +126,7 @@ fn secret_has_what_the_pod_mounts() {
         };
         material.store.insert(want.name, pair);
     }
-    let secrets = certificates::leaf_secrets(&v, &material, certificates::InitialClusterState::New);
+    let secrets = certificates::leaf_secrets(&v, &material, Some(&fixtures::etcd_identity()));
     let secret = secrets.iter().find(|o| o.name == NAME).unwrap();
     let data = secret.value["data"].as_object().unwrap();
     for sidecar in sidecars(&offer()) {
@@ -138,7 +138,7 @@ fn secret_has_what_the_pod_mounts() {
     assert_eq!(certificates(&settings, &offer()).len(), 5);
     // One that is missing keeps the Secret as it is.
     material.store.remove("csi-attacher");
-    let secrets = certificates::leaf_secrets(&v, &material, certificates::InitialClusterState::New);
+    let secrets = certificates::leaf_secrets(&v, &material, Some(&fixtures::etcd_identity()));
     assert!(!secrets.iter().any(|o| o.name == NAME));
 }
 

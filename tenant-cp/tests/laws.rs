@@ -45,8 +45,8 @@ fn flags(objects: &[Object]) -> Vec<(String, String, String)> {
         for list in ["initContainers", "containers"] {
             for container in pod[list].as_array().into_iter().flatten() {
                 let args = container["args"].as_array().into_iter().flatten();
-                // Which half of our driver a container runs is no flag.
-                for arg in args.filter(|arg| *arg != "controller") {
+                // What a program of ours is to be in this container is no flag.
+                for arg in args.filter(|arg| *arg != "controller" && *arg != "gate") {
                     let text = arg.as_str().and_then(|arg| arg.strip_prefix("--"));
                     let (name, value) = text
                         .and_then(|text| text.split_once('='))

@@ -228,7 +228,7 @@ fn secret_keys(v: &Validated, addresses: &Addresses) -> BTreeMap<String, BTreeSe
         }),
         encryption: Some(Key::new("K".to_owned())),
     };
-    certificates::leaf_secrets(v, &material, certificates::InitialClusterState::New)
+    certificates::leaf_secrets(v, &material, Some(&fixtures::etcd_identity()))
         .into_iter()
         .map(|secret| {
             let data = secret.value["data"].as_object().expect("a Secret has data");

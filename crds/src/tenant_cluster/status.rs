@@ -131,8 +131,12 @@ pub struct AddressesStatus {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdStatus {
+    /// Identifier of the cluster, hexadecimal, as etcd writes it, once a member said it. Another one
+    /// is another cluster. Example: `cdf818194e3a8c32`.
+    #[serde(rename = "clusterID", default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
     /// Its members, sorted by name.
-    /// Example: `[{"name": "etcd-0", "volumeUID": "0a1b2c3d-…"}]`.
+    /// Example: `[{"name": "etcd-0", "volumeUID": "0a1b2c3d-…", "started": true}]`.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMemberStatus>,
 }
@@ -147,6 +151,14 @@ pub struct EtcdMemberStatus {
     /// `0a1b2c3d-1111-4222-8333-444455556666`.
     #[serde(rename = "volumeUID")]
     pub volume_uid: String,
+    /// Identifier of the member in its cluster, hexadecimal, once it said so. Example:
+    /// `8e9e05c52164694d`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whether it was ever seen with a leader. From then on its volume has data, and it does not start
+    /// on one that has none. Default: false. Example: true.
+    #[serde(default)]
+    pub started: bool,
 }
 
 /// Address ranges in force.

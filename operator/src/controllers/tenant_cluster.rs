@@ -161,6 +161,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             let before = std::mem::replace(&mut observed, next);
             observed.failures = before.failures;
             observed.budget = before.budget;
+            observed.etcd = before.etcd;
             watch_secrets(ctx, &observed);
         }
     }

@@ -1,10 +1,19 @@
-//! Probe of a tenant's API: one authenticated question that tells whether it serves, and what.
+//! Probe of a tenant's API: whether it serves what etcd has, whether it takes a write, and which version
+//! it is.
 //!
 //! Invariant: the answer is untrusted and cut to size; a silent API costs one time-out.
 
-use kube::Client;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kit::apply;
+use kube::{Api, Client};
+use serde_json::json;
+use tenant_cp::names;
 
 use super::session::{Error, REQUEST_TIMEOUT};
+
+const NAMESPACE: &str = "kube-system";
 
 /// Asks an authenticated question; gives the version without the leading `v`.
 ///
@@ -27,4 +36,52 @@ pub async fn version(client: &Client) -> Result<String, Error> {
             elapsed.into(),
         )))),
     }
+}
+
+/// Reads one object by its name: without a resourceVersion that is answered by a quorum of etcd
+/// (<https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list>).
+///
+/// # Errors
+/// [`Error::Read`]; that there is no such object is an answer.
+pub async fn read(client: &Client) -> Result<(), Error> {
+    let leases = Api::<Lease>::namespaced(client.clone(), NAMESPACE);
+    let ask = tokio::time::timeout(REQUEST_TIMEOUT, leases.get_opt(names::OPERATOR_LEASE)).await;
+    let answer = ask.map_err(|elapsed| kube::Error::Service(elapsed.into()));
+    match answer.and_then(std::convert::identity) {
+        Ok(_) => Ok(()),
+        Err(error) if is_refusal(&error) => Ok(()),
+        Err(error) => Err(Error::Read(Box::new(error))),
+    }
+}
+
+/// Has one object written: at rest never, only where the API did not answer before.
+///
+/// # Errors
+/// [`Error::ProveWrite`].
+pub async fn write(client: &Client, now: Timestamp) -> Result<(), Error> {
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(names::OPERATOR_LEASE.to_owned()),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(crate::FIELD_MANAGER.to_owned()),
+            renew_time: Some(MicroTime(now)),
+            ..LeaseSpec::default()
+        }),
+    };
+    let mut object = json!(lease);
+    object["apiVersion"] = json!("coordination.k8s.io/v1");
+    object["kind"] = json!("Lease");
+    match apply::apply(client, &object, crate::FIELD_MANAGER, true).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(403) => Ok(()),
+        Err(error) => Err(Error::ProveWrite(error)),
+    }
+}
+
+/// Rights are given back by who sees that they are missing, after the API answered.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }

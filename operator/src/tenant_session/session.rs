@@ -35,6 +35,8 @@ pub struct Session {
     pub authority: String,
     /// Client certificate and key.
     pub identity: pki::KeyPair,
+    /// The name or address that the server's certificate has to be for.
+    pub server_name: String,
 }
 
 /// Why a session failed.
@@ -46,6 +48,15 @@ pub enum Error {
     /// No answer, or a refusal.
     #[error("ask the tenant's API for its version")]
     AskVersion(#[source] Box<kube::Error>),
+    /// It serves no object.
+    #[error("read an object from the tenant's API")]
+    Read(#[source] Box<kube::Error>),
+    /// It answers, and does not take a write.
+    #[error("have the tenant's API write an object; it answers reads")]
+    ProveWrite(#[source] apply::Error),
+    /// A member of etcd did not answer, or not as etcd does.
+    #[error("ask etcd for its status")]
+    AskEtcd(#[source] Box<kube::Error>),
     /// A bootstrap object was refused.
     #[error("apply an object inside the tenant cluster")]
     ApplyObject(#[source] apply::Error),
@@ -68,8 +79,12 @@ impl Classify for Error {
         match self {
             Self::BuildClient(_) => Class::Bug,
             Self::Exceeded(_) => Class::Transient,
-            Self::AskVersion(e) | Self::ListManaged(e) | Self::ReleaseService(e) => e.class(),
-            Self::ApplyObject(e) | Self::DeleteObject(e) => e.class(),
+            Self::AskVersion(e)
+            | Self::Read(e)
+            | Self::AskEtcd(e)
+            | Self::ListManaged(e)
+            | Self::ReleaseService(e) => e.class(),
+            Self::ApplyObject(e) | Self::DeleteObject(e) | Self::ProveWrite(e) => e.class(),
         }
     }
 }
@@ -115,8 +130,8 @@ impl Session {
         config.root_cert = Some(vec![root.to_vec()]);
         config.auth_info.client_certificate_data = Some(base64(&self.identity.certificate));
         config.auth_info.client_key_data = Some(base64(self.identity.key.reveal()).into());
-        // The Service's address is in the certificate, but a test dials another one.
-        config.tls_server_name = Some("kubernetes".to_owned());
+        // The address may be another one than the certificate is for: in tests, and behind a name.
+        config.tls_server_name = Some(self.server_name.clone());
         config.connect_timeout = Some(Duration::from_secs(1));
         Ok(config)
     }

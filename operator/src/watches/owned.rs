@@ -4,7 +4,7 @@
 //! ([`super::secrets`]).
 
 use api::TenantCluster;
-use api::names::{LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID};
+use api::names::{LABEL_COMPONENT, LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -13,10 +13,14 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::core::DeserializeGuard;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
+use tenant_cp::names;
+
+use crate::pod_failures::{self, Pod};
 
 /// All watches over the whole management cluster.
 pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCluster>>> {
@@ -30,6 +34,7 @@ pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCl
     all.push(kind::<PodDisruptionBudget>(client));
     all.push(kind::<StatefulSet>(client));
     all.push(kind::<Deployment>(client));
+    all.push(failing_pods(client));
     all
 }
 
@@ -46,6 +51,40 @@ where
     .boxed()
 }
 
+/// The TenantClusters of pods that do not run, which neither a StatefulSet nor a Deployment says. That a
+/// pod runs again, those do.
+fn failing_pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>> {
+    let components = format!(
+        "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{})",
+        names::ETCD,
+        names::CONTROL_PLANE
+    );
+    let config = watcher::Config::default().labels(&components);
+    let api = Api::<DeserializeGuard<Pod>>::all(client.clone());
+    let events = watcher(api, config).default_backoff();
+    events
+        .filter_map(|event| async move {
+            match event {
+                Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                    // One that cannot be read is of somebody else's making.
+                    let pod = pod.0.ok()?;
+                    pod_failures::of(&pod)?;
+                    owner(&pod.metadata)
+                }
+                Ok(_) => None,
+                Err(error) => {
+                    interrupted(&error);
+                    None
+                }
+            }
+        })
+        .boxed()
+}
+
+fn interrupted(error: &watcher::Error) {
+    tracing::warn!(error = kit::errors::chain(error), "watch is interrupted");
+}
+
 /// The TenantClusters of a stream of metadata events; deletions count, what is only relisted
 /// after a reconnect counts too (it may have changed meanwhile).
 fn owners<K>(
@@ -59,7 +98,7 @@ where
             Ok(Event::Apply(o) | Event::InitApply(o) | Event::Delete(o)) => owner(&o.metadata),
             Ok(Event::Init | Event::InitDone) => None,
             Err(error) => {
-                tracing::warn!(error = kit::errors::chain(&error), "watch is interrupted");
+                interrupted(&error);
                 None
             }
         }

@@ -152,7 +152,7 @@ async fn status_of_a_ready_tenant_cluster_is_complete() -> Result<()> {
     assert!(status.bootstrap_hash.is_some());
     let conditions = &status.conditions;
     assert!(!is_true(conditions, ConditionType::Degraded));
-    assert_eq!(conditions.len(), 12);
+    assert_eq!(conditions.len(), 13);
     for condition in conditions {
         assert_eq!(
             condition.observed_generation, cluster.metadata.generation,

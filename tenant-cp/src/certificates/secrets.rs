@@ -12,6 +12,7 @@ use pki::{Key, KeyPair};
 use serde_json::Value;
 
 use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::certificates::etcd_identity::EtcdIdentity;
 use crate::certificates::files::Files;
 use crate::certificates::kubeconfig;
 use crate::certificates::material::{Material, ServiceAccountKeys};
@@ -28,25 +29,6 @@ pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 /// when they are lost or end, and written as any leaf is.
 pub const SMALL_AUTHORITIES: [&str; 2] =
     [names::KONNECTIVITY_AUTHORITY, autoscaler::names::AUTHORITY];
-/// etcd's flag `--initial-cluster-state`, which counts for a member without data: `new` makes a cluster,
-/// `existing` only ever joins one, so a member of `existing` that lost its data does not start.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum InitialClusterState {
-    /// It never had a leader.
-    New,
-    /// It had a leader once.
-    Existing,
-}
-
-impl InitialClusterState {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Existing => "existing",
-        }
-    }
-}
-
 /// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
 const TLS: &str = "tls";
 /// Key of the user's kubeconfig in its Secret, and the certificate in it.
@@ -97,17 +79,23 @@ pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
 /// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm`, `csi` and the autoscaler's four; and those
 /// of [`SMALL_AUTHORITIES`]. One whose material is not complete is left out; that never means that it
-/// should be deleted. `etcd`: whether it is to be made, or exists and must never be made a second time.
+/// should be deleted. `etcd`: what is known of the members; without it their Secret is left out.
 #[must_use]
-pub fn leaf_secrets(v: &Validated, material: &Material, etcd: InitialClusterState) -> Vec<Object> {
+pub fn leaf_secrets(
+    v: &Validated,
+    material: &Material,
+    etcd: Option<&EtcdIdentity>,
+) -> Vec<Object> {
     let mut secrets: Vec<Object> = CONSUMERS
         .into_iter()
         .filter_map(|name| Some((name, consumer(v, material, name)?)))
-        .map(|(name, mut files)| {
+        .filter_map(|(name, mut files)| {
             if name == names::ETCD {
-                files.put(names::INITIAL_CLUSTER_STATE, etcd.as_str());
+                let etcd = etcd?;
+                files.put(names::INITIAL_CLUSTER_STATE, etcd.state.as_str());
+                files.put(names::ETCD_IDENTITY, &etcd.file());
             }
-            files.into_secret(v, name)
+            Some(files.into_secret(v, name))
         })
         .collect();
     for name in SMALL_AUTHORITIES {

@@ -9,7 +9,9 @@ pub(crate) mod volumes;
 use k8s_openapi::{
     api::{
         apps::v1::{StatefulSet, StatefulSetSpec},
-        core::v1::{Container, ContainerPort, PersistentVolumeClaim, PodSpec, PodTemplateSpec},
+        core::v1::{
+            Container, ContainerPort, EnvVar, PersistentVolumeClaim, PodSpec, PodTemplateSpec,
+        },
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
@@ -46,26 +48,22 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
         ("cert-file", format!("{dir}/$(POD_NAME)-server.crt")),
         ("cipher-suites", CIPHER_SUITES.to_owned()),
         ("client-cert-auth", "true".to_owned()),
-        // A subdirectory: the volume's own may hold lost+found and is not etcd's to restrict.
-        ("data-dir", format!("{}/data", names::ETCD_DATA_DIR)),
+        ("data-dir", data_dir()),
         ("feature-gates", "InitialCorruptCheck=true".to_owned()),
         (
             "initial-advertise-peer-urls",
             format!("https://$(POD_NAME):{peer}"),
         ),
         ("initial-cluster", members.join(",")),
-        (
-            "initial-cluster-state",
-            "$(INITIAL_CLUSTER_STATE)".to_owned(),
-        ),
+        ("initial-cluster-state", INITIAL_CLUSTER_STATE.to_owned()),
         ("initial-cluster-token", v.uid.clone()),
         ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
-        // What is HTTP and not gRPC has its own port, which nobody asks: with both on one, gRPC goes
+        // What is HTTP and not gRPC has its own port, which the operator asks now and then: with both on one, gRPC goes
         // through Go's own HTTP/2 server, which is slower and lets watches starve.
         // https://etcd.io/docs/v3.6/op-guide/configuration/
         (
             "listen-client-http-urls",
-            format!("https://localhost:{}", names::ETCD_HTTP_PORT),
+            format!("https://{any}:{}", names::ETCD_HTTP_PORT),
         ),
         ("listen-client-urls", format!("https://{any}:{client}")),
         (
@@ -124,9 +122,13 @@ pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
                     ..ObjectMeta::default()
                 }),
                 spec: Some(PodSpec {
+                    init_containers: Some(vec![gate(v, settings)]),
                     containers: vec![container(v, settings, addresses)],
                     termination_grace_period_seconds: Some(30),
-                    volumes: Some(vec![pod::secret_volume(names::ETCD)]),
+                    volumes: Some(vec![
+                        pod::secret_volume(names::ETCD),
+                        pod::secret_key_volume(IDENTITY, names::ETCD, names::ETCD_IDENTITY),
+                    ]),
                     ..pod::spec(names::ETCD)
                 }),
             },
@@ -145,6 +147,61 @@ pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
     })
 }
 
+/// Volume with the gate's file.
+const IDENTITY: &str = "etcd-identity";
+
+/// Ends with 0 only where etcd may start: never on a volume that lost its data or has somebody else's
+/// (docs/etcd.md). It is given no keys.
+fn gate(v: &Validated, settings: &Settings) -> Container {
+    let images = &settings.images;
+    let (registry, image) = (&images.etcd_agent_registry, &images.etcd_agent);
+    Container {
+        name: names::ETCD_GATE.to_owned(),
+        image: Some(pod::own_image(settings, registry, image)),
+        args: Some(vec![
+            "gate".to_owned(),
+            format!("--data-dir={}", data_dir()),
+            "--member=$(POD_NAME)".to_owned(),
+            format!("--initial-cluster-state={INITIAL_CLUSTER_STATE}"),
+            format!(
+                "--identity={}/{}",
+                names::ETCD_IDENTITY_DIR,
+                names::ETCD_IDENTITY
+            ),
+        ]),
+        env: Some(variables()),
+        // It runs before etcd and not beside it, so this asks for nothing more.
+        resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),
+        security_context: Some(pod::container_security()),
+        volume_mounts: Some(vec![
+            pod::mount(IDENTITY, names::ETCD_IDENTITY_DIR, true),
+            pod::mount("data", names::ETCD_DATA_DIR, false),
+        ]),
+        ..Container::default()
+    }
+}
+
+/// What both containers' arguments refer to.
+fn variables() -> Vec<EnvVar> {
+    vec![
+        pod::own_name("POD_NAME"),
+        pod::of_secret(
+            "INITIAL_CLUSTER_STATE",
+            names::ETCD,
+            names::INITIAL_CLUSTER_STATE,
+        ),
+    ]
+}
+
+/// As the arguments refer to it.
+const INITIAL_CLUSTER_STATE: &str = "$(INITIAL_CLUSTER_STATE)";
+
+/// A subdirectory: the volume's own may hold lost+found and the gate's marker, and is not etcd's to
+/// restrict.
+fn data_dir() -> String {
+    format!("{}/data", names::ETCD_DATA_DIR)
+}
+
 fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Container {
     let port = |name: &str, number| ContainerPort {
         name: Some(name.to_owned()),
@@ -158,16 +215,10 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         image: Some(format!("{}/{}", v.registry, settings.etcd_image)),
         command: Some(vec!["etcd".to_owned()]),
         args: Some(flags(v, addresses)),
-        env: Some(vec![
-            pod::own_name("POD_NAME"),
-            pod::of_secret(
-                "INITIAL_CLUSTER_STATE",
-                names::ETCD,
-                names::INITIAL_CLUSTER_STATE,
-            ),
-        ]),
+        env: Some(variables()),
         ports: Some(vec![
             port("client", names::ETCD_CLIENT_PORT),
+            port("http", names::ETCD_HTTP_PORT),
             port("peer", names::ETCD_PEER_PORT),
             port("metrics", metrics),
         ]),

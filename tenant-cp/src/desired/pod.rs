@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::core::v1::{
         Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
-        ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, Probe,
-        ResourceRequirements, SeccompProfile, SecretKeySelector, SecretVolumeSource,
-        SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
+        KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
+        PodSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
+        SecretVolumeSource, SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
@@ -222,6 +222,24 @@ pub(crate) fn secret_volume(name: &str) -> Volume {
         secret: Some(SecretVolumeSource {
             secret_name: Some(name.to_owned()),
             default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// One key of a Secret as a volume with that one file, readable by the pod's group alone.
+pub(crate) fn secret_key_volume(name: &str, secret: &str, key: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret.to_owned()),
+            default_mode: Some(0o440),
+            items: Some(vec![KeyToPath {
+                key: key.to_owned(),
+                path: key.to_owned(),
+                mode: None,
+            }]),
             ..SecretVolumeSource::default()
         }),
         ..Volume::default()

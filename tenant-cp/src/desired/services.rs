@@ -126,6 +126,7 @@ fn etcd_ports() -> Vec<ServicePort> {
     vec![
         service_port("client", names::ETCD_CLIENT_PORT, names::ETCD_CLIENT_PORT),
         service_port("peer", names::ETCD_PEER_PORT, names::ETCD_PEER_PORT),
+        service_port("http", names::ETCD_HTTP_PORT, names::ETCD_HTTP_PORT),
     ]
 }
 

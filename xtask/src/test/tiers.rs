@@ -106,7 +106,9 @@ fn t1_programs(progress: &Progress) -> Result<()> {
     lab::programs::ensure(&Program::REFERENCES, progress)?;
     // The chart's tests render and install it.
     lab::programs::ensure(&[Program::HELM], progress)?;
-    lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)
+    lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
+    // The lab's enforcer of network policies is proven in namespaces of its own.
+    lab::packages::ensure(&lab::packages::RUNTIME, progress)
 }
 
 fn t1(session: &mut Session<'_>, args: &Args, filter: &str) -> Result<()> {

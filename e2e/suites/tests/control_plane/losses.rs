@@ -20,7 +20,6 @@ use serde_json::json;
 use suites::{
     cluster::{
         Tenant,
-        parts::restarts,
         wait::{wait_for, wait_list},
     },
     scenario::{self, PATIENCE, Scenario},
@@ -28,6 +27,8 @@ use suites::{
 
 /// Nobody's in the lab: the test plays the load balancers of the management cluster.
 const CLASS: &str = "example.com/losses";
+/// Exit code of the start gate (docs/etcd.md).
+const VOLUME_LOST: i32 = 10;
 /// The only member of etcd, and its pod.
 const MEMBER: &str = "etcd-0";
 
@@ -67,10 +68,10 @@ async fn volume(s: &Scenario) -> Result<()> {
     let before = before.left().and_then(|pod| pod.metadata.uid);
 
     told(s, &tenant, "VolumeLost").await?;
-    // The StatefulSet makes both anew; etcd does not make a cluster of what is empty.
+    // The StatefulSet makes both anew; the gate does not let etcd make a cluster of what is empty.
     wait_for(&pods, MEMBER, "does not start", PATIENCE, |pod| {
-        let again = pod.metadata.uid != before && restarts(pod, Some("etcd")) >= 2;
-        again.then_some(())
+        let again = pod.metadata.uid != before;
+        (again && refusal(pod) == Some(VOLUME_LOST)).then_some(())
     })
     .await?;
     let cluster = tenant.get().await?;
@@ -83,6 +84,15 @@ async fn volume(s: &Scenario) -> Result<()> {
     let answer = data.list(&ListParams::default()).await;
     ensure!(answer.is_err(), "an empty cluster answers: {answer:?}");
     Ok(())
+}
+
+/// With what the start gate of this pod ended last.
+fn refusal(pod: &Pod) -> Option<i32> {
+    let gate = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    let gate = gate.iter().find(|container| container.name == "gate")?;
+    let states = [&gate.state, &gate.last_state].into_iter().flatten();
+    let mut ended = states.filter_map(|state| state.terminated.as_ref());
+    ended.next().map(|ended| ended.exit_code)
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ use crate::context::Context;
 use crate::tenant_session::session;
 
 mod empty;
+mod etcd;
 mod probe;
 mod release;
 mod sessions;
@@ -371,6 +372,7 @@ async fn act(
             applied.writes += 1;
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
+        Action::AskEtcd { members } => etcd::ask(ctx, members, observed).await,
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

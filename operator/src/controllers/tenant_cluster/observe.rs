@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 use tenant_cp::certificates::{self, SecretData};
+use tenant_cp::names;
 use tenant_cp::object::Key;
 
-use super::observed::{Observed, Tenant};
+use super::observed::{Etcd, Observed, Tenant};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::rollouts::queue::Answer;
@@ -110,6 +111,9 @@ pub async fn observe(
         for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&ns), name).await?);
         }
+        if !is_all_ready(&objects, &ns) {
+            objects.extend(list(ctx, kinds::POD, &ns).await?);
+        }
         if has_autoscaler(&cluster, &ns, &objects) {
             let binding = api::names::autoscaler_binding(name);
             let found = get(ctx, kinds::ROLE_BINDING, Some(namespace), &binding).await?;
@@ -143,6 +147,7 @@ pub async fn observe(
         workers,
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,
+        etcd: Etcd::NotAsked,
         failures: BTreeMap::new(),
         budget: ctx.budget(),
     };
@@ -174,6 +179,22 @@ fn unlisted_parts(
         unlisted.push((kinds::ROLE_BINDING, csi::NAME));
     }
     unlisted
+}
+
+/// Whether every pod of the control plane and etcd is ready that there should be. Where not, the pods say
+/// why.
+fn is_all_ready(objects: &BTreeMap<Key, Value>, ns: &str) -> bool {
+    let workloads = [
+        Key::new("StatefulSet", ns, names::ETCD),
+        Key::new("Deployment", ns, names::CONTROL_PLANE),
+    ];
+    let number = |live: &Value, pointer| live.pointer(pointer).and_then(Value::as_i64);
+    workloads.iter().all(|key| {
+        objects.get(key).is_none_or(|live| {
+            number(live, "/status/readyReplicas").unwrap_or(0)
+                >= number(live, "/spec/replicas").unwrap_or(1)
+        })
+    })
 }
 
 /// Whether the autoscaler is wanted, or something of it is left: its binding is in the user's namespace
@@ -282,6 +303,12 @@ async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Va
     let api = kind.api(&ctx.client, Some(namespace));
     let params = match kind {
         kinds::SECRET => ListParams::default().labels(api::names::NOT_OF_MACHINES),
+        kinds::POD => ListParams::default().labels(&format!(
+            "{} in ({}, {})",
+            api::names::LABEL_COMPONENT,
+            names::ETCD,
+            names::CONTROL_PLANE
+        )),
         _ => ListParams::default(),
     };
     let mut tries = 0;

@@ -17,6 +17,7 @@ use tenant_cp::problem::Problem;
 use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::etcd::MemberStatus;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Observed {
     pub list_due: bool,
     /// What the tenant's API said when it was last asked in this reconcile.
     pub tenant: Tenant,
+    /// What the members of etcd said.
+    pub etcd: Etcd,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
     /// What this reconcile may still ask of the tenant's API.
@@ -58,6 +61,28 @@ pub struct Failure {
     pub class: Class,
     /// For people.
     pub message: String,
+}
+
+/// What the members of etcd said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Etcd {
+    /// Not asked in this reconcile.
+    #[default]
+    NotAsked,
+    /// By name of the member: what it said, or why that is not known.
+    Asked(BTreeMap<String, Result<MemberStatus, String>>),
+}
+
+impl Etcd {
+    /// What is known, by name of the member.
+    pub fn answers(&self) -> impl Iterator<Item = (&str, &MemberStatus)> {
+        let asked = match self {
+            Self::NotAsked => None,
+            Self::Asked(answers) => Some(answers),
+        };
+        let answers = asked.into_iter().flatten();
+        answers.filter_map(|(name, answer)| Some((name.as_str(), answer.as_ref().ok()?)))
+    }
 }
 
 /// What the tenant's API said.
@@ -75,10 +100,25 @@ pub enum Tenant {
     Answers {
         /// Version it serves, e.g. `1.35.4`.
         version: String,
+        /// Where it answered.
+        way: Way,
         /// What is known of the objects inside.
         seen: Seen,
         /// Pods of those workloads that were asked about.
         pods: BTreeMap<Key, Pods>,
+    },
+}
+
+/// Where the tenant's API answered a consistent read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Way {
+    /// At the endpoint that nodes and users have.
+    #[default]
+    Published,
+    /// At its Service. The operator is not where users are, so this says nothing of them.
+    Service {
+        /// Why not at the published endpoint, for people.
+        message: String,
     },
 }
 
@@ -152,6 +192,13 @@ impl Observed {
     pub fn has_been_ready(&self) -> bool {
         let status = self.cluster.status.as_ref();
         status.is_some_and(|s| s.bootstrap_hash.is_some())
+    }
+
+    /// Whether the status says that the API answers, with its addons or without.
+    #[must_use]
+    pub fn answered_before(&self) -> bool {
+        let status = self.cluster.status.as_ref();
+        status.is_some_and(|status| status.answers_since().is_some())
     }
 
     /// Whether the status says that it is Ready.

@@ -9,7 +9,7 @@
 //! is already so, and never deletes what the spec wants.
 
 use jiff::Timestamp;
-use tenant_cp::{Settings, Validated, validate};
+use tenant_cp::{Settings, Validated, names, validate};
 
 use super::observed::Observed;
 use super::part_name::PartName;
@@ -22,6 +22,7 @@ mod endpoint;
 mod etcd;
 mod halted;
 mod kubeconfig;
+mod pods;
 mod prune;
 mod status;
 mod tenant_namespace;
@@ -119,6 +120,7 @@ fn parts_in_the_namespace(
     let policies = part(PartName::NetworkPolicies, "network policies", "");
     let mut control_plane = part(PartName::ControlPlane, "base of the control plane", "pods");
     let adapters = part(PartName::Adapters, "base of the adapters", "adapters");
+    control_plane.problem = pods::lasting_failure(observed, names::CONTROL_PLANE);
     if !its_turn {
         control_plane.waiting = Some(Waiting {
             reason: "WaitingForStart",

@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use tenant_cp::object::Key;
 use tenant_cp::{Settings, certificates};
 
-use super::observed::{Seen, Tenant};
+use super::observed::{Etcd, Seen, Tenant, Way};
 use super::plan::{Action, SLOW_SWEEP, plan};
 use crate::rollouts::queue::Answer;
 
 mod autoscaler;
 mod cloud_controller;
 mod csi;
+mod etcd;
 mod losses;
 mod world;
 
@@ -417,6 +418,7 @@ fn rights_that_somebody_took_from_us_are_laid_again() {
     let mut observed = world.observe();
     observed.tenant = Tenant::Answers {
         version: "1.35.4".into(),
+        way: Way::Published,
         seen: Seen::Hidden,
         pods: BTreeMap::new(),
     };

@@ -74,7 +74,7 @@ pub(crate) fn for_administration(kept: &[Object]) -> Vec<Object> {
         cluster_binding(OPERATOR, OPERATOR, ("Group", names::OPERATOR_GROUP)),
         Object::new(&Role {
             metadata: tokens.clone(),
-            rules: Some(token_rules()),
+            rules: Some(kube_system_rules()),
         }),
         Object::new(&RoleBinding {
             metadata: tokens,
@@ -176,14 +176,17 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
     rules
 }
 
-/// Bootstrap tokens: their names are not known beforehand.
-fn token_rules() -> Vec<PolicyRule> {
-    vec![rule(
-        "",
-        "secrets",
-        &[],
-        &["create", "delete", "get", "patch"],
-    )]
+/// Bootstrap tokens, whose names are not known beforehand, and the Lease of the operator.
+fn kube_system_rules() -> Vec<PolicyRule> {
+    vec![
+        rule("", "secrets", &[], &["create", "delete", "get", "patch"]),
+        rule(
+            "coordination.k8s.io",
+            "leases",
+            &[names::OPERATOR_LEASE],
+            &["create", "get", "patch"],
+        ),
+    ]
 }
 
 fn group(api_version: &str) -> &str {

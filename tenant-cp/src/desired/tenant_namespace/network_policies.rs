@@ -6,6 +6,7 @@
 //! | workers | control-plane | 8132 (konnectivity) |
 //! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
 //! | control-plane | etcd | 2379 |
+//! | operator | etcd | 2382 |
 //! | etcd | etcd | 2379, 2380 |
 //! | all pods | DNS of the management cluster | 53 |
 //! | all pods here | workers | all |
@@ -105,6 +106,7 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
                         names::ETCD,
                         &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
                     ),
+                    from_operator(settings, &[names::ETCD_HTTP_PORT]),
                 ]),
                 egress: Some(vec![to_pods(
                     names::ETCD,
@@ -113,6 +115,22 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             },
         ),
     ]
+}
+
+/// From pods of the operator's namespace: how its pods are labelled is the chart's.
+fn from_operator(settings: &Settings, ports: &[i32]) -> NetworkPolicyIngressRule {
+    let name = settings.operator_namespace.clone();
+    let namespace = pods(BTreeMap::from([(
+        "kubernetes.io/metadata.name".to_owned(),
+        name,
+    )]));
+    NetworkPolicyIngressRule {
+        from: Some(vec![NetworkPolicyPeer {
+            namespace_selector: Some(namespace),
+            ..NetworkPolicyPeer::default()
+        }]),
+        ports: Some(ports.iter().map(|&number| port("TCP", number)).collect()),
+    }
 }
 
 fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::rbac;
@@ -17,10 +17,10 @@ use tenant_cp::object::Key;
 use tokio::time::Instant;
 
 use super::Error;
-use super::sessions::{administrator, operator, ready_pods};
+use super::sessions::{self, administrator, operator, ready_pods};
 use super::tenant_objects::apply_all;
 use crate::context::Context;
-use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, pods};
+use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, Way, pods};
 use crate::controllers::tenant_cluster::plan::{Action, START_PATIENCE};
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::requests::list_managed;
@@ -40,6 +40,8 @@ pub(super) async fn probe(
     let Action::Probe {
         address,
         endpoint,
+        published,
+        prove_write,
         apply,
         list,
         provisional,
@@ -63,6 +65,18 @@ pub(super) async fn probe(
     let Some(session) = operator(ctx, observed, *address) else {
         return Ok(());
     };
+    let unreached = ctx.endpoint_breaker.message(&uid, pods);
+    let published = match (published, unreached) {
+        (None, _) => Published::AtTheService,
+        (Some(_), Some(message)) => Published::Unreached(message),
+        (Some(endpoint), None) => {
+            match sessions::published(ctx, observed, *address, endpoint).await {
+                None => Published::AtTheService,
+                Some(Ok(session)) => Published::At(Box::new(session)),
+                Some(Err(error)) => Published::Unreached(format!("{}: {error}", endpoint.host)),
+            }
+        }
+    };
     let (rights, others) = apply.iter().partition(|o| rbac::is_privileged(o));
     let is_start = *patience >= START_PATIENCE;
     let budget = match is_start {
@@ -70,8 +84,11 @@ pub(super) async fn probe(
         false => observed.budget.clone(),
     };
     let mut prober = Prober {
-        administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)?,
+        administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)
+            .map_err(Error::Issue)?,
         operator: session,
+        published,
+        prove_write: prove_write.then_some(now),
         rights,
         others,
         applied: !apply.is_empty(),
@@ -88,6 +105,7 @@ pub(super) async fn probe(
     observed.tenant = match result.unwrap_or_else(|e| Err(e.into())) {
         Ok(answer) => {
             ctx.breaker.close(&uid);
+            note_way(ctx, &uid, pods, &answer);
             if ctx.start_queue.done(&uid) {
                 ctx.trigger_next();
             }
@@ -117,12 +135,39 @@ pub(super) async fn probe(
     Ok(())
 }
 
+/// Remembers for a while that the published endpoint was not reached: each try may wait a second.
+fn note_way(ctx: &Context, uid: &str, pods: i64, answer: &Tenant) {
+    let Tenant::Answers { way, .. } = answer else {
+        return;
+    };
+    match way {
+        Way::Published => ctx.endpoint_breaker.close(uid),
+        Way::Service { message } if ctx.endpoint_breaker.message(uid, pods).is_none() => {
+            ctx.endpoint_breaker.trip(uid, pods, message);
+        }
+        Way::Service { .. } => {}
+    }
+}
+
+/// Where the published endpoint is.
+enum Published {
+    /// It is the Service's address, or not known.
+    AtTheService,
+    /// Somewhere else.
+    At(Box<Session>),
+    /// It was not reached a moment ago, or its name is not known here.
+    Unreached(String),
+}
+
 /// Applies the objects where that is due, then asks with our ordinary identity, so that an answer
 /// means that this identity is let in too.
 struct Prober<'a> {
     /// Applies only rights.
     administrator: Option<Session>,
     operator: Session,
+    published: Published,
+    /// When, if the API has to show that it takes a write.
+    prove_write: Option<Timestamp>,
     /// Rights that are still to be applied.
     rights: Vec<&'a Object>,
     /// Everything else that is still to be applied.
@@ -161,6 +206,10 @@ impl Prober<'_> {
         let client = self.operator.client(self.budget)?;
         apply_all(&client, &mut self.others).await?;
         let version = probe::version(&client).await?;
+        let way = self.read(&client).await?;
+        if let Some(now) = self.prove_write {
+            probe::write(&client, now).await?;
+        }
         let seen = match (self.applied, self.list) {
             (true, _) => Seen::Applied,
             (false, Some(wanted)) => match list_managed(&client, self.budget, wanted).await? {
@@ -178,9 +227,27 @@ impl Prober<'_> {
         };
         Ok(Tenant::Answers {
             version,
+            way,
             seen,
             pods,
         })
+    }
+}
+
+impl Prober<'_> {
+    /// One consistent read, where users ask if that can be reached from here.
+    async fn read(&self, service: &Client) -> Result<Way, session::Error> {
+        let message = match &self.published {
+            Published::AtTheService => return probe::read(service).await.map(|()| Way::Published),
+            Published::Unreached(message) => message.clone(),
+            Published::At(session) => match probe::read(&session.client(self.budget)?).await {
+                Ok(()) => return Ok(Way::Published),
+                Err(error) if is_exceeded(&error) => return Err(error),
+                Err(error) => kit::errors::chain(&error),
+            },
+        };
+        probe::read(service).await?;
+        Ok(Way::Service { message })
     }
 }
 

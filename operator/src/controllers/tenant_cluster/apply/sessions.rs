@@ -4,15 +4,20 @@
 //! Invariant: `system:masters` is held in memory only, for rights and for what an addon left behind,
 //! and only while such are to be written.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
-use tenant_cp::certificates;
+use tenant_cp::{certificates, names};
 
-use super::Error;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::tenant_session::session::Session;
+
+/// Looking a name up takes no longer.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The operator's own; none while keys are missing.
 pub(super) fn operator(
@@ -22,6 +27,59 @@ pub(super) fn operator(
 ) -> Option<Session> {
     let identity = observed.material.store.get("operator")?.clone();
     session(ctx, observed, address, identity)
+}
+
+/// The operator's own at the published endpoint; none where that is the Service's address, or keys are
+/// missing.
+pub(super) async fn published(
+    ctx: &Context,
+    observed: &Observed,
+    address: (IpAddr, u16),
+    endpoint: &EndpointStatus,
+) -> Option<Result<Session, io::Error>> {
+    let port = u16::try_from(endpoint.port).ok()?;
+    let ip = endpoint.host.parse::<IpAddr>().ok();
+    if ip == Some(address.0) && port == address.1 {
+        return None;
+    }
+    let found = match ip {
+        Some(ip) => Ok(ip),
+        None => resolve(&endpoint.host, port).await,
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
+    let session = operator(ctx, observed, (found, port))?;
+    Some(Ok(Session {
+        server_name: endpoint.host.clone(),
+        ..session
+    }))
+}
+
+async fn resolve(host: &str, port: u16) -> Result<IpAddr, io::Error> {
+    let found = tokio::time::timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((host, port)));
+    let found = found.await.map_err(io::Error::from)??.next();
+    found
+        .map(|address| address.ip())
+        .ok_or_else(|| io::Error::other(format!("{host} has no address")))
+}
+
+/// With a member of etcd; none while keys are missing.
+pub(super) fn etcd(
+    ctx: &Context,
+    observed: &Observed,
+    member: &str,
+    address: IpAddr,
+) -> Option<Session> {
+    let port = u16::try_from(names::ETCD_HTTP_PORT).ok()?;
+    let store = &observed.material.store;
+    Some(Session {
+        address: (ctx.dial)(&observed.tenant_namespace(), SocketAddr::new(address, port)),
+        authority: store.get("etcd-ca")?.certificate.clone(),
+        identity: store.get(names::ETCD_HEALTHCHECK_CLIENT)?.clone(),
+        server_name: member.to_owned(),
+    })
 }
 
 /// Ready pods of the control plane: when they change, a breaker is asked again.
@@ -43,6 +101,7 @@ fn session(
         address: (ctx.dial)(&ns, SocketAddr::new(address.0, address.1)),
         authority: store.get("ca")?.certificate.clone(),
         identity,
+        server_name: "kubernetes".to_owned(),
     })
 }
 
@@ -54,10 +113,10 @@ pub(super) fn administrator(
     address: (IpAddr, u16),
     needed: bool,
     now: Timestamp,
-) -> Result<Option<Session>, Error> {
+) -> Result<Option<Session>, pki::Error> {
     let Some(ca) = observed.material.store.get("ca").filter(|_| needed) else {
         return Ok(None);
     };
-    let pair = pki::issue(&certificates::super_admin(), Some(ca), now).map_err(Error::Issue)?;
+    let pair = pki::issue(&certificates::super_admin(), Some(ca), now)?;
     Ok(session(ctx, observed, address, pair))
 }

@@ -58,7 +58,9 @@ async fn write_all(
     let (mut rights, mut others): (Vec<_>, Vec<_>) =
         changes.apply.iter().partition(|o| rbac::is_privileged(o));
     let powers = !rights.is_empty() || !changes.delete.is_empty();
-    if let Some(administrator) = administrator(ctx, observed, address, powers, now)? {
+    if let Some(administrator) =
+        administrator(ctx, observed, address, powers, now).map_err(Error::Issue)?
+    {
         let client = administrator
             .client(&observed.budget)
             .map_err(Error::Tenant)?;

@@ -38,11 +38,8 @@ pub(super) fn plan(
     let authorities = certificates::authority_secrets(valid, material);
     part.create("authorities", observed, authorities);
     if addresses.is_some() {
-        let etcd = match observed.has_been_bootstrapped() {
-            true => certificates::InitialClusterState::Existing,
-            false => certificates::InitialClusterState::New,
-        };
-        let leafs = certificates::leaf_secrets(valid, material, etcd);
+        let etcd = super::etcd::told_to_members(valid, observed);
+        let leafs = certificates::leaf_secrets(valid, material, etcd.as_ref());
         part.apply("certificates", observed, leafs);
     }
     part

@@ -94,6 +94,12 @@ fn probe(observed: &Observed) -> Part {
         part.actions.push(Action::Probe {
             address,
             endpoint: None,
+            published: observed
+                .cluster
+                .status
+                .as_ref()
+                .and_then(|s| s.endpoint.clone()),
+            prove_write: !observed.answered_before(),
             apply: Vec::new(),
             list: None,
             provisional: false,
@@ -136,7 +142,7 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
             set.set(ConditionType::Ready, value, reason, &message);
         }
         _ if !observed.has_been_ready() => {}
-        Tenant::Answers { .. } => set.answered(),
+        Tenant::Answers { way, .. } => set.answered(way),
         Tenant::Silent { message } => set.unreachable(message),
         Tenant::NotAsked if settled => {
             set.unreachable(

@@ -10,17 +10,19 @@ use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
-use tenant_cp::{Validated, certificates};
+use tenant_cp::{Validated, certificates, names};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
-use super::{endpoint, prune};
-use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use super::{endpoint, etcd, pods, prune};
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
 mod addons;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
+/// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
+const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
 const REMOVING_PAUSE: Duration = Duration::from_secs(5);
 
@@ -54,13 +56,34 @@ impl Conditions<'_> {
     }
 
     /// The tenant's API answered.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn answered(&mut self, way: &Way) {
+        let message = match way {
+            Way::Published => "the API answered a consistent read at its published endpoint",
+            Way::Service { .. } => {
+                "the API answered a consistent read at its Service; the operator did not reach the \
+                 published endpoint (EndpointReachable)"
+            }
+        };
         self.set(
             ConditionType::Ready,
             ConditionStatus::True,
             "Answering",
-            "the API answered an authenticated request",
+            message,
         );
+    }
+
+    /// Whether the published endpoint was reached; unknown is not False, because nodes and users may
+    /// reach what the operator does not.
+    pub(super) fn reached(&mut self, way: &Way) {
+        let (value, reason, message) = match way {
+            Way::Published => (ConditionStatus::True, "Answering", ""),
+            Way::Service { message } => (
+                ConditionStatus::Unknown,
+                "NotReachedByOperator",
+                message.as_str(),
+            ),
+        };
+        self.set(ConditionType::EndpointReachable, value, reason, message);
     }
 
     /// The tenant's API, which answered before, does not.
@@ -112,6 +135,9 @@ pub(super) fn report(
     let certificates = certificates_state(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts_of_the_control_plane(&mut set, valid, observed);
+    if let Tenant::Answers { way, .. } = &observed.tenant {
+        set.reached(way);
+    }
     addons::report(&mut set, &addons);
     let (value, reason, message) = certificates;
     set.set(ConditionType::CertificatesReady, value, reason, &message);
@@ -143,8 +169,13 @@ pub(super) fn report(
         );
     }
     match &observed.tenant {
-        Tenant::Answers { .. } => match addons::missing(&addons) {
-            Some(message) => {
+        Tenant::Answers { way, .. } => match (etcd::alarm(observed), addons::missing(&addons)) {
+            // It serves reads and deletions alone, or what nobody should believe.
+            (Some(alarm), _) => {
+                let value = ConditionStatus::False;
+                set.set(ConditionType::Ready, value, alarm.reason, &alarm.message);
+            }
+            (None, Some(message)) => {
                 set.answers_again();
                 set.set(
                     ConditionType::Ready,
@@ -153,7 +184,7 @@ pub(super) fn report(
                     &message,
                 );
             }
-            None => set.answered(),
+            (None, None) => set.answered(way),
         },
         Tenant::Silent { message } if observed.was_ready() || observed.has_been_ready() => {
             set.unreachable(problem.as_ref().map_or(message, |problem| &problem.message));
@@ -259,14 +290,15 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
     let ready = observed.number("StatefulSet", ns, "etcd", "/status/readyReplicas");
     let wanted = i64::from(valid.etcd.replicas);
     let message = format!("{ready} of {wanted} members are ready");
-    let reason = if ready >= wanted {
-        "MembersReady"
-    } else {
-        "MembersNotReady"
+    let (reason, message) = match (etcd::alarm(observed), pods::failure(observed, names::ETCD)) {
+        (Some(alarm), _) => (alarm.reason, alarm.message),
+        _ if ready >= wanted => ("MembersReady", message),
+        (None, Some(failure)) => (failure.reason, format!("{message}; {}", failure.message)),
+        (None, None) => ("MembersNotReady", message),
     };
     set.set(
         ConditionType::EtcdReady,
-        (ready >= wanted).into(),
+        (ready >= wanted && etcd::alarm(observed).is_none()).into(),
         reason,
         &message,
     );
@@ -274,10 +306,10 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
     let ready = observed.number("Deployment", ns, "control-plane", "/status/readyReplicas");
     let wanted = i64::from(valid.replicas);
     let message = format!("{ready} of {wanted} pods are ready");
-    let reason = if ready >= wanted {
-        "PodsReady"
-    } else {
-        "PodsNotReady"
+    let (reason, message) = match pods::failure(observed, names::CONTROL_PLANE) {
+        _ if ready >= wanted => ("PodsReady", message),
+        Some(failure) => (failure.reason, format!("{message}; {}", failure.message)),
+        None => ("PodsNotReady", message),
     };
     set.set(
         ConditionType::ControlPlaneReady,
@@ -363,6 +395,16 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         && observed.has_been_ready()
     {
         return BREAKER_PAUSE;
+    }
+    if etcd::alarm(observed).is_some() {
+        return BREAKER_PAUSE;
+    }
+    if let Tenant::Answers {
+        way: Way::Service { .. },
+        ..
+    } = observed.tenant
+    {
+        return UNREACHED_PAUSE;
     }
     match waiting.map(|w| w.reason) {
         Some("Starting") => return Duration::from_secs(1),

@@ -52,6 +52,9 @@ pub(super) fn plan(
     let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, patience| Action::Probe {
         address,
         endpoint: addresses.endpoint.clone(),
+        published: addresses.endpoint.clone(),
+        // What is applied at the first start is a write.
+        prove_write: apply.is_empty() && !observed.answered_before(),
         apply,
         list,
         provisional: goes.is_some(),

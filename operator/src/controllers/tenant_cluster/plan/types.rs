@@ -243,6 +243,10 @@ pub enum Action {
         address: (IpAddr, u16),
         /// Where nodes and users reach the API, once that is known.
         endpoint: Option<EndpointStatus>,
+        /// Where it is published: it is asked there too.
+        published: Option<EndpointStatus>,
+        /// Whether it has to show that it takes a write: it did not answer before.
+        prove_write: bool,
         /// Objects to apply first, whatever is there: all, where nothing can be seen yet.
         apply: Vec<Object>,
         /// Where the objects inside are to be listed: those that are then read in full.
@@ -253,6 +257,11 @@ pub enum Action {
         workloads: Vec<Key>,
         /// How long to keep trying: longer while a start is under way.
         patience: Duration,
+    },
+    /// Ask the members of etcd what they are, and for alarms.
+    AskEtcd {
+        /// Names of the members, and addresses of their Services.
+        members: Vec<(String, IpAddr)>,
     },
     /// Write what differs inside the tenant cluster.
     ApplyTenantObjects {

@@ -201,40 +201,106 @@ fn namespace_that_is_lost_is_told_and_no_empty_tenant_cluster_takes_its_place() 
 }
 
 #[test]
-fn lost_volume_is_told_and_nothing_is_bootstrapped_over_it() {
-    let state = |world: &World| {
-        let secret = world.secret("etcd").unwrap();
-        let state = secret["data"]["initial-cluster-state"].as_str().unwrap();
-        let state = base64::engine::general_purpose::STANDARD.decode(state);
-        String::from_utf8(state.unwrap()).unwrap()
+fn endpoint_that_the_operator_does_not_reach_is_unknown_and_ready_says_so() {
+    let mut world = balanced();
+    assert_eq!(
+        world.condition("EndpointReachable"),
+        ("True".into(), "Answering".into())
+    );
+    world.way = Way::Service {
+        message: "connection refused".to_owned(),
     };
-    let mut early = World::new(minimal());
-    early.start = Answer::Wait;
-    early.settle();
-    assert_eq!(state(&early), "new");
-    for (spec, members) in [(minimal(), 1), (large(), 3)] {
-        let whole = ready(spec);
-        assert_eq!(state(&whole), "existing");
-        let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-0");
-        let mut gone = whole.clone();
-        gone.objects.remove(&claim);
-        let mut replaced = whole.clone();
-        replaced.objects.get_mut(&claim).unwrap()["metadata"]["uid"] = json!("another");
-        let mut going = whole.clone();
-        going.objects.get_mut(&claim).unwrap()["metadata"]["deletionTimestamp"] =
-            json!("2026-11-21T12:00:00Z");
-        for mut world in [gone, replaced, going] {
-            world.tenant_up = members > 1;
-            let before = world.objects.clone();
-            world.settle();
-            assert_eq!(world.objects, before, "nothing is made over it");
-            assert_eq!(
-                world.condition("Degraded"),
-                ("True".into(), "VolumeLost".into())
-            );
-            let ready = if members > 1 { "True" } else { "False" };
-            assert_eq!(world.condition("Ready").0, ready);
-        }
+    world.settle();
+    assert_eq!(
+        world.condition("EndpointReachable"),
+        ("Unknown".into(), "NotReachedByOperator".into())
+    );
+    let conditions = world.cluster.status.clone().unwrap().conditions;
+    let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
+    assert_eq!(ready.status, "True");
+    assert!(
+        ready.message.contains("at its Service"),
+        "{}",
+        ready.message
+    );
+    let next = plan(&world.observe(), &world.settings, world.now);
+    let asked = next.actions().find_map(|action| match action {
+        Action::Probe {
+            published,
+            prove_write,
+            ..
+        } => Some((published.clone(), *prove_write)),
+        _ => None,
+    });
+    let (published, prove_write) = asked.unwrap();
+    assert_eq!(published.unwrap().host, "203.0.113.7");
+    assert!(!prove_write, "nothing is written at rest");
+    world.tenant_up = false;
+    world.settle();
+    let mut observed = world.observe();
+    observed.etcd = Etcd::Asked(BTreeMap::new());
+    let next = plan(&observed, &world.settings, world.now);
+    let proves = next.actions().any(|action| {
+        matches!(
+            action,
+            Action::Probe {
+                prove_write: true,
+                ..
+            }
+        )
+    });
+    assert!(proves, "one that was silent shows that it takes a write");
+}
+
+#[test]
+fn pod_that_does_not_run_is_told_with_its_reason() {
+    type Status = fn() -> Value;
+    let gate: Status = || {
+        json!({ "initContainerStatuses": [{ "name": "gate", "state": { "terminated": {
+            "exitCode": 14, "message": "Damaged: the log cannot be read" } } }] })
+    };
+    let image: Status = || {
+        json!({ "containerStatuses": [{ "name": "apiserver", "image": "x:v9", "state": { "waiting": {
+            "reason": "ImagePullBackOff", "message": "not found" } } }] })
+    };
+    let cases = [
+        ("etcd", "StatefulSet", gate, "EtcdReady", "Damaged"),
+        (
+            "control-plane",
+            "Deployment",
+            image,
+            "ControlPlaneReady",
+            "ImagePullFailed",
+        ),
+    ];
+    for (component, kind, status, condition, reason) in cases {
+        let whole = ready(minimal());
+        let mut world = whole.clone();
+        let workload = Key::new(kind, NS, component);
+        world.objects.get_mut(&workload).unwrap()["status"]["readyReplicas"] = json!(0);
+        let pod = json!({
+            "metadata": { "name": "a-pod", "labels": { api::names::LABEL_COMPONENT: component } },
+            "status": status(),
+        });
+        world.objects.insert(Key::new("Pod", NS, "a-pod"), pod);
+        world.tenant_up = false;
+        let next = plan(&world.observe(), &world.settings, world.now);
+        assert!(next.actions().count() > 0, "the API is asked all the same");
+        world.settle();
+        assert_eq!(world.condition(condition), ("False".into(), reason.into()));
+        assert_eq!(world.condition("Degraded"), ("True".into(), reason.into()));
+        let observed = world.observe();
+        let events = plan(&observed, &world.settings, world.now).events;
+        assert!(events.iter().any(|event| event.reason == reason));
+        world.objects.retain(|key, _| key.kind != "Pod");
+        world.objects.insert(
+            workload.clone(),
+            whole.objects.get(&workload).unwrap().clone(),
+        );
+        world.tenant_up = true;
+        world.settle();
+        assert_eq!(world.condition("Degraded").0, "False");
+        assert_eq!(world.condition("Ready").0, "True");
     }
 }
 

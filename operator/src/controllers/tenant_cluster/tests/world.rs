@@ -12,10 +12,13 @@ use tenant_cp::object::{Key, Object};
 use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
-use crate::controllers::tenant_cluster::observed::{Failure, Observed, Seen, Tenant, pods};
+use crate::controllers::tenant_cluster::observed::{
+    Etcd, Failure, Observed, Seen, Tenant, Way, pods,
+};
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::etcd::{Alarm, MemberStatus};
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2";
@@ -67,6 +70,10 @@ pub(super) struct World {
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) start: Answer,
     pub(super) tenant_up: bool,
+    /// Where it answers.
+    pub(super) way: Way,
+    /// Alarms of etcd.
+    pub(super) alarms: Vec<Alarm>,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -95,6 +102,8 @@ impl World {
             objects: BTreeMap::new(),
             start: Answer::Go,
             tenant_up: true,
+            way: Way::Published,
+            alarms: Vec::new(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -136,6 +145,7 @@ impl World {
             workers: self.workers,
             list_due: self.list_due,
             tenant: Tenant::NotAsked,
+            etcd: Etcd::NotAsked,
             failures: BTreeMap::new(),
             budget: Budget::default(),
         }
@@ -212,6 +222,10 @@ impl World {
             Action::Issue { wants, due } => {
                 super::super::apply::issue(observed, wants, due, self.now).unwrap();
             }
+            Action::AskEtcd { members } => {
+                let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
+                observed.etcd = Etcd::Asked(members.iter().map(of).collect());
+            }
             Action::Probe {
                 apply,
                 list,
@@ -282,8 +296,18 @@ impl World {
         let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
         Tenant::Answers {
             version: self.cluster.spec.version.clone(),
+            way: self.way.clone(),
             seen,
             pods: workloads.iter().filter_map(of).collect(),
+        }
+    }
+
+    /// What a member of etcd says.
+    pub(super) fn member(&self, name: &str) -> MemberStatus {
+        MemberStatus {
+            cluster_id: "cdf818194e3a8c32".to_owned(),
+            member_id: name.len().to_string() + name.rsplit('-').next().unwrap(),
+            alarms: self.alarms.clone(),
         }
     }
 

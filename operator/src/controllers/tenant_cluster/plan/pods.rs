@@ -1,0 +1,25 @@
+//! Why pods of one component do not run, where they were looked at.
+
+use api::names::LABEL_COMPONENT;
+
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::pod_failures::{self, PodFailure};
+use crate::status::Waiting;
+
+/// The first pod of a component that fails, those first that do not mend themselves.
+pub(super) fn failure(observed: &Observed, component: &str) -> Option<PodFailure> {
+    let pods = observed.objects.iter().filter(|(key, pod)| {
+        key.kind == "Pod" && pod["metadata"]["labels"][LABEL_COMPONENT] == component
+    });
+    pods.filter_map(|(_, pod)| pod_failures::of_object(pod))
+        .min_by_key(|failure| !failure.lasts)
+}
+
+/// One that does not mend itself.
+pub(super) fn lasting_failure(observed: &Observed, component: &str) -> Option<Waiting> {
+    let failure = failure(observed, component).filter(|failure| failure.lasts)?;
+    Some(Waiting {
+        reason: failure.reason,
+        message: failure.message,
+    })
+}

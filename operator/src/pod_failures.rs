@@ -1,0 +1,332 @@
+//! Why pods of control planes do not run, as kubelet, scheduler and etcd's start gate say it.
+//!
+//! Invariant: what a pod's status says is text for people, cut to a length; what is decided by it are its
+//! reasons and exit codes, and those that are not known here decide nothing.
+
+use k8s_openapi::api::core::v1 as core;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
+use serde_json::Value;
+use tenant_cp::names;
+
+/// Bytes of a sentence that are passed on.
+const LONGEST_MESSAGE: usize = 512;
+/// Restarts after which a container that ends again and again does not mend itself: it is over two
+/// minutes old then (kubelet waits 10, 20 and 40 seconds). An API server whose etcd is late needs fewer.
+const MANY_RESTARTS: i64 = 4;
+/// Exit codes of etcd's start gate and its words for them (docs/etcd.md).
+const GATE: [(i64, &str); 8] = [
+    (10, "VolumeLost"),
+    (11, "ForeignData"),
+    (12, "OtherMember"),
+    (13, "OtherClaim"),
+    (14, "Damaged"),
+    (15, "IdentityUnusable"),
+    (16, "VolumeUnreadable"),
+    (17, "TimedOut"),
+];
+/// Those of them that pass by themselves.
+const PASSING: [i64; 3] = [15, 16, 17];
+
+/// A pod, as far as it says why it does not run.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = core::Pod)]
+pub struct Pod {
+    /// Name and labels.
+    pub metadata: ObjectMeta,
+    /// How it is.
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+/// How a pod is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Scheduled, ready and so on.
+    #[serde(default)]
+    conditions: Vec<PodCondition>,
+    #[serde(default)]
+    init_container_statuses: Vec<ContainerStatus>,
+    #[serde(default)]
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PodCondition {
+    #[serde(rename = "type", default)]
+    type_: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    image: String,
+    #[serde(default)]
+    restart_count: i64,
+    #[serde(default)]
+    state: State,
+    #[serde(default)]
+    last_state: State,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct State {
+    waiting: Option<Told>,
+    terminated: Option<Told>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    exit_code: i64,
+}
+
+/// Why a pod does not run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodFailure {
+    /// PascalCase, for conditions.
+    pub reason: &'static str,
+    /// A sentence that names the pod.
+    pub message: String,
+    /// Whether it stays until somebody does something.
+    pub lasts: bool,
+}
+
+/// Why this pod, as JSON, does not run; none where it does, is about to, or cannot be read.
+#[must_use]
+pub fn of_object(pod: &Value) -> Option<PodFailure> {
+    of(&Pod::deserialize(pod).ok()?)
+}
+
+/// Why a pod does not run; none where it does or is about to.
+#[must_use]
+pub fn of(pod: &Pod) -> Option<PodFailure> {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let status = &pod.status;
+    let containers = status
+        .init_container_statuses
+        .iter()
+        .chain(&status.container_statuses);
+    let (reason, message, lasts) = refused(&status.init_container_statuses)
+        .or_else(|| containers.clone().find_map(not_made))
+        .or_else(|| containers.clone().find_map(ends_again))
+        .or_else(|| unschedulable(&status.conditions))?;
+    Some(PodFailure {
+        reason,
+        message: format!("pod {name}: {}", cut(&message)),
+        lasts,
+    })
+}
+
+/// Whether a pod, as JSON, is ready to serve.
+#[must_use]
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+type Found = (&'static str, String, bool);
+
+/// etcd's start gate said no.
+fn refused(init_containers: &[ContainerStatus]) -> Option<Found> {
+    let gate = init_containers
+        .iter()
+        .find(|container| container.name == names::ETCD_GATE)?;
+    let ended = gate.state.terminated.as_ref();
+    // While it is asked again, the last answer stands.
+    let ended = ended.or(gate.last_state.terminated.as_ref())?;
+    let (code, reason) = GATE.iter().find(|(code, _)| *code == ended.exit_code)?;
+    let message = ended.message.trim();
+    let sentence = message.strip_prefix(reason).unwrap_or(message);
+    let sentence = sentence.trim_start_matches(':').trim();
+    let sentence = match sentence {
+        "" => "etcd is not started on its volume",
+        sentence => sentence,
+    };
+    Some((reason, sentence.to_owned(), !PASSING.contains(code)))
+}
+
+/// Its image or its configuration is not there.
+fn not_made(container: &ContainerStatus) -> Option<Found> {
+    let waiting = container.state.waiting.as_ref()?;
+    let (name, image) = (&container.name, &container.image);
+    let told = |what: String| match waiting.message.as_str() {
+        "" => what,
+        message => format!("{what}: {message}"),
+    };
+    match waiting.reason.as_str() {
+        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => Some((
+            "ImagePullFailed",
+            told(format!("the image {image} of {name} cannot be pulled")),
+            waiting.reason != "ErrImagePull",
+        )),
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => Some((
+            "ContainerNotCreated",
+            told(format!("the container {name} cannot be made")),
+            false,
+        )),
+        _ => None,
+    }
+}
+
+/// It starts, and ends again.
+fn ends_again(container: &ContainerStatus) -> Option<Found> {
+    let waiting = container.state.waiting.as_ref()?;
+    if waiting.reason != "CrashLoopBackOff" {
+        return None;
+    }
+    let name = &container.name;
+    let last = match &container.last_state.terminated {
+        Some(last) if last.message.trim().is_empty() => {
+            format!(": {}, exit code {}", last.reason, last.exit_code)
+        }
+        Some(last) => format!(
+            ": {}, exit code {}: {}",
+            last.reason,
+            last.exit_code,
+            last.message.trim()
+        ),
+        None => String::new(),
+    };
+    // Without the number of restarts: each would be another status.
+    let message = format!("{name} ends whenever it is started{last}");
+    Some((
+        "CrashLooping",
+        message,
+        container.restart_count >= MANY_RESTARTS,
+    ))
+}
+
+fn unschedulable(conditions: &[PodCondition]) -> Option<Found> {
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
+    if scheduled.status != "False" || scheduled.reason != "Unschedulable" {
+        return None;
+    }
+    let message = format!("no node has a place for it: {}", scheduled.message);
+    Some(("Unschedulable", message, false))
+}
+
+fn cut(message: &str) -> String {
+    let mut end = message.len().min(LONGEST_MESSAGE);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    match end < message.len() {
+        true => format!("{}…", &message[..end]),
+        false => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(status: &Value) -> Value {
+        json!({ "metadata": { "name": "etcd-0" }, "status": status })
+    }
+
+    fn failure(status: &Value) -> Option<(&'static str, String, bool)> {
+        of_object(&pod(status)).map(|f| (f.reason, f.message, f.lasts))
+    }
+
+    #[test]
+    fn gate_that_says_no_is_quoted_also_while_it_is_asked_again() {
+        let told = |mut container: Value| {
+            container["name"] = json!("gate");
+            failure(&json!({ "initContainerStatuses": [container] }))
+        };
+        let ended = json!({ "terminated": { "exitCode": 10, "reason": "Error",
+            "message": "VolumeLost: the volume of etcd-0 has no data\n" } });
+        let lost = Some((
+            "VolumeLost",
+            "pod etcd-0: the volume of etcd-0 has no data".to_owned(),
+            true,
+        ));
+        assert_eq!(told(json!({ "state": ended })), lost);
+        let again = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        assert_eq!(told(json!({ "state": again, "lastState": ended })), lost);
+        let running = json!({ "running": {} });
+        assert_eq!(told(json!({ "state": running, "lastState": ended })), lost);
+        let passed = json!({ "terminated": { "exitCode": 0 } });
+        assert_eq!(told(json!({ "state": passed, "lastState": ended })), None);
+        let slow = json!({ "terminated": { "exitCode": 17, "message": "" } });
+        let found = told(json!({ "state": slow })).unwrap();
+        assert_eq!((found.0, found.2), ("TimedOut", false));
+        let killed = json!({ "terminated": { "exitCode": 137, "message": "VolumeLost: no" } });
+        assert_eq!(told(json!({ "state": killed })), None);
+    }
+
+    #[test]
+    fn image_that_is_not_there_lasts_once_kubelet_gave_up_for_a_while() {
+        let told = |reason: &str| {
+            failure(
+                &json!({ "containerStatuses": [{ "name": "apiserver", "image": "x/apiserver:v9",
+                "state": { "waiting": { "reason": reason, "message": "not found" } } }] }),
+            )
+        };
+        let sentence =
+            "pod etcd-0: the image x/apiserver:v9 of apiserver cannot be pulled: not found";
+        let image = |lasts| Some(("ImagePullFailed", sentence.to_owned(), lasts));
+        assert_eq!(told("ErrImagePull"), image(false));
+        assert_eq!(told("ImagePullBackOff"), image(true));
+        assert_eq!(told("ContainerCreating"), None);
+    }
+
+    #[test]
+    fn container_that_ends_again_and_again_lasts_after_some_restarts() {
+        let told = |restarts: i64| {
+            failure(
+                &json!({ "containerStatuses": [{ "name": "scheduler", "restartCount": restarts,
+                "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+                "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] }),
+            )
+        };
+        let (reason, message, lasts) = told(2).unwrap();
+        assert_eq!((reason, lasts), ("CrashLooping", false));
+        assert!(
+            message.ends_with("it is started: OOMKilled, exit code 137"),
+            "{message}"
+        );
+        assert!(told(MANY_RESTARTS).unwrap().2);
+    }
+
+    #[test]
+    fn pod_without_a_place_is_told_and_one_that_goes_is_not() {
+        let status = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/3 nodes are available" }] });
+        assert_eq!(failure(&status).unwrap().0, "Unschedulable");
+        let mut going = pod(&status);
+        going["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        assert_eq!(of_object(&going), None);
+        assert_eq!(of_object(&json!({ "metadata": 7 })), None);
+    }
+
+    #[test]
+    fn sentences_are_cut_between_characters() {
+        let long = "ä".repeat(LONGEST_MESSAGE);
+        let cut = cut(&long);
+        assert!(cut.len() <= LONGEST_MESSAGE + '…'.len_utf8() && cut.ends_with('…'));
+    }
+}

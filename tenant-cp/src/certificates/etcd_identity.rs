@@ -1,0 +1,98 @@
+//! What the start gate before each member of etcd and etcd itself are told of the cluster: two keys of
+//! the Secret `etcd` (docs/etcd.md).
+//!
+//! Invariant: it is written before the first pod of etcd is asked for, and only ever forbids more.
+
+use serde::Serialize;
+
+/// What is known of a tenant cluster's etcd.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EtcdIdentity {
+    /// Whether the cluster is to be made.
+    pub state: InitialClusterState,
+    /// The cluster, hexadecimal, once a member said it.
+    pub cluster_id: Option<String>,
+    /// Every member that is to run.
+    pub members: Vec<EtcdMember>,
+}
+
+/// etcd's flag `--initial-cluster-state`, which counts for a member without data: `new` makes a cluster,
+/// `existing` only ever joins one, so a member of `existing` that lost its data does not start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InitialClusterState {
+    /// It never had a leader.
+    New,
+    /// It had a leader once.
+    Existing,
+}
+
+/// One member.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdMember {
+    /// Name of the pod, which is etcd's `--name`.
+    pub name: String,
+    /// UID of the PersistentVolumeClaim that the member was given.
+    #[serde(rename = "claimUID")]
+    pub claim_uid: String,
+    /// Its identifier in the cluster, hexadecimal, once it said so.
+    #[serde(rename = "memberID", skip_serializing_if = "Option::is_none")]
+    pub member_id: Option<String>,
+    /// Whether there need be no data on the volume: the member never ran.
+    #[serde(skip_serializing_if = "is_false")]
+    pub may_start_empty: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl InitialClusterState {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Existing => "existing",
+        }
+    }
+}
+
+impl EtcdIdentity {
+    /// The gate's file.
+    pub(super) fn file(&self) -> String {
+        let mut file = serde_json::json!({ "members": self.members });
+        if let Some(cluster) = &self.cluster_id {
+            file["clusterID"] = serde_json::json!(cluster);
+        }
+        file.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gates_file_says_only_what_may_be() {
+        let member = |number: u8, may_start_empty: bool| EtcdMember {
+            name: format!("etcd-{number}"),
+            claim_uid: format!("c{number}"),
+            member_id: (!may_start_empty).then(|| "8e9e".to_owned()),
+            may_start_empty,
+        };
+        let identity = EtcdIdentity {
+            state: InitialClusterState::Existing,
+            cluster_id: Some("cdf8".to_owned()),
+            members: vec![member(0, false), member(1, true)],
+        };
+        assert_eq!(
+            identity.file(),
+            r#"{"clusterID":"cdf8","members":[{"claimUID":"c0","memberID":"8e9e","name":"etcd-0"},"#
+                .to_owned()
+                + r#"{"claimUID":"c1","mayStartEmpty":true,"name":"etcd-1"}]}"#
+        );
+    }
+}
