@@ -24,7 +24,7 @@ use tenant_cp::object::Key;
 use super::observed::{Observed, Tenant};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
-use crate::rollouts::queue::Answer;
+use crate::rollouts::queue::{Answer, Turn};
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
 const PARTS: [Kind; 8] = [
@@ -216,7 +216,12 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
         return Answer::Go;
     }
     let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
-    ctx.start_queue.ask(&(created, uid), now)
+    let turn = Turn {
+        created,
+        uid,
+        namespace: observed.cluster.namespace().unwrap_or_default(),
+    };
+    ctx.start_queue.ask(&turn, now)
 }
 
 /// What the Secrets among these objects hold.

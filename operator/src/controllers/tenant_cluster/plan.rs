@@ -122,7 +122,7 @@ fn parts_in_the_namespace(
     if !its_turn {
         control_plane.waiting = Some(Waiting {
             reason: "WaitingForStart",
-            message: "control planes that were asked for earlier start first".to_owned(),
+            message: "other control planes start first: users' namespaces take turns".to_owned(),
         });
     }
     let members = pods.take(PartName::Etcd).pop();
