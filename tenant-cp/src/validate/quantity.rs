@@ -136,7 +136,7 @@ pub(super) fn malformed(text: &str) -> String {
 
 /// Requests and limits in force: the user's, and for each resource without a request the
 /// operator's default, lowered to the user's limit (the API refuses a request above the limit).
-pub(super) fn in_force(
+pub(crate) fn in_force(
     resources: &Resources,
     defaults: &BTreeMap<String, String>,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
