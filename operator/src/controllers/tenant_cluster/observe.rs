@@ -129,10 +129,15 @@ pub async fn observe(
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
     let network = ctx.decide_network(&cluster);
+    let quotas = match deleting {
+        true => Vec::new(),
+        false => ctx.ask_quotas_for_cluster(&cluster),
+    };
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {
         cluster,
         network,
+        quotas,
         others,
         objects,
         readable: readable && !deleting,

@@ -53,6 +53,10 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if !finalizers.iter().any(|f| f == api::names::FINALIZER) {
         return Plan::own(observed, Action::AddFinalizer);
     }
+    // Before it has address ranges: they are bounded, too.
+    if !observed.quotas.is_empty() {
+        return halted::plan(observed, &Halt::refused(&observed.quotas), now);
+    }
     let ranges = match &observed.network {
         Ok(ranges) => ranges,
         Err(problem) => {

@@ -20,6 +20,7 @@ mod autoscaler;
 mod cloud_controller;
 mod csi;
 mod losses;
+mod quotas;
 mod world;
 
 use world::*;
