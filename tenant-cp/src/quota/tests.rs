@@ -240,7 +240,7 @@ fn what_runs_is_never_refused_when_a_quota_is_laid_or_lowered() {
     running.status = read(json!({ "network": {
         "podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20", "dnsDomain": "cluster.local",
     } }));
-    world.store_cluster(running.clone());
+    world.store_cluster(running);
     let mut workers = pool("team-a", "workers", 3, 2);
     workers.status = read(json!({ "observedGeneration": 1, "replicas": 3 }));
     world.store_pool(workers.clone());

@@ -128,10 +128,14 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
-    let network = ctx.decide_network(&cluster);
     let quotas = match deleting {
         true => Vec::new(),
         false => ctx.ask_quotas_for_cluster(&cluster),
+    };
+    // One that was refused takes no ranges from others, not even in memory.
+    let network = match quotas.first() {
+        Some(problem) => Err(problem.clone()),
+        None => ctx.decide_network(&cluster),
     };
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {
