@@ -9,6 +9,7 @@ use fixtures::{addresses, offer};
 use serde_json::{Value, json};
 use tenant_cp::quota::amounts::Resource;
 use tenant_cp::quota::takes;
+use tenant_cp::settings::MemoryLimits;
 use tenant_cp::validate::validate;
 use tenant_cp::{Settings, management_objects};
 
@@ -65,8 +66,7 @@ fn made(tc: &TenantCluster, settings: &Settings) -> [u64; 3] {
                 }
                 let resources = &container["resources"];
                 let amount = |kind: &str, name: &str| resources[kind][name].as_str().map(number);
-                let millis = |text: u64| text;
-                cores += replicas * amount("requests", "cpu").map_or(0, millis);
+                cores += replicas * amount("requests", "cpu").unwrap_or(0);
                 let most = amount("limits", "memory").or_else(|| amount("requests", "memory"));
                 memory += replicas * most.unwrap_or(0);
             }
@@ -89,10 +89,21 @@ fn counted(tc: &TenantCluster, settings: &Settings) -> [u64; 3] {
 
 #[test]
 fn what_is_counted_is_what_is_made() {
-    let plain = Settings::default();
+    // Limits of the operator's own do not count.
+    let none = || "0".to_owned();
+    let plain = Settings {
+        memory_limits: MemoryLimits {
+            api_server: none(),
+            controller_manager: none(),
+            scheduler: none(),
+            konnectivity: none(),
+            etcd: none(),
+        },
+        ..Settings::default()
+    };
     let stocked = Settings {
         storage: offer(),
-        ..Settings::default()
+        ..plain.clone()
     };
     let every_addon = json!({ "addons": {
         "cloudController": { "enabled": true }, "csi": { "enabled": true },
@@ -121,6 +132,12 @@ fn what_is_counted_is_what_is_made() {
         ("large", large, &stocked),
     ] {
         let tc = cluster(&spec);
-        assert_eq!(counted(&tc, settings), made(&tc, settings), "{what}");
+        let made = made(&tc, settings);
+        assert_eq!(counted(&tc, settings), made, "{what}");
+        let limited = Settings {
+            memory_limits: MemoryLimits::default(),
+            ..settings.clone()
+        };
+        assert_eq!(counted(&tc, &limited), made, "{what}");
     }
 }

@@ -85,7 +85,8 @@ pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
     machine.times(i128::from(count.max(0)))
 }
 
-/// What one container takes: of cores its request, of memory its limit, else its request.
+/// What one container takes: of cores its request, of memory the limit that a user gave it, else its
+/// request. Limits of the operator's settings are far above what is taken, so they do not count.
 fn container(resources: &Resources, defaults: &BTreeMap<String, String>) -> Amounts {
     let (requests, limits) = in_force(resources, defaults);
     let amount = |amounts: &BTreeMap<String, String>, name: &str| {
