@@ -47,6 +47,8 @@ pub enum ConditionType {
     AutoscalingRefused,
     /// Of a NodePool: the management cluster has room, and quota, for one machine more.
     Capacity,
+    /// Of a TenantQuota: more is taken than it allows.
+    Exceeded,
     /// Of a Machine: its virtual machine runs.
     VirtualMachineReady,
     /// Of a Machine: its node joined and is ready.
@@ -79,6 +81,7 @@ impl ConditionType {
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
+            Self::Exceeded => "Exceeded",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",

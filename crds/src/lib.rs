@@ -17,6 +17,8 @@ pub mod quantity;
 pub mod storage;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
 pub mod tenant_cluster;
+#[allow(unreachable_pub)] // as above
+pub mod tenant_quota;
 
 pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
@@ -25,6 +27,7 @@ pub use machine::{Machine, MachineSpec, MachineStatus};
 pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::Quantity;
 pub use tenant_cluster::{TenantCluster, TenantClusterSpec, TenantClusterStatus};
+pub use tenant_quota::{TenantQuota, TenantQuotaSpec, TenantQuotaStatus};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -42,9 +45,14 @@ pub const VERSION: &str = "v1alpha1";
 /// `nullable`, and then CEL's `has` would be true for it. So `nullable` is taken out everywhere.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [TenantCluster::crd(), NodePool::crd(), Machine::crd()]
-        .map(without_nullable)
-        .to_vec()
+    [
+        TenantCluster::crd(),
+        NodePool::crd(),
+        Machine::crd(),
+        TenantQuota::crd(),
+    ]
+    .map(without_nullable)
+    .to_vec()
 }
 
 fn without_nullable(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {

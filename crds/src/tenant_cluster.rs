@@ -238,8 +238,8 @@ pub struct Resources {
     #[schemars(extend("maxProperties" = 8))]
     pub requests: BTreeMap<String, Quantity>,
 
-    /// What may not be exceeded, in the same units. Default: no limit.
-    /// Example: `{"memory": "2Gi"}`.
+    /// What may not be exceeded, in the same units. Default: of memory what the operator is configured
+    /// with, or twice the request where that is more; else no limit. Example: `{"memory": "2Gi"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 8))]
     pub limits: BTreeMap<String, Quantity>,

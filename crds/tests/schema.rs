@@ -110,6 +110,7 @@ fn the_first_columns_answer_the_first_question() {
             "Version Ready Reason Endpoint Port Age",
             "Cluster Desired Ready Updated Version Reason Age",
             "Pool Phase Ready Reason Version Address Age",
+            "Clusters Cores Memory Machines Exceeded Age",
         ]
     );
 }

@@ -3,18 +3,21 @@
 //! Invariant: nothing in here decides anything about one tenant cluster, nothing in here has to
 //! survive a restart, and nothing that is held here imports this.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
+use api::{NodePool, TenantCluster, TenantQuota};
 use kit::lease::Leadership;
-use kube::Client;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
 use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::network::reservations::Reservations;
 use tenant_cp::problem::Problem;
+use tenant_cp::quota::amounts::Amounts;
+use tenant_cp::quota::exceeded::bounds;
+use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
 use crate::rollouts::queue::StartQueue;
@@ -49,12 +52,16 @@ pub struct Context {
     pub pool_state: ControllerState,
     /// What is kept about Machines.
     pub machine_state: ControllerState,
+    /// What is kept about TenantQuotas.
+    pub quota_state: ControllerState,
     /// Pauses between reconciles of one TenantCluster.
     pub throttle: Throttle,
     /// Starts under way and waiting.
     pub start_queue: StartQueue,
     /// Ranges decided in this process: the store may not show them yet.
     pub reservations: Mutex<Reservations>,
+    /// What quotas let tenant clusters and node pools take.
+    pub grants: Mutex<Grants>,
     /// How tenants are reached.
     pub dial: Dial,
     /// How long one reconcile waits for one tenant: [`Budget::WAIT`], but where many operators share a
@@ -93,6 +100,84 @@ impl Context {
         let mut reservations = reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = self.stores.clusters.state();
         reservations.decide(cluster, &clusters, &self.settings.network)
+    }
+
+    /// What quotas say against what a TenantCluster asks for; asked by one reconcile at a time, so that
+    /// two that are created together do not both get what is left.
+    pub fn ask_quotas_for_cluster(&self, cluster: &TenantCluster) -> Vec<Problem> {
+        self.ask_quotas(&Claim::of_cluster(cluster, &self.settings))
+    }
+
+    /// The same for a NodePool.
+    pub fn ask_quotas_for_pool(&self, pool: &NodePool) -> Vec<Problem> {
+        self.ask_quotas(&Claim::of_pool(pool))
+    }
+
+    fn ask_quotas(&self, claim: &Claim) -> Vec<Problem> {
+        let mut grants = self.grants();
+        let quotas = self.stores.quotas_of(&claim.namespace);
+        if quotas.is_empty() {
+            grants.forget(&claim.uid);
+            return Vec::new();
+        }
+        let all = self.stores.claims(&quotas, &self.settings);
+        let answer = grants.ask(claim, &all, &quotas);
+        drop(grants);
+        if answer.changed {
+            self.trigger_quotas(&claim.namespace);
+        }
+        answer.problems
+    }
+
+    /// What the namespaces of a quota were granted together.
+    #[must_use]
+    pub fn used_of(&self, quota: &Arc<TenantQuota>) -> Amounts {
+        let all = self
+            .stores
+            .claims(std::slice::from_ref(quota), &self.settings);
+        self.grants().used(quota, &all)
+    }
+
+    /// Triggers whom a quota refused, where there may be room now.
+    pub fn trigger_refused(&self, quota: &TenantQuota) {
+        let grants = self.grants();
+        let may_ask_again = |claim: &Claim| {
+            let quotas = self.stores.quotas_of(&claim.namespace);
+            let all = self.stores.claims(&quotas, &self.settings);
+            grants.problems(claim, &all, &quotas).is_empty()
+        };
+        let is_refused = |namespace: Option<String>, uid: Option<String>| {
+            bounds(quota, &namespace.unwrap_or_default())
+                && grants.is_refused(&uid.unwrap_or_default())
+        };
+        for cluster in self.stores.clusters.state() {
+            if is_refused(cluster.namespace(), cluster.uid())
+                && may_ask_again(&Claim::of_cluster(&cluster, &self.settings))
+            {
+                let _ = self.triggers.clusters.send(ObjectRef::from_obj(&*cluster));
+            }
+        }
+        for pool in self.stores.pools.state() {
+            if is_refused(pool.namespace(), pool.uid()) && may_ask_again(&Claim::of_pool(&pool)) {
+                let _ = self.triggers.pools.send(ObjectRef::from_obj(&*pool));
+            }
+        }
+    }
+
+    /// What a TenantCluster or NodePool that is gone was granted is free.
+    pub fn give_back(&self, namespace: &str, uid: &str) {
+        self.grants().forget(uid);
+        self.trigger_quotas(namespace);
+    }
+
+    fn trigger_quotas(&self, namespace: &str) {
+        for quota in self.stores.quotas_of(namespace) {
+            let _ = self.triggers.quotas.send(ObjectRef::from_obj(&*quota));
+        }
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Triggers whoever may start now.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`tenant_cluster`] | TenantClusters: observe → validate → plan → apply → report |
 //! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
+//! | [`tenant_quota`] | TenantQuotas: what is used of them |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
 //! stores.
@@ -11,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Machine, NodePool, TenantCluster};
+use api::{Machine, NodePool, TenantCluster, TenantQuota};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use kit::shutdown::Shutdown;
@@ -31,6 +32,7 @@ use crate::watches;
 pub mod machine;
 pub mod node_pool;
 pub mod tenant_cluster;
+pub mod tenant_quota;
 
 /// Node pools that are reconciled at the same time.
 const POOLS: u16 = 4;
@@ -55,13 +57,15 @@ pub async fn run(
         pools,
         changed_pools,
         machines,
+        quotas,
     } = triggered;
     // The receivers are in this very function.
     context.triggers.all(&context.stores);
     let clusters = tenant_clusters(context, clusters, concurrency, shutdown);
     let pools = node_pools(context, pools, changed_pools, shutdown);
     let machines = all_machines(context, machines, shutdown);
-    futures::join!(clusters, pools, machines);
+    let quotas = tenant_quotas(context, quotas, shutdown);
+    futures::join!(clusters, pools, machines, quotas);
 }
 
 fn tenant_clusters(
@@ -145,6 +149,24 @@ fn all_machines(
         .run(
             machine::reconcile,
             machine::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn tenant_quotas(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<TenantQuota>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [throttle(stream(triggered), tenant_quota::PERIOD).boxed()];
+    Controller::for_stream(futures::stream::pending(), context.stores.quotas.clone())
+        .with_config(controller::Config::default().concurrency(1))
+        .reconcile_on(due(context, streams, |context| &context.quota_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            tenant_quota::reconcile,
+            tenant_quota::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{Machine, NodePool, TenantCluster};
+use api::{Machine, NodePool, TenantCluster, TenantQuota};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -86,12 +86,17 @@ impl Manager {
                 events("covey.dev/machine"),
                 metrics.controller("machine"),
             ),
+            quota_state: ControllerState::new(
+                events("covey.dev/tenant-quota"),
+                metrics.controller("tenant_quota"),
+            ),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
             start_queue: StartQueue::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
+            grants: Mutex::default(),
             tenants: Registry::new(breaker.clone(), triggers.clusters.clone()),
             breaker,
             progress,
@@ -127,7 +132,10 @@ impl Manager {
             let machines = kit::store::run(client(), writers.machines, |machine, there| {
                 on_machine(&context, machine, there);
             });
-            futures::join!(clusters, pools, machines);
+            let quotas = kit::store::run(client(), writers.quotas, |quota, there| {
+                on_quota(&context, quota, there);
+            });
+            futures::join!(clusters, pools, machines, quotas);
         }
     }
 
@@ -144,7 +152,7 @@ impl Manager {
             context.stores.wait_until_ready().await
         };
         tokio::select! {
-            result = synced => result.context("list TenantClusters, NodePools and Machines")?,
+            result = synced => result.context("list TenantClusters, NodePools, Machines and TenantQuotas")?,
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
@@ -160,7 +168,9 @@ impl Manager {
 /// A TenantCluster changed, or went.
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     if !there {
-        context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        context.forget(uid);
+        context.give_back(&cluster.namespace().unwrap_or_default(), uid);
     }
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);
@@ -177,8 +187,24 @@ fn on_pool(context: &Context, pool: &NodePool, there: bool) {
         let uid = pool.uid().unwrap_or_default();
         context.pool_state.forget(&state::key_of(pool), &uid);
         context.capacity.forget(&ObjectRef::from_obj(pool));
+        context.give_back(&pool.namespace().unwrap_or_default(), &uid);
     }
     context.triggers.on_pool(&context.stores, pool, there);
+}
+
+/// A TenantQuota changed, or went.
+fn on_quota(context: &Context, quota: &TenantQuota, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context.triggers.quotas.send(ObjectRef::from_obj(quota));
+    } else {
+        let uid = quota.uid().unwrap_or_default();
+        context.quota_state.forget(&state::key_of(quota), &uid);
+        context.trigger_refused(quota);
+    }
 }
 
 /// A Machine changed, or went.

@@ -39,12 +39,14 @@ pub fn cluster() -> Vec<Rule> {
             &["machines"],
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
+        Rule::new(&["covey.dev"], &["tenantquotas"], WATCH),
         Rule::new(
             &["covey.dev"],
             &[
                 "machines/status",
                 "nodepools/status",
                 "tenantclusters/status",
+                "tenantquotas/status",
             ],
             &["patch"],
         ),

@@ -77,7 +77,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let flag = Arc::clone(&synced);
     port.ready("store", move || match flag.load(Ordering::Relaxed) {
         true => Ok(()),
-        false => Err("TenantClusters, NodePools and Machines are not listed yet".to_owned()),
+        false => Err(
+            "TenantClusters, NodePools, Machines and TenantQuotas are not listed yet".to_owned(),
+        ),
     });
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -91,6 +93,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "tenantClusters": context.stores.clusters.len(),
             "nodePools": context.stores.pools.len(),
             "machines": context.stores.machines.len(),
+            "tenantQuotas": context.stores.quotas.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
         })
@@ -103,10 +106,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
     let known = &manager.context.stores;
     let (clusters, pools) = (known.clusters.clone(), known.pools.clone());
+    let quotas = known.quotas.clone();
     let webhook = Webhook::new(Validator {
         settings: Arc::new(settings),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),
+        quotas: Arc::new(move || quotas.state()),
     });
     port.ready("webhook", webhook.readiness());
     let serve = webhook.run(

@@ -1,14 +1,18 @@
-//! Stores of our kinds: all TenantClusters, NodePools and Machines as last seen, and questions to them.
+//! Stores of our kinds: all TenantClusters, NodePools, Machines and TenantQuotas as last seen, and
+//! questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live.
 
 use std::sync::Arc;
 
-use api::{Machine, NodePool, TenantCluster};
+use api::{Machine, NodePool, TenantCluster, TenantQuota};
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
 use kube::runtime::reflector::{self, Store};
+use tenant_cp::Settings;
+use tenant_cp::quota::exceeded::bounds;
+use tenant_cp::quota::grants::Claim;
 
 /// The stores.
 pub struct Stores {
@@ -18,6 +22,8 @@ pub struct Stores {
     pub pools: Store<NodePool>,
     /// All Machines, as last seen.
     pub machines: Store<Machine>,
+    /// All TenantQuotas, as last seen.
+    pub quotas: Store<TenantQuota>,
 }
 
 /// What fills them.
@@ -28,6 +34,8 @@ pub struct Writers {
     pub pools: Writer<NodePool>,
     /// Of Machines.
     pub machines: Writer<Machine>,
+    /// Of TenantQuotas.
+    pub quotas: Writer<TenantQuota>,
 }
 
 impl Stores {
@@ -37,15 +45,18 @@ impl Stores {
         let (clusters, write_clusters) = reflector::store();
         let (pools, write_pools) = reflector::store();
         let (machines, write_machines) = reflector::store();
+        let (quotas, write_quotas) = reflector::store();
         let stores = Self {
             clusters,
             pools,
             machines,
+            quotas,
         };
         let writers = Writers {
             clusters: write_clusters,
             pools: write_pools,
             machines: write_machines,
+            quotas: write_quotas,
         };
         (stores, writers)
     }
@@ -57,7 +68,8 @@ impl Stores {
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
         self.clusters.wait_until_ready().await?;
         self.pools.wait_until_ready().await?;
-        self.machines.wait_until_ready().await
+        self.machines.wait_until_ready().await?;
+        self.quotas.wait_until_ready().await
     }
 
     /// All TenantClusters but this one.
@@ -65,6 +77,30 @@ impl Stores {
     pub fn others(&self, uid: &str) -> Vec<Arc<TenantCluster>> {
         let all = self.clusters.state().into_iter();
         all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
+            .collect()
+    }
+
+    /// The quotas that bound a user's namespace.
+    #[must_use]
+    pub fn quotas_of(&self, namespace: &str) -> Vec<Arc<TenantQuota>> {
+        let all = self.quotas.state().into_iter();
+        all.filter(|quota| bounds(quota, namespace)).collect()
+    }
+
+    /// What is asked for in the namespaces of these quotas.
+    #[must_use]
+    pub fn claims(&self, quotas: &[Arc<TenantQuota>], settings: &Settings) -> Vec<Claim> {
+        let bounded = |namespace: Option<String>| {
+            let namespace = namespace.unwrap_or_default();
+            quotas.iter().any(|quota| bounds(quota, &namespace))
+        };
+        let clusters = self.clusters.state().into_iter();
+        let clusters = clusters.filter(|cluster| bounded(cluster.namespace()));
+        let pools = self.pools.state().into_iter();
+        let pools = pools.filter(|pool| bounded(pool.namespace()));
+        clusters
+            .map(|cluster| Claim::of_cluster(&cluster, settings))
+            .chain(pools.map(|pool| Claim::of_pool(&pool)))
             .collect()
     }
 

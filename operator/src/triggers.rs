@@ -1,4 +1,4 @@
-//! Triggers: what makes TenantClusters, NodePools and Machines be reconciled again.
+//! Triggers: what makes TenantClusters, NodePools, Machines and TenantQuotas be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use api::{Machine, NodePool, TenantCluster, TenantClusterStatus};
+use api::{Machine, NodePool, TenantCluster, TenantClusterStatus, TenantQuota};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -23,6 +23,8 @@ pub struct Triggers {
     pub changed_pools: UnboundedSender<ObjectRef<NodePool>>,
     /// Machines.
     pub machines: UnboundedSender<ObjectRef<Machine>>,
+    /// TenantQuotas of which something changed, or what their namespaces take; throttled.
+    pub quotas: UnboundedSender<ObjectRef<TenantQuota>>,
     /// What was last seen of each TenantCluster.
     seen: Mutex<HashMap<ObjectRef<TenantCluster>, Facts>>,
     /// Which TenantClusters, by UID, were last seen to have workers.
@@ -39,6 +41,8 @@ pub struct Triggered {
     pub changed_pools: UnboundedReceiver<ObjectRef<NodePool>>,
     /// Machines.
     pub machines: UnboundedReceiver<ObjectRef<Machine>>,
+    /// TenantQuotas, to be throttled.
+    pub quotas: UnboundedReceiver<ObjectRef<TenantQuota>>,
 }
 
 impl Triggers {
@@ -49,11 +53,13 @@ impl Triggers {
         let (pools, triggered_pools) = mpsc::unbounded_channel();
         let (changed_pools, triggered_changed_pools) = mpsc::unbounded_channel();
         let (machines, triggered_machines) = mpsc::unbounded_channel();
+        let (quotas, triggered_quotas) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
             pools,
             changed_pools,
             machines,
+            quotas,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
         };
@@ -62,6 +68,7 @@ impl Triggers {
             pools: triggered_pools,
             changed_pools: triggered_changed_pools,
             machines: triggered_machines,
+            quotas: triggered_quotas,
         };
         (triggers, triggered)
     }
@@ -76,6 +83,9 @@ impl Triggers {
         }
         for machine in stores.machines.state() {
             let _ = self.machines.send(ObjectRef::from_obj(&*machine));
+        }
+        for quota in stores.quotas.state() {
+            let _ = self.quotas.send(ObjectRef::from_obj(&*quota));
         }
     }
 

@@ -3,7 +3,8 @@
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
 //! control plane's objects, part by part), [`addons`], [`certificates`] (what PKI is wanted), [`node`]
-//! (how a machine becomes a node). On top, [`management_objects`] and [`tenant_objects`] are all that is
+//! (how a machine becomes a node), [`quota`] (what all of it takes, and whether it may). On top,
+//! [`management_objects`] and [`tenant_objects`] are all that is
 //! wanted outside and inside.
 //!
 //! Invariant: no I/O, no clock, no randomness, no environment. Same input, same output.
@@ -19,6 +20,7 @@ pub mod network;
 pub mod node;
 pub mod object;
 pub mod problem;
+pub mod quota;
 pub mod settings;
 pub mod tenant_objects;
 mod text;

@@ -38,6 +38,8 @@ pub struct Settings {
     pub network: NetworkSettings,
     /// Requests per container for tenants that name none.
     pub resources: DefaultResources,
+    /// Limits of memory for tenants that name none.
+    pub memory_limits: MemoryLimits,
     /// How long certificates last.
     pub certificates: CertificateSettings,
     /// How DNS pods of the management cluster are found by a NetworkPolicy.
@@ -195,6 +197,24 @@ pub struct DefaultResources {
     pub etcd: BTreeMap<String, String>,
 }
 
+/// Limits of memory, in bytes with the suffixes of Kubernetes; `0` is no limit. Where twice the request
+/// is more, that is the limit. They are for what runs wild: a fresh tenant cluster takes less than a
+/// tenth of them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MemoryLimits {
+    /// kube-apiserver. Default: 4Gi.
+    pub api_server: String,
+    /// kube-controller-manager. Default: 2Gi.
+    pub controller_manager: String,
+    /// kube-scheduler. Default: 1Gi.
+    pub scheduler: String,
+    /// Konnectivity's server. Default: 1Gi.
+    pub konnectivity: String,
+    /// etcd. Default: 4Gi.
+    pub etcd: String,
+}
+
 /// How long certificates last, in hours.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -227,6 +247,7 @@ impl Default for Settings {
             images: AddonImages::default(),
             network: NetworkSettings::default(),
             resources: DefaultResources::default(),
+            memory_limits: MemoryLimits::default(),
             certificates: CertificateSettings::default(),
             dns: DnsSettings::default(),
             operator_namespace: "covey-system".to_owned(),
@@ -301,6 +322,18 @@ impl Default for DefaultResources {
             autoscaler: requests("5m", "24Mi"),
             cluster_autoscaler: requests("10m", "64Mi"),
             etcd: requests("20m", "80Mi"),
+        }
+    }
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self {
+            api_server: "4Gi".to_owned(),
+            controller_manager: "2Gi".to_owned(),
+            scheduler: "1Gi".to_owned(),
+            konnectivity: "1Gi".to_owned(),
+            etcd: "4Gi".to_owned(),
         }
     }
 }

@@ -131,6 +131,7 @@ kinds! {
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;
     NODE_POOL = "covey.dev" "v1alpha1" "NodePool" "nodepools" namespaced;
     TENANT_CLUSTER = "covey.dev" "v1alpha1" "TenantCluster" "tenantclusters" namespaced;
+    TENANT_QUOTA = "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" cluster;
 
     DATA_VOLUME = "cdi.kubevirt.io" "v1beta1" "DataVolume" "datavolumes" namespaced;
     VIRTUAL_MACHINE = "kubevirt.io" "v1" "VirtualMachine" "virtualmachines" namespaced;

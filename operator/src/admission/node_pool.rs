@@ -6,6 +6,7 @@
 use api::NodePool;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use tenant_cp::quota::admit::Seen;
 use tenant_cp::validate::{admit_pool, pool_warnings};
 
 use super::review::{self, Kind, Opinion};
@@ -32,8 +33,13 @@ fn opinion(old: Option<&NodePool>, new: &NodePool, validator: &Validator) -> Opi
         let before = pool_warnings(old, &clusters);
         warnings.retain(|warning| !before.contains(warning));
     }
-    Opinion {
-        problems: admit_pool(old, new, &clusters, &validator.settings),
-        warnings,
-    }
+    let (pools, quotas) = ((validator.pools)(), (validator.quotas)());
+    let mut problems = admit_pool(old, new, &clusters, &validator.settings);
+    let seen = Seen {
+        clusters: &clusters,
+        pools: &pools,
+        quotas: &quotas,
+    };
+    problems.extend(seen.admit_pool(old, new, &validator.settings));
+    Opinion { problems, warnings }
 }

@@ -6,6 +6,7 @@
 use api::TenantCluster;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use tenant_cp::quota::admit::Seen;
 use tenant_cp::validate::{admit, left_behind, transition_warnings, warnings};
 
 use super::review::{self, Kind, Opinion};
@@ -26,8 +27,15 @@ pub fn review(
 }
 
 fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validator) -> Opinion {
-    let mut problems = admit(old, new, &(validator.clusters)(), &validator.settings);
-    let pools = (validator.pools)();
+    let (clusters, pools) = ((validator.clusters)(), (validator.pools)());
+    let quotas = (validator.quotas)();
+    let mut problems = admit(old, new, &clusters, &validator.settings);
+    let seen = Seen {
+        clusters: &clusters,
+        pools: &pools,
+        quotas: &quotas,
+    };
+    problems.extend(seen.admit_cluster(old, new, &validator.settings));
     let known = old.map(|old| left_behind(old, &pools)).unwrap_or_default();
     let behind = left_behind(new, &pools).into_iter();
     problems.extend(behind.filter(|problem| !known.contains(problem)));

@@ -15,6 +15,7 @@ use super::validator::Validator;
 
 mod pools;
 mod pressure;
+mod quotas;
 
 fn object(spec: &Value) -> Value {
     json!({
@@ -54,6 +55,7 @@ fn validator(others: Vec<TenantCluster>) -> Validator {
         settings: Arc::default(),
         clusters: Arc::new(move || others.clone()),
         pools: Arc::new(Vec::new),
+        quotas: Arc::new(Vec::new),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use api::{NodePool, TenantCluster};
+use api::{NodePool, TenantCluster, TenantQuota};
 use tenant_cp::Settings;
 
 /// What the webhook validates with.
@@ -16,4 +16,6 @@ pub struct Validator {
     pub clusters: Arc<dyn Fn() -> Vec<Arc<TenantCluster>> + Send + Sync>,
     /// All NodePools as last seen, from memory.
     pub pools: Arc<dyn Fn() -> Vec<Arc<NodePool>> + Send + Sync>,
+    /// All TenantQuotas as last seen, from memory.
+    pub quotas: Arc<dyn Fn() -> Vec<Arc<TenantQuota>> + Send + Sync>,
 }

@@ -26,15 +26,15 @@ mod start;
 mod table;
 
 /// A running operator with its webhook in force.
-struct Guarded {
-    site: Site,
+pub(crate) struct Guarded {
+    pub(crate) site: Site,
     operator: Operator,
     shutdown: Shutdown,
     server: JoinHandle<std::result::Result<(), operator::admission::server::Error>>,
 }
 
 impl Guarded {
-    async fn new(prefix: &str) -> Result<Option<Self>> {
+    pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
         match Site::new(prefix).await? {
             Some(site) => Self::on(site).await.map(Some),
             None => Ok(None),
@@ -84,7 +84,12 @@ impl Guarded {
     }
 
     /// Creates the minimal TenantCluster with a merge patch over it; the error is what a user sees.
-    async fn create(&self, name: &str, patch: &Value, dry_run: bool) -> Result<(), String> {
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        patch: &Value,
+        dry_run: bool,
+    ) -> Result<(), String> {
         let minimal = minimal(&self.site.users, name);
         let mut object = serde_json::to_value(minimal).map_err(|e| e.to_string())?;
         merge(&mut object, patch);
@@ -101,7 +106,7 @@ impl Guarded {
     }
 
     /// Changes one; the error is what a user sees.
-    async fn change(&self, name: &str, patch: &Value) -> Result<(), String> {
+    pub(crate) async fn change(&self, name: &str, patch: &Value) -> Result<(), String> {
         let api = self.site.objects(kinds::TENANT_CLUSTER, &self.site.users);
         let changed = api
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
@@ -109,7 +114,7 @@ impl Guarded {
         changed.map(drop).map_err(sentence)
     }
 
-    async fn end(self) -> Result<()> {
+    pub(crate) async fn end(self) -> Result<()> {
         webhook::uninstall(&self.site, &webhook::name(&self.site)).await?;
         self.shutdown.trigger();
         self.server.await??;

@@ -23,6 +23,7 @@ mod machines;
 mod neighbours;
 mod pool_crash;
 mod quiescence;
+mod quotas;
 mod rbac;
 mod support;
 mod tenant_objects;

@@ -19,6 +19,7 @@ use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
+use crate::quotas::Quota;
 use crate::support::kubevirt::{KubeVirt, Mode};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site, state, webhook};
@@ -157,8 +158,11 @@ async fn live(site: &Site) -> Result<()> {
     };
     wait_for(&configurations, webhook::CONFIGURATION, trusted, PATIENCE).await?;
 
+    let quota = Quota::lay(site, &json!({ "clusters": 2 })).await?;
     site.create("demo").await?;
     let cluster = site.wait_ready("demo").await?;
+    quota.wait_used("clusters", &json!(1)).await?;
+    quota.remove().await?;
     site.change(
         "demo",
         &json!({ "spec": { "controlPlane": { "replicas": 2 } } }),

@@ -46,7 +46,7 @@ const ADMIN_PORT: i32 = 8080;
 /// Annotation of the pod: hash of the certificate that it starts with.
 const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
 /// Most replicas: one leads, one waits.
-const REPLICAS: i32 = 2;
+pub(crate) const REPLICAS: i32 = 2;
 /// Where a kubelet and kube-proxy have node ports (`--service-node-port-range`, its default).
 const NODE_PORTS: (i32, i32) = (30000, 32767);
 

@@ -33,7 +33,9 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         .map_err(|error| Problem::new("spec.version", error.reason(), error.to_string()))?;
     let control_plane = &spec.control_plane;
     let defaults = &settings.resources;
+    let most = &settings.memory_limits;
     let (requests, limits) = quantity::in_force(&spec.etcd.resources, &defaults.etcd);
+    let limits = quantity::with_memory_limit(limits, &requests, &most.etcd);
     Ok(Validated {
         tenant_namespace: tenant_namespace(&name, &uid),
         name,
@@ -43,12 +45,21 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         version,
         replicas: control_plane.replicas,
         endpoint: endpoint(&control_plane.endpoint),
-        api_server: component(&control_plane.api_server, &defaults.api_server),
+        api_server: component(
+            &control_plane.api_server,
+            &defaults.api_server,
+            &most.api_server,
+        ),
         controller_manager: component(
             &control_plane.controller_manager,
             &defaults.controller_manager,
+            &most.controller_manager,
         ),
-        scheduler: component(&control_plane.scheduler, &defaults.scheduler),
+        scheduler: component(
+            &control_plane.scheduler,
+            &defaults.scheduler,
+            &most.scheduler,
+        ),
         etcd: Etcd {
             replicas: spec.etcd.replicas,
             storage_size: spec.etcd.storage.size.0.clone(),
@@ -99,8 +110,9 @@ fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {
     }
 }
 
-fn component(spec: &Spec, defaults: &BTreeMap<String, String>) -> Component {
+fn component(spec: &Spec, defaults: &BTreeMap<String, String>, most: &str) -> Component {
     let (requests, limits) = quantity::in_force(&spec.resources, defaults);
+    let limits = quantity::with_memory_limit(limits, &requests, most);
     Component {
         requests,
         limits,

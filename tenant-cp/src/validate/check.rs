@@ -365,6 +365,22 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
             )
         }));
     }
+    let most = &settings.memory_limits;
+    for (field, amount) in [
+        ("apiServer", &most.api_server),
+        ("controllerManager", &most.controller_manager),
+        ("scheduler", &most.scheduler),
+        ("konnectivity", &most.konnectivity),
+        ("etcd", &most.etcd),
+    ] {
+        if quantity::nanos(amount).is_none() {
+            problems.push(Problem::new(
+                format!("memoryLimits.{field}"),
+                "QuantityMalformed",
+                quantity::malformed(amount),
+            ));
+        }
+    }
     // In the place of {version} stands a version once a machine is made.
     let (image, kernel) = settings.providers.kubevirt.images("1.35.4");
     if let Err(message) = text::image::image(&image) {

@@ -134,9 +134,30 @@ pub(super) fn malformed(text: &str) -> String {
     )
 }
 
+/// Limits with one of memory: the user's, else `default`, or twice the request where that is more.
+pub(crate) fn with_memory_limit(
+    mut limits: BTreeMap<String, String>,
+    requests: &BTreeMap<String, String>,
+    default: &str,
+) -> BTreeMap<String, String> {
+    const MEMORY: &str = "memory";
+    let most = nanos(default).filter(|most| *most > 0);
+    if let (Some(most), false) = (most, limits.contains_key(MEMORY)) {
+        let requested = requests.get(MEMORY).and_then(|amount| nanos(amount));
+        let twice = requested.map_or(0, |amount| amount.saturating_mul(2));
+        let limit = match twice > most {
+            // Whole bytes, so that no server rounds them.
+            true => (twice / NANOS).to_string(),
+            false => default.to_owned(),
+        };
+        limits.insert(MEMORY.to_owned(), limit);
+    }
+    limits
+}
+
 /// Requests and limits in force: the user's, and for each resource without a request the
 /// operator's default, lowered to the user's limit (the API refuses a request above the limit).
-pub(super) fn in_force(
+pub(crate) fn in_force(
     resources: &Resources,
     defaults: &BTreeMap<String, String>,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {

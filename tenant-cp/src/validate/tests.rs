@@ -503,6 +503,29 @@ fn all_problems_are_said_at_once() {
 }
 
 #[test]
+fn memory_has_a_limit_unless_the_settings_say_none() {
+    let limit = |requested: &str, limits: &[(&str, &str)], default: &str| {
+        let texts = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned()))
+                .collect()
+        };
+        let requests = texts(&[("memory", requested)]);
+        let limits = quantity::with_memory_limit(texts(limits), &requests, default);
+        limits.get("memory").cloned()
+    };
+    assert_eq!(limit("300Mi", &[], "4Gi").as_deref(), Some("4Gi"));
+    let twice = limit("8Gi", &[], "4Gi");
+    assert_eq!(twice, Some((16_u64 << 30).to_string()));
+    let own = limit("1Gi", &[("memory", "1Gi")], "4Gi");
+    assert_eq!(own.as_deref(), Some("1Gi"));
+    let other = limit("1Gi", &[("cpu", "1")], "4Gi");
+    assert_eq!(other.as_deref(), Some("4Gi"));
+    assert_eq!(limit("8Gi", &[], "0"), None);
+}
+
+#[test]
 fn a_valid_one_is_built_with_defaults_filled_in() {
     let patch = json!({"spec": {
         "controlPlane": {"apiServer": {"resources": {
@@ -521,6 +544,8 @@ fn a_valid_one_is_built_with_defaults_filled_in() {
     assert_eq!(valid.api_server.requests["cpu"], "200m");
     assert_eq!(valid.api_server.requests["memory"], "200Mi");
     assert_eq!(valid.etcd.requests, Settings::default().resources.etcd);
+    assert_eq!(valid.api_server.limits["memory"], "200Mi", "the user's own");
+    assert_eq!(valid.etcd.limits["memory"], "4Gi");
     assert_eq!(valid.etcd.storage_size, "2Gi");
     assert_eq!((valid.etcd.replicas, valid.replicas), (1, 1));
 }

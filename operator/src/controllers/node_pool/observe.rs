@@ -74,12 +74,17 @@ pub async fn observe(
         machines.extend(found.map_err(failed(format!("Machine {name}")))?);
     }
     let capacity = capacity(ctx, &pool, cluster.as_ref());
+    let quotas = match pool.metadata.deletion_timestamp {
+        Some(_) => Vec::new(),
+        None => ctx.ask_quotas_for_pool(&pool),
+    };
     Ok(Some(Observed {
         pool,
         cluster,
         machines,
         others,
         capacity,
+        quotas,
     }))
 }
 

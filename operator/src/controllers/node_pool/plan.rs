@@ -1,6 +1,6 @@
 //! Turns one observation of one NodePool into the next step. No I/O, no clock, no chance.
 //!
-//! In this order: Machines of another tenant cluster go → the template in force → whom the NodePool
+//! In this order: what a quota refuses → Machines of another tenant cluster go → the template in force → whom the NodePool
 //! names goes → who is lost is replaced, a share at a time ([`health`]) → scaling and rollout
 //! ([`sizing`]).
 //! Invariant: planning again after applying yields an empty plan; only Machines that the pool owns
@@ -131,6 +131,10 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
             actions: vec![Action::AddFinalizer],
             ..unchanged(observed)
         };
+    }
+    // Nothing grows, and nothing that is there goes.
+    if let Some(problem) = observed.quotas.first() {
+        return status::refused(unchanged(observed), observed, problem, now);
     }
     let Some(cluster) = observed.cluster.as_ref().filter(|c| !is_deleted(c)) else {
         return deletion::without_cluster(observed, now);

@@ -25,7 +25,7 @@ use tenant_cp::object::Key;
 use super::observed::{Etcd, Observed, Tenant};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
-use crate::rollouts::queue::Answer;
+use crate::rollouts::queue::{Answer, Turn};
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
 const PARTS: [Kind; 8] = [
@@ -132,11 +132,20 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
-    let network = ctx.decide_network(&cluster);
+    let quotas = match deleting {
+        true => Vec::new(),
+        false => ctx.ask_quotas_for_cluster(&cluster),
+    };
+    // One that was refused takes no ranges from others, not even in memory.
+    let network = match quotas.first() {
+        Some(problem) => Err(problem.clone()),
+        None => ctx.decide_network(&cluster),
+    };
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {
         cluster,
         network,
+        quotas,
         others,
         objects,
         readable: readable && !deleting,
@@ -237,7 +246,12 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
         return Answer::Go;
     }
     let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
-    ctx.start_queue.ask(&(created, uid), now)
+    let turn = Turn {
+        created,
+        uid,
+        namespace: observed.cluster.namespace().unwrap_or_default(),
+    };
+    ctx.start_queue.ask(&turn, now)
 }
 
 /// What the Secrets among these objects hold.

@@ -26,6 +26,8 @@ pub struct Observed {
     pub cluster: TenantCluster,
     /// Address ranges: those in force, or those that are free now.
     pub network: Result<NetworkStatus, Problem>,
+    /// What quotas say against it; nothing where it was let in.
+    pub quotas: Vec<Problem>,
     /// All other TenantClusters, in any order.
     pub others: Vec<Arc<TenantCluster>>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.

@@ -54,6 +54,10 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if !finalizers.iter().any(|f| f == api::names::FINALIZER) {
         return Plan::own(observed, Action::AddFinalizer);
     }
+    // Before it has address ranges: they are bounded, too.
+    if !observed.quotas.is_empty() {
+        return halted::plan(observed, &Halt::refused(&observed.quotas), now);
+    }
     let ranges = match &observed.network {
         Ok(ranges) => ranges,
         Err(problem) => {
@@ -124,7 +128,7 @@ fn parts_in_the_namespace(
     if !its_turn {
         control_plane.waiting = Some(Waiting {
             reason: "WaitingForStart",
-            message: "control planes that were asked for earlier start first".to_owned(),
+            message: "other control planes start first: users' namespaces take turns".to_owned(),
         });
     }
     let members = pods.take(PartName::Etcd).pop();

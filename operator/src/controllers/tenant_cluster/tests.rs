@@ -21,6 +21,7 @@ mod cloud_controller;
 mod csi;
 mod etcd;
 mod losses;
+mod quotas;
 mod world;
 
 use world::*;

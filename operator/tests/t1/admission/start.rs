@@ -129,6 +129,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
         settings: Arc::default(),
         clusters: Arc::new(Vec::new),
         pools: Arc::new(Vec::new),
+        quotas: Arc::new(Vec::new),
     };
     let server = Webhook::new(validator);
     let ready = server.readiness();

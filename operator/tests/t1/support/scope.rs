@@ -1,8 +1,8 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
 //! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
-//! objects select the namespace's label; so do those of nodes, pods and quotas, which no test but one
-//! about room labels. Invariant: nothing else is changed, and what the operator
+//! objects select the namespace's label; so do those of nodes, pods and quotas of either kind, which
+//! only tests about them label. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
 use std::task::{Context, Poll};
@@ -26,12 +26,17 @@ impl Scope {
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
         const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
-        const ROOM: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/api/v1/resourcequotas"];
+        const LABELLED: [&str; 4] = [
+            "/api/v1/nodes",
+            "/api/v1/pods",
+            "/api/v1/resourcequotas",
+            "/apis/covey.dev/v1alpha1/tenantquotas",
+        ];
         const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";
         let text = uri.to_string();
         let all = uri.path().split_once(ALL).map(|(_, kind)| kind);
-        let room = ROOM.contains(&uri.path());
-        let text = if room {
+        let labelled = LABELLED.contains(&uri.path());
+        let text = if labelled {
             let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
             let between = if uri.query().is_some() { '&' } else { '?' };
             format!("{text}{between}labelSelector={label}%3D{}", self.namespace)

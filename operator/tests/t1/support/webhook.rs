@@ -34,10 +34,12 @@ pub(crate) async fn listener() -> Result<TcpListener> {
 pub(crate) fn validator(operator: &Operator) -> Validator {
     let clusters = operator.context.stores.clusters.clone();
     let pools = operator.context.stores.pools.clone();
+    let quotas = operator.context.stores.quotas.clone();
     Validator {
         settings: Arc::new(operator.context.settings.clone()),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),
+        quotas: Arc::new(move || quotas.state()),
     }
 }
 

@@ -9,12 +9,15 @@
 //! Invariant: an agent without a token for our audience is not let in, and nothing in the pod
 //! template depends on the number of replicas.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
 use crate::desired::pod;
 use crate::flags::table::CIPHER_SUITES;
 use crate::names;
 use crate::settings::Settings;
+use crate::validate::quantity::with_memory_limit;
 use crate::validate::validated::Validated;
 
 /// Namespace inside the tenant cluster with the Leases of the servers, and nothing else, so that
@@ -66,6 +69,9 @@ pub(crate) fn flags() -> Vec<String> {
 pub(crate) fn container(v: &Validated, settings: &Settings) -> Container {
     let health = names::KONNECTIVITY_HEALTH_PORT;
     let probe = |period, failures| pod::probe("/healthz", health, "HTTP", period, failures);
+    let requests = &settings.resources.konnectivity;
+    let most = &settings.memory_limits.konnectivity;
+    let limits = with_memory_limit(BTreeMap::new(), requests, most);
     Container {
         name: names::KONNECTIVITY_SERVER.to_owned(),
         image: Some(format!(
@@ -87,10 +93,7 @@ pub(crate) fn container(v: &Validated, settings: &Settings) -> Container {
         // nodes all restart needs its API to get them back.
         readiness_probe: Some(pod::delayed(probe(2, 3), SECONDS_FOR_AGENTS)),
         liveness_probe: Some(probe(10, 9)),
-        resources: Some(pod::resources(
-            &settings.resources.konnectivity,
-            &Default::default(),
-        )),
+        resources: Some(pod::resources(requests, &limits)),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![
             pod::mount(names::KONNECTIVITY_SERVER, names::SECRET_DIR, true),

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
 use crate::controllers::node_pool::observed::{Observed, is_going};
@@ -32,6 +33,8 @@ pub(super) struct World {
     pub(super) names: BTreeSet<String>,
     pub(super) gone: bool,
     pub(super) capacity: Answer,
+    /// What quotas say against the pool.
+    pub(super) quotas: Vec<Problem>,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -76,6 +79,7 @@ impl World {
             names: BTreeSet::new(),
             gone: false,
             capacity: Answer::Unknown,
+            quotas: Vec::new(),
         }
     }
 
@@ -95,6 +99,7 @@ impl World {
             machines: self.machines.clone(),
             others: self.others.clone(),
             capacity: self.capacity.clone(),
+            quotas: self.quotas.clone(),
         }
     }
 

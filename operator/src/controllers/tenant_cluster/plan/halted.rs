@@ -23,7 +23,7 @@ use crate::status::Waiting;
 pub(super) enum Halt {
     /// `spec.paused`.
     Paused,
-    /// The spec cannot be built, or there is no address range.
+    /// The spec cannot be built, a quota does not let it grow, or there is no address range.
     Refused {
         reason: &'static str,
         message: String,

@@ -9,6 +9,7 @@ use api::TenantCluster;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
+use tenant_cp::problem::Problem;
 use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
@@ -67,6 +68,8 @@ pub(super) struct World {
     pub(super) cluster: TenantCluster,
     pub(super) settings: Settings,
     pub(super) others: Vec<Arc<TenantCluster>>,
+    /// What quotas say against it.
+    pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) start: Answer,
     pub(super) tenant_up: bool,
@@ -99,6 +102,7 @@ impl World {
             cluster: cluster("demo", UID, spec),
             settings: Settings::default(),
             others: Vec::new(),
+            quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
             tenant_up: true,
@@ -137,6 +141,7 @@ impl World {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
+            quotas: self.quotas.clone(),
             readable,
             user_readable,
             material: certificates::read_store(&observe::secrets(&objects)),

@@ -1,0 +1,51 @@
+//! A quota refuses a node pool.
+//!
+//! Invariant: no machine is made, and none is taken away.
+
+use serde_json::json;
+use tenant_cp::problem::Problem;
+
+use super::world::World;
+
+fn exceeded() -> Vec<Problem> {
+    vec![Problem::new(
+        "spec",
+        "QuotaExceeded",
+        "TenantQuota team-a allows 3 machines",
+    )]
+}
+
+fn said(world: &World) -> String {
+    let (status, reason) = world.condition("Degraded");
+    format!("{status} {reason}")
+}
+
+#[test]
+fn pool_that_is_refused_makes_no_machine_until_it_may() {
+    let mut world = World::new(3, &json!({}));
+    world.quotas = exceeded();
+    world.settle();
+    assert_eq!(world.live().len(), 0);
+    assert_eq!(said(&world), "True QuotaExceeded");
+    let plan = world.plan();
+    assert!(
+        plan.is_settled() && plan.events.is_empty(),
+        "it is told once"
+    );
+    world.quotas.clear();
+    world.settle();
+    assert_eq!(world.live().len(), 3);
+    assert_eq!(said(&world), "False AsExpected");
+}
+
+#[test]
+fn pool_that_may_not_grow_keeps_what_it_has() {
+    let mut world = World::new(3, &json!({}));
+    world.settle();
+    let before: Vec<_> = world.machines.clone();
+    world.quotas = exceeded();
+    world.pool.spec.replicas = 5;
+    world.settle();
+    assert_eq!(world.machines, before);
+    assert_eq!(said(&world), "True QuotaExceeded");
+}
