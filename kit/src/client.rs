@@ -1,8 +1,8 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
 //! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
-//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller (faults in tests), and
-//! credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
+//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller ([`fence`], faults in tests),
+//! and credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
 //! an injected fault is retried as a real one would be.
 //!
 //! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile
@@ -13,6 +13,7 @@ pub mod count;
 mod crypto;
 pub mod deadline;
 mod error;
+pub mod fence;
 pub mod multiplexed;
 pub mod rate;
 pub mod retry;
@@ -34,6 +35,7 @@ pub use self::crypto::install_crypto;
 pub use self::error::Error;
 pub use self::multiplexed::Transport;
 use crate::args::ClientArgs;
+use crate::lease::Leadership;
 
 /// The client that the arguments describe. `requests` counts what it sends.
 ///
@@ -41,6 +43,19 @@ use crate::args::ClientArgs;
 /// [`Error`]; nothing is sent yet, so an API that does not answer is no error here.
 pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Client, Error> {
     build(config(args).await?, args, requests, &Identity::new())
+}
+
+/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`fence`]).
+///
+/// # Errors
+/// [`Error`].
+pub async fn connect_fenced(
+    args: &ClientArgs,
+    requests: &RequestCounter,
+    leadership: &Leadership,
+) -> Result<Client, Error> {
+    let fence = fence::FenceLayer::new(leadership.clone());
+    build(config(args).await?, args, requests, &fence)
 }
 
 /// Reads the kubeconfig named, or else what the environment offers: KUBECONFIG, `~/.kube/config`,

@@ -92,7 +92,11 @@ impl Manager {
             start_queue: StartQueue::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
-            tenants: Registry::new(breaker.clone(), triggers.clusters.clone()),
+            tenants: Registry::new(
+                leadership.clone(),
+                breaker.clone(),
+                triggers.clusters.clone(),
+            ),
             breaker,
             progress,
             client,
