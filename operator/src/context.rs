@@ -24,6 +24,7 @@ use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
+use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::Triggers;
 use crate::watches::secrets::SecretWatches;
@@ -62,6 +63,8 @@ pub struct Context {
     pub tenant_wait: Duration,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
+    /// First starts that are waited for.
+    pub startup_probes: StartupProbes,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
     /// Tenant namespaces whose Secrets are watched.
@@ -108,6 +111,7 @@ impl Context {
     /// Forgets what was remembered of a tenant cluster that is gone.
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
+        self.startup_probes.forget(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);

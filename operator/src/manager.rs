@@ -30,6 +30,7 @@ use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
+use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
 use crate::watches::secrets::SecretWatches;
@@ -72,8 +73,18 @@ impl Manager {
             settings.providers.kubevirt.clone(),
             crate::FIELD_MANAGER,
         );
+        let throttle = Throttle::default();
+        let wake = {
+            let (throttle, clusters) = (throttle.clone(), triggers.clusters.clone());
+            move |cluster: &ObjectRef<TenantCluster>| {
+                throttle.urge(&state::key(cluster));
+                // Fails only once the controller has ended.
+                let _ = clusters.send(cluster.clone());
+            }
+        };
         let context = Arc::new(Context {
-            throttle: Throttle::default(),
+            startup_probes: StartupProbes::new(leadership.clone(), Arc::new(wake)),
+            throttle,
             cluster_state: ControllerState::new(
                 events("covey.dev/tenant-cluster"),
                 metrics.controller("tenant_cluster"),
@@ -164,6 +175,7 @@ impl Manager {
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     if !there {
         context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
+        context.throttle.forget(&state::key_of(cluster));
     }
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);

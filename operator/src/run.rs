@@ -86,7 +86,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         let (nodes, pods) = context.capacity.counts();
         serde_json::json!({
             "leads": watched.is_leader(),
-            "starts": { "running": running, "waiting": waiting },
+            "starts": {
+                "running": running, "waiting": waiting, "probed": context.startup_probes.len(),
+            },
             "secretWatches": context.secrets.len(),
             "tenantsWatched": context.tenants.len(),
             "tenantClusters": context.stores.clusters.len(),

@@ -5,6 +5,7 @@
 //! | [`budget`] | what one reconcile may take of a tenant: time, requests, bytes, items |
 //! | [`session`] | who we are there and where that is; clients with deadlines |
 //! | [`probe`] | whether an API serves, and which version |
+//! | [`startup_probe`] | waits for the first answer of a control plane that starts, outside of reconciles |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
 //! | [`breaker`] | how often a tenant that does not answer is asked again |
 //! | [`registry`] | clients of tenants that answer, and the watches there |
@@ -18,4 +19,5 @@ pub mod probe;
 pub mod registry;
 pub mod requests;
 pub mod session;
+pub mod startup_probe;
 mod watches;

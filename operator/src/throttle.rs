@@ -3,9 +3,9 @@
 //! Invariant: the last thing that came is never lost; a key is given at most once per period, and no
 //! change of an object is missed by the reconcile that was put off.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
@@ -18,11 +18,17 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Pauses between reconciles of one object, of one controller. One that is put off comes as soon as
 /// the pause is over, and sees everything that happened until then; one that failed is followed by its
-/// own back-off alone.
+/// own back-off alone. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Throttle(Arc<Mutex<Pauses>>);
+
+/// By object (`namespace/name`).
 #[derive(Debug, Default)]
-pub struct Throttle {
-    /// When the last reconcile of an object (`namespace/name`) ended well.
-    done: Mutex<HashMap<String, Instant>>,
+struct Pauses {
+    /// When the last reconcile ended well.
+    done: HashMap<String, Instant>,
+    /// Whose next reconcile is not put off.
+    urgent: HashSet<String>,
 }
 
 impl Throttle {
@@ -36,24 +42,44 @@ impl Throttle {
         key: &str,
         work: impl Future<Output = Result<Requeue, E>>,
     ) -> Result<Requeue, E> {
-        let last = self.lock().get(key).map(Instant::elapsed);
-        if let Some(pause) = last.and_then(|since| PAUSE.checked_sub(since))
-            && !pause.is_zero()
-        {
+        if let Some(pause) = self.lock().pause(key) {
             return Ok(Requeue::requeue(pause));
         }
         let result = work.await;
-        let mut done = self.lock();
+        let done = &mut self.lock().done;
         done.retain(|_, at| at.elapsed() < PAUSE);
         if result.is_ok() {
             done.insert(key.to_owned(), Instant::now());
         }
-        drop(done);
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does not put the next reconcile of an object off: somebody waits for it. To be called before it is
+    /// triggered.
+    pub fn urge(&self, key: &str) {
+        self.lock().urgent.insert(key.to_owned());
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, key: &str) {
+        let pauses = &mut *self.lock();
+        pauses.done.remove(key);
+        pauses.urgent.remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pauses> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pauses {
+    /// How long the next reconcile is put off, if it is.
+    fn pause(&mut self, key: &str) -> Option<Duration> {
+        if self.urgent.remove(key) {
+            return None;
+        }
+        let pause = PAUSE.checked_sub(self.done.get(key)?.elapsed())?;
+        (!pause.is_zero()).then_some(pause)
     }
 }
 
@@ -164,5 +190,18 @@ mod tests {
         assert_eq!(reconcile(Ok(done.clone())).await, Ok(done));
         let other = pauses.reconcile("users/other", async { Err(()) }).await;
         assert_eq!(other, Err(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_waits_for_is_not_put_off_once() {
+        let pauses = Throttle::default();
+        let done = Requeue::await_change();
+        let again = || Ok::<_, ()>(Requeue::await_change());
+        let reconcile = async || pauses.reconcile("users/demo", async { again() }).await;
+        assert_eq!(reconcile().await, Ok(done.clone()));
+        pauses.urge("users/demo");
+        assert_eq!(reconcile().await, Ok(done));
+        let later = Requeue::requeue(PAUSE);
+        assert_eq!(reconcile().await, Ok(later), "the next one is");
     }
 }

@@ -130,12 +130,6 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 false => Err(Error::Parts(observed.failures)),
             };
         }
-        if is_long(&plan) && !is_told(&observed) {
-            // Somebody may be looking while this takes seconds.
-            report::report(ctx, &plan, &mut observed)
-                .await
-                .map_err(Error::Apply)?;
-        }
         let was_ready = observed.has_been_ready();
         let applied = apply::apply(ctx, &plan, &mut observed, now)
             .await
@@ -217,23 +211,6 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
         "reconcile of TenantCluster {namespace}/{name} failed"
     );
     Requeue::requeue(wait)
-}
-
-fn is_long(plan: &Plan) -> bool {
-    plan.actions()
-        .any(|a| matches!(a, Action::Probe { patience, .. } if *patience >= plan::START_PATIENCE))
-}
-
-/// Whether the status says already that the API does not answer, and why: what is about to be asked
-/// again is no news.
-fn is_told(observed: &Observed) -> bool {
-    let status = observed.cluster.status.as_ref();
-    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let mut progressing = conditions
-        .iter()
-        .filter(|c| c.type_ == api::ConditionType::Progressing.as_str());
-    progressing.any(|c| c.reason == "Starting")
-        && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
 }
 
 /// One that cannot start now (its spec is refused, it waits for an address) must not keep others

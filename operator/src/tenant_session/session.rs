@@ -86,6 +86,18 @@ impl Session {
         Ok(budget.client(&Client::new(timed, NAMESPACE)))
     }
 
+    /// A client that asks one small thing again and again until it is answered.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub(super) fn probing_client(&self) -> Result<Client, Error> {
+        let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
+        Ok(Client::new(
+            BodyLimitLayer::default().layer(timed),
+            NAMESPACE,
+        ))
+    }
+
     /// A client that stays, for watches too: plain requests end in time all the same, and none is
     /// held back by what other tenants do. What it writes is sent only while `leadership` lasts.
     ///

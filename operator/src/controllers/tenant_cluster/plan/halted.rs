@@ -12,7 +12,7 @@ use tenant_cp::certificates;
 use tenant_cp::object::Object;
 use tenant_cp::problem::Problem;
 
-use super::types::{Action, PATIENCE, Part, Plan, rest_what_failed};
+use super::types::{Action, Part, Plan, rest_what_failed};
 use super::{endpoint, status};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -98,7 +98,7 @@ fn probe(observed: &Observed) -> Part {
             list: None,
             provisional: false,
             workloads: Vec::new(),
-            patience: PATIENCE,
+            starts: false,
         });
     }
     part

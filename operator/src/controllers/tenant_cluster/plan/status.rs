@@ -365,7 +365,8 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         return BREAKER_PAUSE;
     }
     match waiting.map(|w| w.reason) {
-        Some("Starting") => return Duration::from_secs(1),
+        // Its startup probe is quicker.
+        Some("Starting") => return BREAKER_PAUSE,
         Some("WaitingForStart") => return crate::rollouts::queue::PATIENCE,
         Some(prune::REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
         _ => {}
