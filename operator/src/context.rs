@@ -22,6 +22,7 @@ use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::tenant_session::startup_probe::StartupProbes;
@@ -63,6 +64,12 @@ pub struct Context {
     pub tenant_wait: Duration,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
+    /// How tenants answered lately.
+    pub standings: Standings,
+    /// Places of the controller of TenantClusters that slow and silent tenants hold.
+    pub cluster_bulkhead: Bulkhead,
+    /// Those of the controller of Machines.
+    pub machine_bulkhead: Bulkhead,
     /// First starts that are waited for.
     pub startup_probes: StartupProbes,
     /// Tenants whose API answered: clients, and what happens there.
@@ -111,6 +118,7 @@ impl Context {
     /// Forgets what was remembered of a tenant cluster that is gone.
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
+        self.standings.forget(uid);
         self.startup_probes.forget(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);

@@ -35,7 +35,7 @@ pub mod tenant_cluster;
 /// Node pools that are reconciled at the same time.
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
-const MACHINES: u16 = 8;
+pub(crate) const MACHINES: u16 = 8;
 /// How long node pools wait at most until it is known what room there is. A management API that does
 /// not tell (an older role, say) must not keep machines from being made.
 const CAPACITY: Duration = Duration::from_secs(5);

@@ -28,6 +28,7 @@ use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::tenant_session::startup_probe::StartupProbes;
@@ -82,7 +83,12 @@ impl Manager {
                 let _ = clusters.send(cluster.clone());
             }
         };
+        let standings = Standings::default();
+        let bulkhead = |places| Bulkhead::new(standings.clone(), usize::from(places));
         let context = Arc::new(Context {
+            // As many places as it has is told when it begins.
+            cluster_bulkhead: bulkhead(1),
+            machine_bulkhead: bulkhead(controllers::MACHINES),
             startup_probes: StartupProbes::new(leadership.clone(), Arc::new(wake)),
             throttle,
             cluster_state: ControllerState::new(
@@ -109,6 +115,7 @@ impl Manager {
                 triggers.clusters.clone(),
             ),
             breaker,
+            standings,
             progress,
             client,
             settings,
@@ -162,6 +169,7 @@ impl Manager {
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
+        context.cluster_bulkhead.resize(usize::from(concurrency));
         let all = controllers::run(&context, triggered, concurrency, &shutdown);
         let lost = context.leadership.lost();
         tokio::select! {

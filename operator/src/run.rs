@@ -86,6 +86,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         let (nodes, pods) = context.capacity.counts();
         serde_json::json!({
             "leads": watched.is_leader(),
+            "bulkheads": {
+                "tenantClusters": context.cluster_bulkhead.counts(),
+                "machines": context.machine_bulkhead.counts(),
+            },
             "starts": {
                 "running": running, "waiting": waiting, "probed": context.startup_probes.len(),
             },

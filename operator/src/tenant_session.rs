@@ -7,6 +7,7 @@
 //! | [`probe`] | whether an API serves, and which version |
 //! | [`startup_probe`] | waits for the first answer of a control plane that starts, outside of reconciles |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
+//! | [`bulkhead`] | how many places of a controller tenants hold together that are slow or silent |
 //! | [`breaker`] | how often a tenant that does not answer is asked again |
 //! | [`registry`] | clients of tenants that answer, and the watches there |
 //!
@@ -15,6 +16,7 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod bulkhead;
 pub mod probe;
 pub mod registry;
 pub mod requests;

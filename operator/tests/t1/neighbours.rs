@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
@@ -12,17 +13,22 @@ use api::{ConditionType, TenantCluster};
 use kube::ResourceExt;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
+use testkit::fakes::tenant_api::Mode;
 use testkit::faults::Answer;
 use testkit::fixtures::{ask_until, minimal, wait_gone};
 use tokio::sync::watch;
 
 use crate::support::relay::Relay;
+use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 /// More than may start at once.
 const INVALID: usize = 5;
 /// More than the places of the operator.
 const MANY: usize = 20;
+/// A quarter of the operator's sixteen places, and as many questions that were given up and whose
+/// connections are still being closed.
+const FEW: usize = 2 * 4;
 
 /// How often the operator looked at each TenantCluster.
 #[derive(Clone)]
@@ -178,4 +184,63 @@ async fn tenants_that_never_come_up_hold_no_place() -> Result<()> {
     looks.are_few(&begin, &silent, 4)?;
     ensure!(operator.context.startup_probes.len() == MANY, "who asks?");
     Ok(())
+}
+
+/// More tenants than there are places were up once and now are `slow`, or say nothing at all: another one
+/// is made while they hold only few places.
+async fn hold_few_places(prefix: &str, slow: Option<Duration>) -> Result<()> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(());
+    };
+    let launch = |dial| {
+        let launch = Launch::new(&site)?;
+        let settings = Settings {
+            max_concurrent_starts: 2 * MANY,
+            ..launch.settings.clone()
+        };
+        let launch = Launch {
+            dial,
+            settings,
+            ..launch
+        };
+        launch.start(&site)
+    };
+    let operator = launch(None)?;
+    let broken: Vec<_> = (0..MANY).map(|n| format!("broken-{n}")).collect();
+    for name in &broken {
+        site.create(name).await?;
+    }
+    for name in &broken {
+        let ns = tenant_namespace(&site.wait_ready(name).await?);
+        if let Some(slow) = slow {
+            ensure!(site.tenants.set(&ns, Mode::Slow(slow)), "no server");
+        }
+    }
+    drop(operator);
+
+    // This one knows none of them, and looks at all.
+    let relay = Relay::start(&site, "broken", slow.is_none());
+    let _operator = launch(Some(relay.dial()))?;
+    relay.wait_open(1).await?;
+    site.create("innocent").await?;
+    let ready = site.wait_ready("innocent").await;
+    ready.context("another tenant is held up")?;
+    for name in &broken {
+        let told = |cluster: &TenantCluster| !is(cluster, ConditionType::Ready);
+        let told = site.wait(name, told).await;
+        told.with_context(|| format!("nobody is told of {name}"))?;
+    }
+    let open = relay.open();
+    ensure!(open.most <= FEW, "they hold too many places: {open:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_that_died_hold_few_places() -> Result<()> {
+    hold_few_places("died", None).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_tenants_hold_few_places() -> Result<()> {
+    hold_few_places("all-slow", Some(Duration::from_millis(4900))).await
 }

@@ -19,12 +19,13 @@ use tenant_cp::object::Key;
 use tokio::time::Instant;
 
 use super::Error;
-use super::sessions::{administrator, operator, ready_pods};
+use super::sessions::{administrator, enter, operator, ready_pods};
 use super::tenant_objects::apply_all;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, pods};
 use crate::controllers::tenant_cluster::plan::Action;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::Interrupted;
 use crate::tenant_session::requests::list_managed;
 use crate::tenant_session::session::{self, Session};
 use crate::tenant_session::startup_probe::Start;
@@ -74,6 +75,13 @@ pub(super) async fn probe(
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
+    if is_start {
+        ctx.standings.answered(&uid);
+    }
+    let Some(pass) = enter(ctx, observed) else {
+        observed.tenant = Tenant::Postponed;
+        return Ok(());
+    };
     let (rights, others) = apply.iter().partition(|o| rbac::is_privileged(o));
     let mut prober = Prober {
         administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)?,
@@ -90,8 +98,18 @@ pub(super) async fn probe(
         ctx.tenants.listed(&uid);
     }
     let asked = Box::pin(prober.until_it_answers(ctx));
-    let result = observed.budget.within(asked).await;
-    observed.tenant = match result.unwrap_or_else(|e| Err(e.into())) {
+    let result = match pass.within(&observed.budget, asked).await {
+        Ok(result) => result,
+        Err(Interrupted::Exceeded(error)) => Err(error.into()),
+        Err(Interrupted::Busy) => {
+            if list.is_some() {
+                ctx.tenants.suspect(&uid);
+            }
+            observed.tenant = Tenant::Postponed;
+            return Ok(());
+        }
+    };
+    observed.tenant = match result {
         Ok(answer) => {
             ctx.breaker.close(&uid);
             ctx.startup_probes.forget(&uid);

@@ -7,11 +7,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
 use tenant_cp::certificates;
 
 use super::Error;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::state;
+use crate::tenant_session::bulkhead::Pass;
 use crate::tenant_session::session::Session;
 
 /// The operator's own; none while keys are missing.
@@ -22,6 +26,17 @@ pub(super) fn operator(
 ) -> Option<Session> {
     let identity = observed.material.store.get("operator")?.clone();
     session(ctx, observed, address, identity)
+}
+
+/// Lets this reconcile ask the tenant's API; none when others that are slow have to be done with first,
+/// after which it is triggered.
+pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
+    let cluster = ObjectRef::from_obj(&observed.cluster);
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let (object, clusters) = (state::key(&cluster), ctx.triggers.clusters.clone());
+    // Fails only once the controller has ended.
+    let wake = Box::new(move || drop(clusters.send(cluster)));
+    ctx.cluster_bulkhead.enter(&uid, &object, wake)
 }
 
 /// Ready pods of the control plane: when they change, a breaker is asked again.

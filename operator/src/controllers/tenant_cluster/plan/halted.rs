@@ -143,7 +143,7 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
                 "the API cannot be asked: its Service or the operator's key is missing",
             );
         }
-        Tenant::NotAsked => {}
+        Tenant::NotAsked | Tenant::Postponed => {}
     }
     if degraded {
         plan.events.push(Notice::warning(reason, message));

@@ -104,6 +104,7 @@ pub(super) fn plan(
             seen: Seen::Nothing,
             ..
         }
+        | Tenant::Postponed
         | Tenant::Silent { .. } => {}
     }
     (part, None)
