@@ -1,7 +1,7 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
 //! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
-//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller ([`fence`], faults in tests),
+//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller ([`fence`], [`meter`], faults in tests),
 //! and credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
 //! an injected fault is retried as a real one would be.
 //!
@@ -14,6 +14,7 @@ mod crypto;
 pub mod deadline;
 mod error;
 pub mod fence;
+pub mod meter;
 pub mod multiplexed;
 pub mod rate;
 pub mod retry;
@@ -25,7 +26,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::buffer::Buffer;
-use tower::layer::util::Identity;
+use tower::layer::util::{Identity, Stack};
 use tower::retry::Retry;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
@@ -45,7 +46,7 @@ pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Cli
     build(config(args).await?, args, requests, &Identity::new())
 }
 
-/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`fence`]).
+/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`fence`]), and it is metered.
 ///
 /// # Errors
 /// [`Error`].
@@ -55,7 +56,8 @@ pub async fn connect_fenced(
     leadership: &Leadership,
 ) -> Result<Client, Error> {
     let fence = fence::FenceLayer::new(leadership.clone());
-    build(config(args).await?, args, requests, &fence)
+    let extra = Stack::new(meter::MeterLayer, fence);
+    build(config(args).await?, args, requests, &extra)
 }
 
 /// Reads the kubeconfig named, or else what the environment offers: KUBECONFIG, `~/.kube/config`,
@@ -119,12 +121,12 @@ where
     Client::new(stack(transport, args, requests), namespace)
 }
 
-type Stack<B> =
+type Layers<B> =
     Retry<retry::Policy, rate::RateLimited<count::Counted<deadline::Deadline<Shared<B>>>>>;
 /// Retries need a service that can be cloned; the transport cannot.
 type Shared<B> = Buffer<Request<Body>, BoxFuture<'static, Result<Response<B>, BoxError>>>;
 
-fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Stack<B>
+fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Layers<B>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
     S::Future: Send + 'static,

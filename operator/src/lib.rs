@@ -26,6 +26,7 @@ pub mod controllers;
 pub mod manager;
 pub mod print;
 pub mod rbac;
+pub mod request_rate;
 pub mod rollouts;
 pub mod run;
 pub mod state;

@@ -183,7 +183,8 @@ impl Manager {
 fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     if !there {
         context.forget(cluster.metadata.uid.as_deref().unwrap_or_default());
-        context.throttle.forget(&state::key_of(cluster));
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        context.throttle.forget(&state::key_of(cluster), uid);
     }
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);

@@ -224,6 +224,8 @@ fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
 }
 
 fn on_ready(ctx: &Context, observed: &Observed) {
+    // A creation costs more than a burst, and what comes after it is not to wait for that.
+    ctx.throttle.forgive(&uid(observed));
     if let Some(created) = &observed.cluster.metadata.creation_timestamp {
         let elapsed = Timestamp::now().duration_since(created.0);
         ctx.cluster_state

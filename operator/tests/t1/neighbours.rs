@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
 use api::{ConditionType, TenantCluster};
+use kit::client::meter::metered;
 use kube::ResourceExt;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::support::relay::Relay;
 use crate::support::site::tenant_namespace;
-use crate::support::{Launch, Operator, PATIENCE, Site};
+use crate::support::{Launch, Operator, PATIENCE, Site, settled};
 
 /// More than may start at once.
 const INVALID: usize = 5;
@@ -243,4 +244,16 @@ async fn tenants_that_died_hold_few_places() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_tenants_hold_few_places() -> Result<()> {
     hold_few_places("all-slow", Some(Duration::from_millis(4900))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reconcile_is_told_what_it_sent_to_the_management_api() -> Result<()> {
+    let Some((site, operator, _)) = settled("metered").await? else {
+        return Ok(());
+    };
+    let (done, sent) = metered(operator.reconcile(&site, "demo")).await;
+    done?;
+    // It reads all parts and writes nothing.
+    ensure!((10..=30).contains(&sent), "{sent} requests");
+    Ok(())
 }
