@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kit::admin::Admin;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
-use kit::lease::{Election, LeaseConfig, Timing};
+use kit::lease::{Candidate, LeaseConfig, Timing};
 use kit::shutdown::Shutdown;
 
 use crate::args::Args;
@@ -38,6 +38,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     } = args;
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
+    let (leadership, candidate) = Candidate::new();
     let client = async |api: &'static str, kubeconfig| {
         let requests = RequestCounter::new();
         let args = ClientArgs {
@@ -45,7 +46,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             qps: client_qps,
             burst: client_burst,
         };
-        let client = kit::client::connect(&args, &requests).await;
+        let client = kit::client::connect_fenced(&args, &requests, &leadership).await;
         port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };
@@ -61,7 +62,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             ..Timing::default()
         },
     };
-    let (leadership, election) = Election::start(management.clone(), lease);
+    let election = candidate.campaign(management.clone(), lease);
     let manager = Manager::new(tenant, management, settings, leadership, &identity, &port);
     let address = port.open(&admin, &shutdown).await;
     let address = address.context("open the admin port")?;

@@ -1,8 +1,8 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
 //! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
-//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller (faults in tests), and
-//! credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
+//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller ([`fence`], [`meter`], faults in tests),
+//! and credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
 //! an injected fault is retried as a real one would be.
 //!
 //! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile
@@ -13,6 +13,8 @@ pub mod count;
 mod crypto;
 pub mod deadline;
 mod error;
+pub mod fence;
+pub mod meter;
 pub mod multiplexed;
 pub mod rate;
 pub mod retry;
@@ -24,7 +26,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::buffer::Buffer;
-use tower::layer::util::Identity;
+use tower::layer::util::{Identity, Stack};
 use tower::retry::Retry;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
@@ -34,6 +36,7 @@ pub use self::crypto::install_crypto;
 pub use self::error::Error;
 pub use self::multiplexed::Transport;
 use crate::args::ClientArgs;
+use crate::lease::Leadership;
 
 /// The client that the arguments describe. `requests` counts what it sends.
 ///
@@ -41,6 +44,20 @@ use crate::args::ClientArgs;
 /// [`Error`]; nothing is sent yet, so an API that does not answer is no error here.
 pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Client, Error> {
     build(config(args).await?, args, requests, &Identity::new())
+}
+
+/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`fence`]), and it is metered.
+///
+/// # Errors
+/// [`Error`].
+pub async fn connect_fenced(
+    args: &ClientArgs,
+    requests: &RequestCounter,
+    leadership: &Leadership,
+) -> Result<Client, Error> {
+    let fence = fence::FenceLayer::new(leadership.clone());
+    let extra = Stack::new(meter::MeterLayer, fence);
+    build(config(args).await?, args, requests, &extra)
 }
 
 /// Reads the kubeconfig named, or else what the environment offers: KUBECONFIG, `~/.kube/config`,
@@ -104,12 +121,12 @@ where
     Client::new(stack(transport, args, requests), namespace)
 }
 
-type Stack<B> =
+type Layers<B> =
     Retry<retry::Policy, rate::RateLimited<count::Counted<deadline::Deadline<Shared<B>>>>>;
 /// Retries need a service that can be cloned; the transport cannot.
 type Shared<B> = Buffer<Request<Body>, BoxFuture<'static, Result<Response<B>, BoxError>>>;
 
-fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Stack<B>
+fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Layers<B>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
     S::Future: Send + 'static,

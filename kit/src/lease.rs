@@ -54,9 +54,13 @@ pub struct Leadership {
 impl Leadership {
     /// A leadership that never ends, for tools and tests that need no election.
     pub fn always() -> Self {
-        let far = Instant::now() + Duration::from_secs(100 * 365 * 24 * 3600);
+        Self::until(Instant::now() + Duration::from_secs(100 * 365 * 24 * 3600))
+    }
+
+    /// A leadership that ends then, for tools and tests that need no election.
+    pub fn until(end: Instant) -> Self {
         Self {
-            until: watch::Sender::new(Some(far)).subscribe(),
+            until: watch::Sender::new(Some(end)).subscribe(),
         }
     }
 
@@ -124,6 +128,36 @@ async fn expiry(until: Option<Instant>) {
     }
 }
 
+/// Who will campaign: its leadership is there before the client that campaigns, so that this client's
+/// writes can be fenced by it ([`crate::client::connect_fenced`]).
+#[derive(Debug)]
+pub struct Candidate {
+    until: watch::Sender<Option<Instant>>,
+}
+
+impl Candidate {
+    /// One that does not lead, and does not yet try to.
+    pub fn new() -> (Leadership, Self) {
+        let (until, receiver) = watch::channel(None);
+        (Leadership { until: receiver }, Self { until })
+    }
+
+    /// Starts to campaign, at once. Keep the handle until everything that writes has stopped.
+    pub fn campaign(self, client: Client, config: LeaseConfig) -> Election {
+        let (release, released) = oneshot::channel();
+        let campaign = Campaign {
+            elector: Elector::new(config.identity.clone(), config.timing),
+            lease: LeaseClient::new(client, &config),
+            config,
+            until: self.until,
+        };
+        Election {
+            release: Some(release),
+            task: tokio::spawn(campaign.run(released)),
+        }
+    }
+}
+
 /// A running election. Dropping it stops renewing without a release: others then wait for the
 /// Lease to run out.
 #[derive(Debug)]
@@ -135,22 +169,8 @@ pub struct Election {
 impl Election {
     /// Starts to campaign, at once. Keep the handle until everything that writes has stopped.
     pub fn start(client: Client, config: LeaseConfig) -> (Leadership, Self) {
-        let (until, receiver) = watch::channel(None);
-        let (release, released) = oneshot::channel();
-        let campaign = Campaign {
-            elector: Elector::new(config.identity.clone(), config.timing),
-            lease: LeaseClient::new(client, &config),
-            config,
-            until,
-        };
-        let task = tokio::spawn(campaign.run(released));
-        (
-            Leadership { until: receiver },
-            Self {
-                release: Some(release),
-                task,
-            },
-        )
+        let (leadership, candidate) = Candidate::new();
+        (leadership, candidate.campaign(client, config))
     }
 
     /// Ends the leadership and clears the holder, so that another leads at once. Call it after the

@@ -25,8 +25,10 @@ use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
+use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::Triggers;
 use crate::watches::secrets::SecretWatches;
@@ -71,6 +73,14 @@ pub struct Context {
     pub breaker: Breaker,
     /// Tenants whose API answered at its Service and not at its published endpoint, by UID.
     pub endpoint_breaker: Breaker,
+    /// How tenants answered lately.
+    pub standings: Standings,
+    /// Places of the controller of TenantClusters that slow and silent tenants hold.
+    pub cluster_bulkhead: Bulkhead,
+    /// Those of the controller of Machines.
+    pub machine_bulkhead: Bulkhead,
+    /// First starts that are waited for.
+    pub startup_probes: StartupProbes,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
     /// Tenant namespaces whose Secrets are watched.
@@ -196,6 +206,8 @@ impl Context {
     pub fn forget(&self, uid: &str) {
         self.breaker.close(uid);
         self.endpoint_breaker.close(uid);
+        self.standings.forget(uid);
+        self.startup_probes.forget(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);

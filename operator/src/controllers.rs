@@ -16,14 +16,15 @@ use api::{Machine, NodePool, TenantCluster, TenantQuota};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use kit::shutdown::Shutdown;
-use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, controller};
+use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use crate::capacity;
 use crate::context::Context;
+use crate::request_rate::Urgency;
 use crate::state::{self, ControllerState};
 use crate::throttle::throttle;
 use crate::triggers::Triggered;
@@ -37,7 +38,7 @@ pub mod tenant_quota;
 /// Node pools that are reconciled at the same time.
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
-const MACHINES: u16 = 8;
+pub(crate) const MACHINES: u16 = 8;
 /// How long node pools wait at most until it is known what room there is. A management API that does
 /// not tell (an older role, say) must not keep machines from being made.
 const CAPACITY: Duration = Duration::from_secs(5);
@@ -85,13 +86,27 @@ fn tenant_clusters(
         .run(
             |cluster, context: Arc<Context>| async move {
                 let key = state::key_of(&*cluster);
+                let (uid, urgency) = (cluster.uid().unwrap_or_default(), urgency(&cluster));
                 let work = tenant_cluster::reconcile(cluster, Arc::clone(&context));
-                context.throttle.reconcile(&key, work).await
+                let throttle = &context.throttle;
+                throttle.reconcile(&key, (&uid, urgency), work).await
             },
             tenant_cluster::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))
+}
+
+/// How much a TenantCluster, as last seen, may owe for earlier requests when it is reconciled.
+fn urgency(cluster: &TenantCluster) -> Urgency {
+    let status = cluster.status.as_ref();
+    let seen = status.and_then(|s| s.observed_generation);
+    let has_been_ready = status.is_some_and(|s| s.bootstrap_hash.is_some());
+    match cluster.metadata.deletion_timestamp {
+        Some(_) => Urgency::Goes,
+        None if !has_been_ready || seen != cluster.metadata.generation => Urgency::Awaited,
+        None => Urgency::Ordinary,
+    }
 }
 
 fn node_pools(

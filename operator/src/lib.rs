@@ -28,6 +28,7 @@ pub mod manager;
 pub mod pod_failures;
 pub mod print;
 pub mod rbac;
+pub mod request_rate;
 pub mod rollouts;
 pub mod run;
 pub mod state;

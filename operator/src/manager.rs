@@ -28,8 +28,10 @@ use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
+use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
 use crate::watches::secrets::SecretWatches;
@@ -72,8 +74,23 @@ impl Manager {
             settings.providers.kubevirt.clone(),
             crate::FIELD_MANAGER,
         );
+        let throttle = Throttle::default();
+        let wake = {
+            let (throttle, clusters) = (throttle.clone(), triggers.clusters.clone());
+            move |cluster: &ObjectRef<TenantCluster>| {
+                throttle.urge(&state::key(cluster));
+                // Fails only once the controller has ended.
+                let _ = clusters.send(cluster.clone());
+            }
+        };
+        let standings = Standings::default();
+        let bulkhead = |places| Bulkhead::new(standings.clone(), usize::from(places));
         let context = Arc::new(Context {
-            throttle: Throttle::default(),
+            // As many places as it has is told when it begins.
+            cluster_bulkhead: bulkhead(1),
+            machine_bulkhead: bulkhead(controllers::MACHINES),
+            startup_probes: StartupProbes::new(leadership.clone(), Arc::new(wake)),
+            throttle,
             cluster_state: ControllerState::new(
                 events("covey.dev/tenant-cluster"),
                 metrics.controller("tenant_cluster"),
@@ -97,8 +114,13 @@ impl Manager {
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
             grants: Mutex::default(),
-            tenants: Registry::new(breaker.clone(), triggers.clusters.clone()),
+            tenants: Registry::new(
+                leadership.clone(),
+                breaker.clone(),
+                triggers.clusters.clone(),
+            ),
             breaker,
+            standings,
             progress,
             client,
             settings,
@@ -156,6 +178,7 @@ impl Manager {
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
+        context.cluster_bulkhead.resize(usize::from(concurrency));
         let all = controllers::run(&context, triggered, concurrency, &shutdown);
         let lost = context.leadership.lost();
         tokio::select! {
@@ -171,6 +194,7 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         context.forget(uid);
         context.give_back(&cluster.namespace().unwrap_or_default(), uid);
+        context.throttle.forget(&state::key_of(cluster), uid);
     }
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
-use kit::lease::{Election, LeaseConfig};
+use kit::lease::{Candidate, LeaseConfig};
 use kit::shutdown::Shutdown;
 use tenant_cp::Settings;
 
@@ -50,7 +50,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         anyhow::bail!("the configuration is wrong: {}", problems.join("; "));
     }
     let requests = kit::client::RequestCounter::new();
-    let client = kit::client::connect(&client, &requests).await?;
+    let (leadership, candidate) = Candidate::new();
+    let client = kit::client::connect_fenced(&client, &requests, &leadership).await?;
     let port = Admin::new();
     port.metrics(|registry| requests.register(registry));
     port.metrics(kit::metrics::ProcessMetrics::register);
@@ -62,7 +63,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         identity: identity.clone(),
         timing,
     };
-    let (leadership, election) = Election::start(client.clone(), lease);
+    let election = candidate.campaign(client.clone(), lease);
     let dial: Dial = Arc::new(|_, address| address);
     let mut manager = Manager::new(
         client.clone(),
@@ -87,7 +88,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         let (nodes, pods) = context.capacity.counts();
         serde_json::json!({
             "leads": watched.is_leader(),
-            "starts": { "running": running, "waiting": waiting },
+            "bulkheads": {
+                "tenantClusters": context.cluster_bulkhead.counts(),
+                "machines": context.machine_bulkhead.counts(),
+            },
+            "starts": {
+                "running": running, "waiting": waiting, "probed": context.startup_probes.len(),
+            },
             "secretWatches": context.secrets.len(),
             "tenantsWatched": context.tenants.len(),
             "tenantClusters": context.stores.clusters.len(),

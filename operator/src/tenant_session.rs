@@ -6,7 +6,9 @@
 //! | [`session`] | who we are there and where that is; clients with deadlines |
 //! | [`probe`] | whether an API serves, writes, and which version it is |
 //! | [`etcd`] | what the members of etcd say of themselves |
+//! | [`startup_probe`] | waits for the first answer of a control plane that starts, outside of reconciles |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
+//! | [`bulkhead`] | how many places of a controller tenants hold together that are slow or silent |
 //! | [`breaker`] | how often a tenant that does not answer is asked again |
 //! | [`registry`] | clients of tenants that answer, and the watches there |
 //!
@@ -15,9 +17,11 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod bulkhead;
 pub mod etcd;
 pub mod probe;
 pub mod registry;
 pub mod requests;
 pub mod session;
+pub mod startup_probe;
 mod watches;

@@ -3,14 +3,17 @@
 //! Invariant: the last thing that came is never lost; a key is given at most once per period, and no
 //! change of an object is missed by the reconcile that was put off.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
+use kit::client::meter::metered;
 use kube::runtime::controller::Action as Requeue;
 use tokio::time::Instant;
+
+use crate::request_rate::{RequestRates, Urgency};
 
 /// Pause between two reconciles that went well. What is being started changes many times a second, and
 /// each reconcile reads all of it.
@@ -18,42 +21,98 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Pauses between reconciles of one object, of one controller. One that is put off comes as soon as
 /// the pause is over, and sees everything that happened until then; one that failed is followed by its
-/// own back-off alone.
+/// own back-off alone. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Throttle(Arc<Mutex<Pauses>>);
+
+/// By object (`namespace/name`).
 #[derive(Debug, Default)]
-pub struct Throttle {
-    /// When the last reconcile of an object (`namespace/name`) ended well.
-    done: Mutex<HashMap<String, Instant>>,
+struct Pauses {
+    /// When the last reconcile ended well.
+    done: HashMap<String, Instant>,
+    /// Whose next reconcile is not put off.
+    urgent: HashSet<String>,
+    /// What reconciles sent to the management API, by UID.
+    rates: RequestRates,
 }
 
 impl Throttle {
-    /// Does the work, unless the object was reconciled just now: then it is to come again a moment
-    /// later.
+    /// Does the work, unless the object was reconciled just now, or has sent more requests than it may:
+    /// then it is to come again later.
     ///
     /// # Errors
     /// Those of the work.
-    pub async fn reconcile<E>(
+    pub fn reconcile<E>(
         &self,
         key: &str,
+        (uid, urgency): (&str, Urgency),
         work: impl Future<Output = Result<Requeue, E>>,
-    ) -> Result<Requeue, E> {
-        let last = self.lock().get(key).map(Instant::elapsed);
-        if let Some(pause) = last.and_then(|since| PAUSE.checked_sub(since))
-            && !pause.is_zero()
-        {
-            return Ok(Requeue::requeue(pause));
+    ) -> impl Future<Output = Result<Requeue, E>> {
+        // On the heap before anything waits: reconciles are large futures.
+        let work = Box::pin(work);
+        async move {
+            if let Some(pause) = self.lock().pause(key, uid, urgency) {
+                return Ok(Requeue::requeue(pause));
+            }
+            let (result, requests) = metered(work).await;
+            let pauses = &mut *self.lock();
+            pauses.rates.pay(uid, requests, Instant::now());
+            let done = &mut pauses.done;
+            done.retain(|_, at| at.elapsed() < PAUSE);
+            if result.is_ok() {
+                done.insert(key.to_owned(), Instant::now());
+            }
+            result
         }
-        let result = work.await;
-        let mut done = self.lock();
-        done.retain(|_, at| at.elapsed() < PAUSE);
-        if result.is_ok() {
-            done.insert(key.to_owned(), Instant::now());
-        }
-        drop(done);
-        result
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does not put the next reconcile of an object off: somebody waits for it. To be called before it is
+    /// triggered.
+    pub fn urge(&self, key: &str) {
+        self.lock().urgent.insert(key.to_owned());
+    }
+
+    /// Owes nothing any more.
+    pub fn forgive(&self, uid: &str) {
+        self.lock().rates.forget(uid);
+    }
+
+    /// Lets each tenant send so many requests a second and at once, from now on.
+    pub fn limit(&self, qps: f64, burst: f64) {
+        self.lock().rates = RequestRates::new(qps, burst);
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, key: &str, uid: &str) {
+        let pauses = &mut *self.lock();
+        pauses.rates.forget(uid);
+        pauses.done.remove(key);
+        pauses.urgent.remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pauses> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pauses {
+    /// How long the next reconcile is put off, if it is.
+    fn pause(&mut self, key: &str, uid: &str, urgency: Urgency) -> Option<Duration> {
+        let urged = self.urgent.contains(key);
+        let urgency = match (urged, urgency) {
+            (true, Urgency::Ordinary | Urgency::Awaited) => Urgency::Urgent,
+            _ => urgency,
+        };
+        let since = self.done.get(key).map(Instant::elapsed);
+        let just_now = since.and_then(|since| PAUSE.checked_sub(since));
+        let just_now = just_now.filter(|_| !urged).unwrap_or_default();
+        let debt = self.rates.wait(uid, urgency, Instant::now());
+        let pause = just_now.max(debt);
+        if pause.is_zero() {
+            self.urgent.remove(key);
+            return None;
+        }
+        Some(pause)
     }
 }
 
@@ -154,7 +213,12 @@ mod tests {
     async fn what_was_reconciled_just_now_comes_again_and_what_failed_is_not_put_off() {
         let pauses = Throttle::default();
         let done = Requeue::await_change();
-        let reconcile = async |result| pauses.reconcile("users/demo", async move { result }).await;
+        let reconcile = async |result| {
+            let whose = ("uid", Urgency::Ordinary);
+            pauses
+                .reconcile("users/demo", whose, async move { result })
+                .await
+        };
         assert_eq!(reconcile(Ok(done.clone())).await, Ok(done.clone()));
         tokio::time::advance(Duration::from_millis(100)).await;
         let later = Requeue::requeue(Duration::from_millis(150));
@@ -162,7 +226,94 @@ mod tests {
         tokio::time::advance(Duration::from_millis(150)).await;
         assert_eq!(reconcile(Err(())).await, Err(()));
         assert_eq!(reconcile(Ok(done.clone())).await, Ok(done));
-        let other = pauses.reconcile("users/other", async { Err(()) }).await;
+        let other = pauses
+            .reconcile("users/other", ("other", Urgency::Ordinary), async {
+                Err(())
+            })
+            .await;
         assert_eq!(other, Err(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_waits_for_is_not_put_off_once() {
+        let pauses = Throttle::default();
+        let done = Requeue::await_change();
+        let again = || Ok::<_, ()>(Requeue::await_change());
+        let reconcile = async || {
+            let whose = ("uid", Urgency::Ordinary);
+            pauses
+                .reconcile("users/demo", whose, async { again() })
+                .await
+        };
+        assert_eq!(reconcile().await, Ok(done.clone()));
+        pauses.urge("users/demo");
+        assert_eq!(reconcile().await, Ok(done));
+        let later = Requeue::requeue(PAUSE);
+        assert_eq!(reconcile().await, Ok(later), "the next one is");
+    }
+
+    /// A reconcile that sends so many requests.
+    async fn sends(requests: u32) -> Result<Requeue, ()> {
+        use tower::{Layer as _, Service as _};
+        let answer = tower::service_fn(async |_: http::Request<()>| Ok::<_, ()>(()));
+        let mut service = kit::client::meter::MeterLayer.layer(answer);
+        for _ in 0..requests {
+            service.call(http::Request::new(())).await?;
+        }
+        Ok(Requeue::await_change())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tenant_that_is_woken_all_the_time_sends_no_more_than_its_rate_and_is_not_forgotten() {
+        const COST: u32 = 13;
+        let pauses = Throttle::default();
+        let begin = Instant::now();
+        let (mut sent, mut last) = (0, Requeue::await_change());
+        while begin.elapsed() < Duration::from_secs(60) {
+            let whose = ("uid", Urgency::Ordinary);
+            last = pauses
+                .reconcile("users/demo", whose, async {
+                    sent += COST;
+                    sends(COST).await
+                })
+                .await
+                .unwrap();
+            tokio::time::advance(Duration::from_millis(250)).await;
+        }
+        assert!((300..=50 + 5 * 60 + COST).contains(&sent), "{sent}");
+        assert_ne!(last, Requeue::await_change(), "it comes again");
+        let other = pauses.reconcile("users/other", ("other", Urgency::Ordinary), sends(1));
+        assert_eq!(
+            other.await,
+            Ok(Requeue::await_change()),
+            "others do not pay"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_awaited_and_what_goes_is_not_put_off_by_a_debt() {
+        let pauses = Throttle::default();
+        let reconcile = async |urgency| {
+            tokio::time::advance(PAUSE).await;
+            pauses
+                .reconcile("users/demo", ("uid", urgency), sends(60))
+                .await
+                .unwrap()
+        };
+        let done = Requeue::await_change();
+        assert_eq!(reconcile(Urgency::Ordinary).await, done);
+        assert_ne!(reconcile(Urgency::Ordinary).await, done);
+        assert_eq!(reconcile(Urgency::Awaited).await, done);
+        assert_eq!(reconcile(Urgency::Awaited).await, done);
+        assert_ne!(
+            reconcile(Urgency::Awaited).await,
+            done,
+            "not without an end"
+        );
+        pauses.urge("users/demo");
+        assert_eq!(reconcile(Urgency::Awaited).await, done);
+        assert_eq!(reconcile(Urgency::Goes).await, done);
+        pauses.forgive("uid");
+        assert_eq!(reconcile(Urgency::Ordinary).await, done);
     }
 }

@@ -93,7 +93,7 @@ where
         // The clone is not ready yet; the one that is goes into the future.
         let clone = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, clone);
-        let wait = match is_exempt(request.uri().path()) {
+        let wait = match is_of_lease(request.uri().path()) {
             true => Duration::ZERO,
             false => {
                 let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,8 @@ where
     }
 }
 
-fn is_exempt(path: &str) -> bool {
+/// Whether a request is one of the Lease's.
+pub(super) fn is_of_lease(path: &str) -> bool {
     path.starts_with("/apis/coordination.k8s.io/")
 }
 

@@ -123,3 +123,60 @@ async fn an_extra_layer_sees_every_request_before_the_transport() {
     assert!(crate::errors::chain(&error).contains("injected"));
     assert_eq!(requests.writes(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waited_for_its_turn_is_not_sent_once_another_may_lead() {
+    let leadership = Leadership::until(Instant::now() + Duration::from_secs(5));
+    let seen = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&seen);
+    let transport = tower::service_fn(move |_: Request<Body>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async {
+            let body = Full::new(Bytes::from(r#"{"metadata":{"name":"a"}}"#));
+            Ok::<_, BoxError>(Response::new(body))
+        }
+    });
+    let args = ClientArgs {
+        qps: 0.1,
+        burst: 1,
+        ..ClientArgs::default()
+    };
+    let fenced = fence::FenceLayer::new(leadership.clone()).layer(transport);
+    let client = assemble(fenced, "default", &args, &RequestCounter::new());
+    write(client.clone()).await.expect("it leads");
+    leadership
+        .ensure()
+        .expect("it leads, so the next one begins");
+    let error = write(client.clone()).await.expect_err("ten seconds later");
+    assert!(
+        crate::errors::chain(&error).contains("not the leader any more"),
+        "{error}"
+    );
+    assert_eq!(error.class(), Class::Transient);
+    assert_eq!(seen.load(Ordering::SeqCst), 1, "it was sent");
+    config_maps(client).get("a").await.expect("reads are free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_piece_of_work_is_told_what_it_sent_and_not_what_others_did() {
+    let requests = RequestCounter::new();
+    let transport = tower::service_fn(|_: Request<Body>| async {
+        let body = Full::new(Bytes::from(r#"{"metadata":{"name":"a"}}"#));
+        Ok::<_, BoxError>(Response::new(body))
+    });
+    let transport = meter::MeterLayer.layer(transport);
+    let client = assemble(transport, "default", &ClientArgs::default(), &requests);
+    let work = async |gets: usize| {
+        let gets = (0..gets).map(|_| {
+            let client = client.clone();
+            async move { config_maps(client).get("a").await.map(drop) }
+        });
+        let all = futures::future::try_join_all(gets).await;
+        all.and(write(client.clone()).await)
+            .expect("all are answered")
+    };
+    let (few, many) = tokio::join!(meter::metered(work(2)), meter::metered(work(40)));
+    assert_eq!((few.1, many.1), (3, 41));
+    work(1).await;
+    assert_eq!(requests.reads() + requests.writes(), 46);
+}

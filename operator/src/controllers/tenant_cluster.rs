@@ -130,12 +130,6 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 false => Err(Error::Parts(observed.failures)),
             };
         }
-        if is_long(&plan) && !is_told(&observed) {
-            // Somebody may be looking while this takes seconds.
-            report::report(ctx, &plan, &mut observed)
-                .await
-                .map_err(Error::Apply)?;
-        }
         let was_ready = observed.has_been_ready();
         let applied = apply::apply(ctx, &plan, &mut observed, now)
             .await
@@ -220,23 +214,6 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
     Requeue::requeue(wait)
 }
 
-fn is_long(plan: &Plan) -> bool {
-    plan.actions()
-        .any(|a| matches!(a, Action::Probe { patience, .. } if *patience >= plan::START_PATIENCE))
-}
-
-/// Whether the status says already that the API does not answer, and why: what is about to be asked
-/// again is no news.
-fn is_told(observed: &Observed) -> bool {
-    let status = observed.cluster.status.as_ref();
-    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let mut progressing = conditions
-        .iter()
-        .filter(|c| c.type_ == api::ConditionType::Progressing.as_str());
-    progressing.any(|c| c.reason == "Starting")
-        && status.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation
-}
-
 /// One that cannot start now (its spec is refused, it waits for an address) must not keep others
 /// from starting.
 fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
@@ -248,6 +225,8 @@ fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
 }
 
 fn on_ready(ctx: &Context, observed: &Observed) {
+    // A creation costs more than a burst, and what comes after it is not to wait for that.
+    ctx.throttle.forgive(&uid(observed));
     if let Some(created) = &observed.cluster.metadata.creation_timestamp {
         let elapsed = Timestamp::now().duration_since(created.0);
         ctx.cluster_state

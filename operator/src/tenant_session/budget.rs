@@ -26,8 +26,6 @@ const MOST_ITEMS: u32 = 4000;
 const MOST_BYTES: u64 = 16 << 20;
 /// Requests together: more than a whole list of the objects inside, reading and writing them all.
 const MOST_REQUESTS: u32 = 1000;
-/// While it starts for the first time, it is asked again every tenth of a second.
-const MOST_REQUESTS_OF_A_START: u32 = 10_000;
 
 /// A tenant took more than one reconcile has for it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -61,7 +59,6 @@ pub struct Budget(Arc<Spent>);
 #[derive(Debug)]
 struct Spent {
     wait: Duration,
-    most_requests: u32,
     waited: Mutex<Duration>,
     requests: AtomicU32,
     items: AtomicU32,
@@ -78,10 +75,11 @@ impl Budget {
     /// How long one reconcile waits for one tenant.
     pub const WAIT: Duration = Duration::from_secs(5);
 
-    fn new(wait: Duration, most_requests: u32) -> Self {
+    /// One that waits so long.
+    #[must_use]
+    pub fn waiting(wait: Duration) -> Self {
         Self(Arc::new(Spent {
             wait,
-            most_requests,
             waited: Mutex::default(),
             requests: AtomicU32::new(0),
             items: AtomicU32::new(0),
@@ -89,16 +87,16 @@ impl Budget {
         }))
     }
 
-    /// One that waits so long.
+    /// How long one reconcile waits for a tenant that answers promptly.
     #[must_use]
-    pub fn waiting(wait: Duration) -> Self {
-        Self::new(wait, MOST_REQUESTS)
+    pub fn promptly(&self) -> Duration {
+        self.0.wait / 5
     }
 
-    /// That of the first start, which waits so long.
+    /// How long the tenant was waited for so far.
     #[must_use]
-    pub fn of_a_start(wait: Duration) -> Self {
-        Self::new(wait, MOST_REQUESTS_OF_A_START)
+    pub fn waited(&self) -> Duration {
+        *self.spent()
     }
 
     /// Does work that waits for the tenant, as long as there is time left.
@@ -107,12 +105,12 @@ impl Budget {
     /// [`Exceeded::Time`]; then it was cut off where it was.
     pub async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, Exceeded> {
         let begun = Instant::now();
-        let left = self.0.wait.saturating_sub(*self.waited());
+        let left = self.0.wait.saturating_sub(self.waited());
         if left.is_zero() {
             return Err(Exceeded::Time(self.0.wait));
         }
         let done = tokio::time::timeout(left, work).await;
-        *self.waited() += begun.elapsed();
+        *self.spent() += begun.elapsed();
         done.map_err(|_| Exceeded::Time(self.0.wait))
     }
 
@@ -155,14 +153,13 @@ impl Budget {
     }
 
     fn take_request(&self) -> Result<(), BoxError> {
-        let (spent, most) = (&self.0, self.0.most_requests);
-        match spent.requests.fetch_add(1, Ordering::Relaxed) >= most {
-            true => Err(Exceeded::Requests(most).into()),
+        match self.0.requests.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
+            true => Err(Exceeded::Requests(MOST_REQUESTS).into()),
             false => Ok(()),
         }
     }
 
-    fn waited(&self) -> std::sync::MutexGuard<'_, Duration> {
+    fn spent(&self) -> std::sync::MutexGuard<'_, Duration> {
         self.0.waited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

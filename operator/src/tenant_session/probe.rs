@@ -15,6 +15,21 @@ use super::session::{Error, REQUEST_TIMEOUT};
 
 const NAMESPACE: &str = "kube-system";
 
+/// Asks whether somebody serves there: a refusal shows it as well, but not an answer that says "not now".
+///
+/// # Errors
+/// [`Error::AskVersion`].
+pub async fn serves(client: &Client) -> Result<(), Error> {
+    match version(client).await {
+        Err(Error::AskVersion(error)) if is_answer(&error) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+fn is_answer(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code < 500 && status.code != 429)
+}
+
 /// Asks an authenticated question; gives the version without the leading `v`.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
+use kit::lease::Leadership;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
@@ -57,6 +58,7 @@ pub struct TenantClient {
 
 /// All tenant clusters that answered.
 pub struct Registry {
+    leadership: Leadership,
     breaker: Breaker,
     clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
@@ -87,11 +89,13 @@ impl Registry {
     /// No tenant yet. `clusters` is woken by what happens inside them.
     #[must_use]
     pub fn new(
+        leadership: Leadership,
         breaker: Breaker,
         clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     ) -> Self {
         let (machines, triggered) = mpsc::unbounded_channel();
         Self {
+            leadership,
             breaker,
             clusters,
             machines,
@@ -127,7 +131,7 @@ impl Registry {
                 return Ok(());
             }
         }
-        let client = tenant.session.lasting_client()?;
+        let client = tenant.session.lasting_client(&self.leadership)?;
         let gate = self.gate(&tenant);
         let lists = Arc::clone(&self.lists);
         let suspected = {

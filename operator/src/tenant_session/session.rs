@@ -11,8 +11,10 @@ use base64::Engine as _;
 use kit::apply;
 use kit::client::body_limit::BodyLimitLayer;
 use kit::client::deadline::DeadlineLayer;
+use kit::client::fence::FenceLayer;
 use kit::client::{Transport, multiplexed};
 use kit::errors::{Class, Classify};
+use kit::lease::Leadership;
 use kube::{Client, Config};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tower::Layer;
@@ -99,18 +101,29 @@ impl Session {
         Ok(budget.client(&Client::new(timed, NAMESPACE)))
     }
 
-    /// A client that stays, for watches too: plain requests end in time all the same, and none is
-    /// held back by what other tenants do.
+    /// A client that asks one small thing again and again until it is answered.
     ///
     /// # Errors
     /// [`Error::BuildClient`].
-    pub fn lasting_client(&self) -> Result<Client, Error> {
+    pub(super) fn probing_client(&self) -> Result<Client, Error> {
+        let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
+        Ok(Client::new(
+            BodyLimitLayer::default().layer(timed),
+            NAMESPACE,
+        ))
+    }
+
+    /// A client that stays, for watches too: plain requests end in time all the same, and none is
+    /// held back by what other tenants do. What it writes is sent only while `leadership` lasts.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn lasting_client(&self, leadership: &Leadership) -> Result<Client, Error> {
         let requests = kit::client::RequestCounter::new();
         let args = kit::args::ClientArgs::default();
         let transport = BodyLimitLayer::default().layer(self.transport()?);
-        Ok(kit::client::assemble(
-            transport, NAMESPACE, &args, &requests,
-        ))
+        let fenced = FenceLayer::new(leadership.clone()).layer(transport);
+        Ok(kit::client::assemble(fenced, NAMESPACE, &args, &requests))
     }
 
     fn transport(&self) -> Result<Transport, Error> {

@@ -1,114 +1,84 @@
 //! Tenant clusters that are broken do not hold another one up.
 //!
-//! Invariant: no time is compared. What is shown is the order of what the operator does, and how many
-//! looks and places the broken ones take.
+//! Invariant: no time is compared. What is shown is how many looks and places the broken ones take: a
+//! question to a tenant's API that is open in a reconcile is a place that is taken.
 
+use std::collections::BTreeMap;
 use std::future::ready;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::ConditionType;
 use api::condition::is_true;
+use api::{ConditionType, TenantCluster};
+use kit::client::meter::metered;
 use kube::ResourceExt;
-use serde_json::json;
+use tenant_cp::Settings;
 use testkit::FaultPlan;
+use testkit::fakes::tenant_api::Mode;
 use testkit::faults::Answer;
 use testkit::fixtures::{ask_until, minimal, wait_gone};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
-use crate::support::{Launch, Operator, PATIENCE, Site};
+use crate::support::relay::Relay;
+use crate::support::site::tenant_namespace;
+use crate::support::{Launch, Operator, PATIENCE, Site, settled};
 
 /// More than may start at once.
 const INVALID: usize = 5;
+/// More than the places of the operator.
+const MANY: usize = 20;
+/// A quarter of the operator's sixteen places, and as many questions that were given up and whose
+/// connections are still being closed.
+const FEW: usize = 2 * 4;
 
-/// What the operator does, in its order.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Step {
-    /// It sets out to visit the tenant's API that never answers: for many seconds, until it gives up.
-    Visits,
-    /// It asks there.
-    Asks,
-    /// It looks at the TenantCluster of this name.
-    Looks(String),
-}
+/// How often the operator looked at each TenantCluster.
+#[derive(Clone)]
+struct Looks(watch::Sender<BTreeMap<String, usize>>);
 
-/// Whether the operator looked at `name` in the middle of a visit: it asked there before and after.
-fn looks_in_mid_visit(steps: &[Step], name: &str) -> bool {
-    let look = Step::Looks(name.to_owned());
-    let mut visits = steps.split(|step| *step == Step::Visits);
-    visits.any(|visit| {
-        let first = visit.iter().position(|step| *step == Step::Asks);
-        let last = visit.iter().rposition(|step| *step == Step::Asks);
-        let asks = first.zip(last).map(|(first, last)| &visit[first..last]);
-        asks.is_some_and(|steps| steps.contains(&look))
-    })
-}
-
-fn count(steps: &[Step], wanted: &Step) -> usize {
-    steps.iter().filter(|step| *step == wanted).count()
-}
-
-/// Accepts and never answers, as a host that is cut off half.
-struct Silent {
-    address: SocketAddr,
-    steps: watch::Sender<Vec<Step>>,
-    task: JoinHandle<()>,
-}
-
-impl Silent {
-    async fn new() -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let steps = watch::Sender::new(Vec::new());
-        let told = steps.clone();
-        let task = tokio::spawn(async move {
-            let mut open = Vec::new();
-            while let Ok(connection) = listener.accept().await {
-                open.push(connection);
-                told.send_modify(|steps| steps.push(Step::Asks));
-            }
-        });
-        Ok(Self {
-            address,
-            steps,
-            task,
-        })
+impl Looks {
+    fn new() -> Self {
+        Self(watch::Sender::new(BTreeMap::new()))
     }
 
-    /// An operator that finds it in the place of the tenant cluster `silent`.
-    fn operator(&self, site: &Site) -> Result<Operator> {
-        let (dial, nowhere, steps) = (site.dial(), self.address, self.steps.clone());
-        let dial: operator::tenant_session::session::Dial =
-            Arc::new(move |namespace: &str, address| {
-                if !namespace.starts_with("covey-silent-") {
-                    return dial(namespace, address);
-                }
-                steps.send_modify(|steps| steps.push(Step::Visits));
-                nowhere
-            });
-        let steps = self.steps.clone();
-        let looks = Answer::status(500).when(move |request| {
+    /// Counts, and changes nothing.
+    fn plan(&self) -> FaultPlan {
+        let looks = self.0.clone();
+        FaultPlan::none().answering(Answer::status(500).when(move |request| {
             if request.verb == "get" && request.resource == "tenantclusters" {
                 let name = request.name.clone().unwrap_or_default();
-                steps.send_modify(|steps| steps.push(Step::Looks(name)));
+                looks.send_modify(|looks| *looks.entry(name).or_default() += 1);
             }
             false
-        });
-        Launch {
-            dial: Some(dial),
-            ..Launch::new(site)?.plan(&FaultPlan::none().answering(looks))
+        }))
+    }
+
+    fn so_far(&self) -> BTreeMap<String, usize> {
+        self.0.borrow().clone()
+    }
+
+    /// At each of these there were no more than `most` since.
+    fn are_few(
+        &self,
+        since: &BTreeMap<String, usize>,
+        names: &[String],
+        most: usize,
+    ) -> Result<()> {
+        let now = self.so_far();
+        for name in names {
+            let of = |looks: &BTreeMap<String, usize>| looks.get(name).copied().unwrap_or_default();
+            let looks = of(&now) - of(since);
+            ensure!(
+                looks <= most,
+                "{name} is looked at again and again: {looks}"
+            );
         }
-        .start(site)
+        Ok(())
     }
 }
 
-impl Drop for Silent {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+fn is(cluster: &TenantCluster, type_: ConditionType) -> bool {
+    let status = cluster.status.as_ref();
+    status.is_some_and(|s| is_true(&s.conditions, type_))
 }
 
 /// Waits until the broken ones have given back the places that they asked for: one, whose start is
@@ -126,8 +96,12 @@ async fn broken_tenant_cluster_does_not_hold_another_up() -> Result<()> {
     let Some(site) = Site::new("fair").await? else {
         return Ok(());
     };
-    let silent = Silent::new().await?;
-    let operator = silent.operator(&site)?;
+    let (relay, looks) = (Relay::start(&site, "silent", true), Looks::new());
+    let operator = Launch {
+        dial: Some(relay.dial()),
+        ..Launch::new(&site)?.plan(&looks.plan())
+    }
+    .start(&site)?;
 
     // One that never answers, and ones that cannot be built.
     site.create("silent").await?;
@@ -137,46 +111,20 @@ async fn broken_tenant_cluster_does_not_hold_another_up() -> Result<()> {
         invalid.spec.version = "1.20.0".to_owned();
         site.create_as(&invalid).await?;
     }
-    let is = |cluster: &api::TenantCluster, type_| {
-        let status = cluster.status.as_ref();
-        status.is_some_and(|s| is_true(&s.conditions, type_))
-    };
     site.wait("silent", |c| is(c, ConditionType::CertificatesReady))
         .await?;
     for name in &invalid {
         site.wait(name, |c| is(c, ConditionType::Degraded)).await?;
     }
     places_are_given_back(&operator).await?;
-    let mut steps = silent.steps.subscribe();
-    steps.wait_for(|steps| steps.contains(&Step::Asks)).await?;
+    relay.wait_open(1).await?;
 
-    let begin = steps.borrow().len();
+    let begin = looks.so_far();
     site.create("beside").await?;
     site.wait_ready("beside").await?;
     places_are_given_back(&operator).await?;
-    // It is not looked at between two visits only. Where none of its looks so far was made in the
-    // middle of one, it is changed for another one.
-    let mid_visit = async {
-        for round in 0.. {
-            let asks = count(&steps.borrow(), &Step::Asks);
-            let more = steps.wait_for(|steps| count(steps, &Step::Asks) > asks);
-            if looks_in_mid_visit(&more.await?, "beside") {
-                break;
-            }
-            let label = json!({ "metadata": { "labels": { "round": round.to_string() } } });
-            site.change("beside", &label).await?;
-        }
-        anyhow::Ok(())
-    };
-    let shown = tokio::time::timeout(PATIENCE, mid_visit).await;
-    let said = || format!("it waits for the broken one: {:?}", silent.steps.borrow());
-    shown.with_context(said)??;
-    let steps = silent.steps.borrow()[begin..].to_vec();
-    for name in &invalid {
-        // What was on its way when the first look was over.
-        let looks = count(&steps, &Step::Looks(name.clone()));
-        ensure!(looks <= 2, "{name} is looked at again and again: {looks}");
-    }
+    // What was on its way when the first look was over.
+    looks.are_few(&begin, &invalid, 2)?;
 
     for name in ["silent", "invalid-0"] {
         let cluster = site.clusters().get(name).await?;
@@ -193,16 +141,119 @@ async fn broken_tenant_cluster_does_not_hold_another_up() -> Result<()> {
         wait_gone(&site.clusters(), &cluster.name_any(), PATIENCE).await?;
     }
     ensure!(site.tenant_namespaces().await?.is_empty(), "left behind");
+    ensure!(
+        operator.context.startup_probes.is_empty(),
+        "they are asked for ever"
+    );
     Ok(())
 }
 
-#[test]
-fn only_a_look_between_two_questions_of_one_visit_shows_that_nothing_waits() {
-    use Step::{Asks, Visits};
-    let look = || Step::Looks("beside".to_owned());
-    let shows = |steps: &[Step]| looks_in_mid_visit(steps, "beside");
-    assert!(shows(&[Visits, Visits, Asks, look(), Asks]));
-    assert!(!shows(&[Visits, Asks, Asks, look(), Visits, Asks]));
-    assert!(!shows(&[look(), Visits, Asks, look()]));
-    assert!(!looks_in_mid_visit(&[Visits, Asks, look(), Asks], "other"));
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_that_never_come_up_hold_no_place() -> Result<()> {
+    let Some(site) = Site::new("never-up").await? else {
+        return Ok(());
+    };
+    let (relay, looks) = (Relay::start(&site, "silent", true), Looks::new());
+    let launch = Launch::new(&site)?.plan(&looks.plan());
+    let operator = Launch {
+        dial: Some(relay.dial()),
+        settings: Settings {
+            max_concurrent_starts: 2 * MANY,
+            ..launch.settings.clone()
+        },
+        ..launch
+    }
+    .start(&site)?;
+    let silent: Vec<_> = (0..MANY).map(|n| format!("silent-{n}")).collect();
+    for name in &silent {
+        site.create(name).await?;
+    }
+    // More questions than there are places: none of them is asked in one.
+    relay.wait_open(MANY).await?;
+    for name in &silent {
+        let starts = |cluster: &TenantCluster| {
+            let mut conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+            conditions.any(|c| c.type_ == "Ready" && c.reason == "Starting")
+        };
+        site.wait(name, starts).await?;
+    }
+    let begin = looks.so_far();
+    site.create("innocent").await?;
+    let ready = site.wait_ready("innocent").await;
+    ready.context("another tenant is held up")?;
+    // What its own pods wake it for.
+    looks.are_few(&begin, &silent, 4)?;
+    ensure!(operator.context.startup_probes.len() == MANY, "who asks?");
+    Ok(())
+}
+
+/// More tenants than there are places were up once and now are `slow`, or say nothing at all: another one
+/// is made while they hold only few places.
+async fn hold_few_places(prefix: &str, slow: Option<Duration>) -> Result<()> {
+    let Some(site) = Site::new(prefix).await? else {
+        return Ok(());
+    };
+    let launch = |dial| {
+        let launch = Launch::new(&site)?;
+        let settings = Settings {
+            max_concurrent_starts: 2 * MANY,
+            ..launch.settings.clone()
+        };
+        let launch = Launch {
+            dial,
+            settings,
+            ..launch
+        };
+        launch.start(&site)
+    };
+    let operator = launch(None)?;
+    let broken: Vec<_> = (0..MANY).map(|n| format!("broken-{n}")).collect();
+    for name in &broken {
+        site.create(name).await?;
+    }
+    for name in &broken {
+        let ns = tenant_namespace(&site.wait_ready(name).await?);
+        if let Some(slow) = slow {
+            ensure!(site.tenants.set(&ns, Mode::Slow(slow)), "no server");
+        }
+    }
+    drop(operator);
+
+    // This one knows none of them, and looks at all.
+    let relay = Relay::start(&site, "broken", slow.is_none());
+    let _operator = launch(Some(relay.dial()))?;
+    relay.wait_open(1).await?;
+    site.create("innocent").await?;
+    let ready = site.wait_ready("innocent").await;
+    ready.context("another tenant is held up")?;
+    for name in &broken {
+        let told = |cluster: &TenantCluster| !is(cluster, ConditionType::Ready);
+        let told = site.wait(name, told).await;
+        told.with_context(|| format!("nobody is told of {name}"))?;
+    }
+    let open = relay.open();
+    ensure!(open.most <= FEW, "they hold too many places: {open:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_that_died_hold_few_places() -> Result<()> {
+    hold_few_places("died", None).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_tenants_hold_few_places() -> Result<()> {
+    hold_few_places("all-slow", Some(Duration::from_millis(4900))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reconcile_is_told_what_it_sent_to_the_management_api() -> Result<()> {
+    let Some((site, operator, _)) = settled("metered").await? else {
+        return Ok(());
+    };
+    let (done, sent) = metered(operator.reconcile(&site, "demo")).await;
+    done?;
+    // It reads all parts and writes nothing.
+    ensure!((10..=30).contains(&sent), "{sent} requests");
+    Ok(())
 }

@@ -23,6 +23,7 @@ use super::plan::{Action, Plan};
 use super::{observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::tenant_session::bulkhead::Interrupted;
 
 /// Why a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,9 @@ pub enum Error {
     /// The tenant's API refused, or was not reached.
     #[error("work inside the tenant cluster")]
     Tenant(#[source] requests::Error),
+    /// Other tenants that are slow have to be done with first.
+    #[error("wait for a turn to ask the tenant's API")]
+    Postponed,
     /// There was no chance to be had.
     #[error("draw a bootstrap token")]
     Draw(#[source] pki::Error),
@@ -65,7 +69,7 @@ pub enum Error {
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Fence(_) => Class::Transient,
+            Self::Fence(_) | Self::Postponed => Class::Transient,
             Self::UserData { source, .. } | Self::Own(source) => source.class(),
             Self::Write(source) => source.class(),
             Self::Provider { source, .. } => source.class(),
@@ -94,6 +98,11 @@ pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resul
     for action in &plan.actions {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         match act(ctx, action, observed).await {
+            // It is triggered when its turn has come.
+            Err(Error::Postponed) => {
+                observed.tenant = Tenant::Postponed;
+                return Ok(());
+            }
             Err(Error::Tenant(error)) if error.is_exceeded() || observed.is_going() => {
                 let message = kit::errors::chain(&error);
                 if error.is_exceeded() {
@@ -169,8 +178,13 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         }
         action => {
             let budget = observed.budget.clone();
-            let acted = budget.within(Box::pin(act_in_tenant(ctx, action, observed)));
-            acted.await.unwrap_or_else(|e| Err(Error::Tenant(e.into())))
+            let pass = observe::enter(ctx, &observed.machine).ok_or(Error::Postponed)?;
+            let acted = Box::pin(act_in_tenant(ctx, action, observed));
+            match pass.within(&budget, acted).await {
+                Ok(acted) => acted,
+                Err(Interrupted::Exceeded(error)) => Err(Error::Tenant(error.into())),
+                Err(Interrupted::Busy) => Err(Error::Postponed),
+            }
         }
     }
 }

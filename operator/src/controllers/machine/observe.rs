@@ -15,7 +15,9 @@ use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
 use super::{requests, tenant_namespace};
 use crate::context::Context;
+use crate::state;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::{Interrupted, Pass};
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -191,15 +193,21 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
     let Some(tenant) = ctx.tenants.client(uid, budget) else {
         return Tenant::NotAsked;
     };
+    let Some(pass) = enter(ctx, machine) else {
+        return Tenant::Postponed;
+    };
     if let Some(message) = ctx.breaker.claim(uid) {
         return Tenant::Silent { message };
     }
     let name = machine.name_any();
     let requests = ctx.tenants.pending_csrs(uid, &name);
-    let asked = budget.within(requests::read(
-        &tenant, machine, budget, &requests, deep, going,
-    ));
-    match asked.await.unwrap_or_else(|e| Err(e.into())) {
+    let asked = requests::read(&tenant, machine, budget, &requests, deep, going);
+    let asked = match pass.within(budget, asked).await {
+        Ok(asked) => asked,
+        Err(Interrupted::Exceeded(error)) => Err(error.into()),
+        Err(Interrupted::Busy) => return Tenant::Postponed,
+    };
+    match asked {
         Ok(seen) => {
             ctx.breaker.close(uid);
             Tenant::Answers(Box::new(seen))
@@ -214,6 +222,17 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
             Tenant::Silent { message }
         }
     }
+}
+
+/// Lets this reconcile ask the tenant's API; none when others that are slow have to be done with first,
+/// after which it is triggered.
+pub(super) fn enter(ctx: &Context, machine: &Machine) -> Option<Pass> {
+    let object = ObjectRef::from_obj(machine);
+    let (key, machines) = (state::key(&object), ctx.triggers.machines.clone());
+    // Fails only once the controller has ended.
+    let wake = Box::new(move || drop(machines.send(object)));
+    ctx.machine_bulkhead
+        .enter(&machine.spec.cluster_uid, &key, wake)
 }
 
 /// Leaves the tenant's API in peace for a while, and has somebody find out what is the matter.

@@ -54,6 +54,8 @@ pub enum Tenant {
     /// It was not asked: it has not answered since this operator runs, or there was no need to.
     #[default]
     NotAsked,
+    /// It is to be asked later, when other tenants that are slow are done with: nothing is known.
+    Postponed,
     /// It did not answer.
     Silent {
         /// Why, for people.
@@ -133,7 +135,7 @@ impl Observed {
     pub fn seen(&self) -> Option<&Seen> {
         match &self.tenant {
             Tenant::Answers(seen) => Some(seen),
-            Tenant::NotAsked | Tenant::Silent { .. } => None,
+            Tenant::NotAsked | Tenant::Postponed | Tenant::Silent { .. } => None,
         }
     }
 
@@ -141,7 +143,7 @@ impl Observed {
     pub fn seen_mut(&mut self) -> Option<&mut Seen> {
         match &mut self.tenant {
             Tenant::Answers(seen) => Some(seen),
-            Tenant::NotAsked | Tenant::Silent { .. } => None,
+            Tenant::NotAsked | Tenant::Postponed | Tenant::Silent { .. } => None,
         }
     }
 

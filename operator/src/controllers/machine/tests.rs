@@ -217,6 +217,20 @@ fn nothing_is_made_while_the_control_plane_does_not_answer() {
 }
 
 #[test]
+fn what_is_to_be_asked_later_keeps_its_conditions() {
+    let mut world = World::running();
+    for api in [Api::Up, Api::Silent] {
+        world.api = api;
+        world.settle();
+        let before = (world.writes, world.machine.status.clone());
+        world.api = Api::Postponed;
+        world.settle();
+        assert_eq!((world.writes, world.machine.status.clone()), before);
+        assert!(world.plan().requeue_after.is_some());
+    }
+}
+
+#[test]
 fn outage_of_the_api_costs_a_running_machine_no_write() {
     let mut world = World::running();
     let before = world.writes;

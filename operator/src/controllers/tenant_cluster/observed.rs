@@ -93,6 +93,8 @@ pub enum Tenant {
     /// Not asked in this reconcile.
     #[default]
     NotAsked,
+    /// It is to be asked later, when other tenants that are slow are done with: nothing is known.
+    Postponed,
     /// It did not answer an authenticated request.
     Silent {
         /// Why, for people.
@@ -201,6 +203,14 @@ impl Observed {
     pub fn answered_before(&self) -> bool {
         let status = self.cluster.status.as_ref();
         status.is_some_and(|status| status.answers_since().is_some())
+    }
+
+    /// Whether this reconcile knows no more of the tenant's API than what the status says of it already.
+    #[must_use]
+    pub fn is_postponed(&self) -> bool {
+        let conditions = self.cluster.status.iter().flat_map(|s| &s.conditions);
+        let mut ready = conditions.filter(|c| c.type_ == ConditionType::Ready.as_str());
+        self.tenant == Tenant::Postponed && ready.next().is_some()
     }
 
     /// Whether the status says that it is Ready.

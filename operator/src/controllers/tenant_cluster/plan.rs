@@ -32,9 +32,7 @@ mod workloads;
 
 use halted::Halt;
 use types::rest_what_failed;
-pub use types::{
-    Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, START_PATIENCE, Stage, Target,
-};
+pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
 use workloads::Objects;
 
 /// The next step for one TenantCluster.

@@ -165,6 +165,33 @@ fn ready_means_that_the_api_answered_whatever_the_replicas_say() {
 }
 
 #[test]
+fn what_is_to_be_asked_later_keeps_its_conditions() {
+    let mut world = ready(minimal());
+    for up in [true, false] {
+        world.tenant_up = up;
+        world.settle();
+        let mut observed = world.observe();
+        observed.tenant = Tenant::Postponed;
+        let plan = plan(&observed, &Settings::default(), now());
+        assert!(plan.is_settled());
+        assert_eq!(Some(&plan.status), world.cluster.status.as_ref());
+        assert!(plan.events.is_empty());
+        assert_eq!(plan.waiting_on.map(|w| w.reason), Some("WaitingForTurn"));
+        assert_eq!(plan.requeue_after.map(|t| t.as_secs()), Some(30));
+    }
+    let mut changed = world.observe();
+    changed.tenant = Tenant::Postponed;
+    changed.cluster.metadata.generation = Some(1000);
+    let plan = plan(&changed, &Settings::default(), now());
+    let progressing = plan.status.conditions.iter();
+    let mut progressing = progressing.filter(|c| c.type_ == "Progressing");
+    assert!(
+        progressing.all(|c| c.status == "True" && c.reason == "WaitingForTurn"),
+        "a new spec is not said to be carried out"
+    );
+}
+
+#[test]
 fn lost_authority_of_a_running_tenant_is_reported_and_never_made_anew() {
     let mut world = ready(minimal());
     world.objects.remove(&Key::new("Secret", NS, "etcd-ca"));

@@ -9,6 +9,7 @@ pub(crate) mod operator;
 pub(crate) mod parts;
 pub(crate) mod pools;
 pub(crate) mod proxy;
+pub(crate) mod relay;
 pub(crate) mod scope;
 pub(crate) mod site;
 pub(crate) mod state;

@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result};
 use api::TenantCluster;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
+use kit::client::fence::FenceLayer;
+use kit::client::meter::MeterLayer;
 use kit::errors::{Class, Classify};
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
@@ -57,7 +59,7 @@ impl Launch {
         }
     }
 
-    /// The operator's client: the binary's own layers above, faults and scope below.
+    /// The operator's client: the binary's own layers and its fence above, faults and scope below.
     pub(crate) fn client(&self, site: &Site) -> Result<Client> {
         // The tests share two cores and one server; what is tested is not the rate limit.
         let args = ClientArgs {
@@ -66,6 +68,8 @@ impl Launch {
             ..ClientArgs::default()
         };
         let below = Stack::new(Scope::new(&site.users), self.plan.layer());
+        let below = Stack::new(below, MeterLayer);
+        let below = Stack::new(below, FenceLayer::new(self.leadership.clone()));
         Ok(kit::client::build(
             self.config.clone(),
             &args,
@@ -88,6 +92,8 @@ impl Launch {
         let dial = dial.unwrap_or_else(|| site.dial());
         let mut manager = Manager::new(client, settings, leadership, dial, &instance, &port);
         let context = Arc::clone(&manager.context);
+        // As above.
+        context.throttle.limit(500.0, 1000.0);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(manager.run_stores());
         let lead = tokio::spawn(manager.lead(16, shutdown.clone()));

@@ -83,7 +83,9 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
         let list = &mut plan.status.conditions;
         set_condition(list, type_, value, &reason, &message, generation, Time(now));
     };
-    if let Some(ready) = ready {
+    let is_told = reason_of(&before, ConditionType::Ready).is_some();
+    let unknown = observed.tenant == Tenant::Postponed && is_told;
+    if let Some(ready) = ready.filter(|_| !unknown) {
         set(ConditionType::Ready, ready);
     }
     look_again(&mut plan, observed);
@@ -118,7 +120,8 @@ fn node(observed: &Observed) -> Option<Said> {
     let known = status.is_some_and(|s| reason_of(s, ConditionType::NodeReady).is_some());
     let joined = observed.has_joined();
     let Tenant::Answers(seen) = &observed.tenant else {
-        if observed.is_going() && observed.home().is_some() {
+        let postponed = observed.tenant == Tenant::Postponed;
+        if observed.is_going() && observed.home().is_some() && !postponed {
             let message = "the tenant's API does not answer";
             let unknown = ConditionStatus::Unknown;
             return Some((unknown, "ApiUnreachable".to_owned(), message.to_owned()));
@@ -206,6 +209,10 @@ fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
 
 /// Where no watch tells when the tenant's API can be asked again.
 fn look_again(plan: &mut Plan, observed: &Observed) {
+    if observed.tenant == Tenant::Postponed {
+        // Sooner when a permit is free.
+        plan.look_after(Breaker::PAUSE);
+    }
     let in_need = !observed.has_joined() || observed.is_going();
     let Some(cluster) = observed.home().filter(|_| in_need) else {
         return;
@@ -220,6 +227,6 @@ fn look_again(plan: &mut Plan, observed: &Observed) {
         Tenant::NotAsked if answers => plan.look_after(std::time::Duration::from_secs(1)),
         Tenant::Silent { .. } => plan.look_after(Breaker::PAUSE),
         // It wakes us when it answers.
-        Tenant::NotAsked | Tenant::Answers(_) => {}
+        Tenant::NotAsked | Tenant::Postponed | Tenant::Answers(_) => {}
     }
 }

@@ -118,6 +118,15 @@ fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestam
     true
 }
 
+/// True: what is there is not known until the tenant is asked, which is soon.
+fn waits_for_turn(plan: &mut Plan) -> bool {
+    plan.wait(
+        "WaitingForTurn",
+        "the tenant's API is asked when others that are slow to answer have been",
+    );
+    true
+}
+
 /// True while pods have to leave the node first.
 fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let runs = observed
@@ -136,7 +145,11 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     }
     let seen = match &observed.tenant {
         Tenant::Answers(seen) => seen,
-        Tenant::Silent { .. } | Tenant::NotAsked if !observed.has_joined() => return false,
+        Tenant::Silent { .. } | Tenant::NotAsked | Tenant::Postponed if !observed.has_joined() => {
+            return false;
+        }
+        Tenant::Postponed if now < deadline(observed, now) => return waits_for_turn(plan),
+        Tenant::Postponed => return waits_for_api(plan, observed, "others are slow", now),
         Tenant::Silent { message } => return waits_for_api(plan, observed, message, now),
         Tenant::NotAsked => {
             return waits_for_api(plan, observed, "it has not answered yet", now);
@@ -275,6 +288,8 @@ fn gives_up(plan: &mut Plan, why: String) {
 fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let seen = match &observed.tenant {
         Tenant::Answers(seen) => seen,
+        Tenant::Postponed if now < deadline(observed, now) => return waits_for_turn(plan),
+        Tenant::Postponed => return leaves(plan, observed, "others are slow", now),
         Tenant::Silent { message } => return leaves(plan, observed, message, now),
         Tenant::NotAsked => return leaves(plan, observed, "it has not answered yet", now),
     };

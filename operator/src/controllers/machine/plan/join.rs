@@ -38,6 +38,8 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
             );
             return;
         }
+        // What is not known stays.
+        Tenant::Postponed => return,
         Tenant::NotAsked => {
             let message = "its API has not answered since the operator started";
             plan.wait("WaitingForControlPlane", message);

@@ -89,7 +89,9 @@ fn happens(world: &mut World, what: Happening) {
             world.vm.get_or_insert(taken);
         }
         Happening::Evacuated => world.vm.iter_mut().for_each(|vm| vm.evacuating = true),
-        Happening::Api(n) => world.api = [Api::Up, Api::Silent, Api::NotAsked][usize::from(n)],
+        Happening::Api(n) => {
+            world.api = [Api::Up, Api::Silent, Api::NotAsked, Api::Postponed][usize::from(n)];
+        }
         Happening::TokenGone => world.token = None,
         Happening::UserDataGone => world.user_data = None,
         Happening::Pods(n, protected) => {
@@ -164,7 +166,7 @@ proptest! {
             Just(Happening::TokenGone),
             Just(Happening::UserDataGone),
             Just(Happening::Runs),
-            (0..3_u8).prop_map(Happening::Api),
+            (0..4_u8).prop_map(Happening::Api),
             (0..8_usize).prop_map(Happening::Crash),
             (1..2000_i64).prop_map(Happening::Later),
             any::<bool>().prop_map(Happening::Paused),

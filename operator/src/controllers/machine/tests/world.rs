@@ -28,6 +28,7 @@ pub(super) enum Api {
     Up,
     Silent,
     NotAsked,
+    Postponed,
 }
 
 /// A world that does what it is told.
@@ -170,6 +171,7 @@ impl World {
                 message: "connection refused".into(),
             },
             Api::NotAsked => Tenant::NotAsked,
+            Api::Postponed => Tenant::Postponed,
         };
         Observed {
             machine: self.machine.clone(),

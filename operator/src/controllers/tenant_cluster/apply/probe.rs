@@ -1,10 +1,12 @@
 //! Probe of the tenant's API: asks whether it answers, and lists what is inside.
 //!
-//! Invariant: whether the API answers is asked with the operator's ordinary identity; an API that is
-//! starting is asked again until the plan's patience is over, and none is waited for longer than its
-//! budget says.
+//! Invariant: whether the API answers is asked with the operator's ordinary identity; an API that starts
+//! for the first time is asked here only once its startup probe heard somebody there, and none is waited
+//! for longer than its budget says.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,20 +19,24 @@ use tenant_cp::object::Key;
 use tokio::time::Instant;
 
 use super::Error;
-use super::sessions::{self, administrator, operator, ready_pods};
+use super::sessions::{self, administrator, enter, operator, ready_pods};
 use super::tenant_objects::apply_all;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, Way, pods};
-use crate::controllers::tenant_cluster::plan::{Action, START_PATIENCE};
+use crate::controllers::tenant_cluster::plan::Action;
 use crate::tenant_session::budget::Budget;
+use crate::tenant_session::bulkhead::Interrupted;
 use crate::tenant_session::requests::list_managed;
 use crate::tenant_session::session::{self, Session};
+use crate::tenant_session::startup_probe::Start;
 use crate::tenant_session::{probe, registry, requests};
 
-/// Pause between two probes of an API that is starting.
+/// How long an API is asked again that does not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two such questions.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks the tenant's API until it answers or the patience is over.
+/// Asks the tenant's API, unless it is known that it does not answer.
 pub(super) async fn probe(
     ctx: &Context,
     action: &Action,
@@ -46,7 +52,7 @@ pub(super) async fn probe(
         list,
         provisional,
         workloads,
-        patience,
+        starts,
     } = action
     else {
         return Ok(());
@@ -54,15 +60,28 @@ pub(super) async fn probe(
     let cluster = &observed.cluster;
     let uid = cluster.uid().unwrap_or_default();
     let pods = ready_pods(observed);
-    if let Some(message) = ctx
-        .breaker
-        .message(&uid, pods)
-        .filter(|_| *patience < START_PATIENCE)
-    {
+    let Some(session) = operator(ctx, observed, *address) else {
+        return Ok(());
+    };
+    let start = match starts {
+        true => Some(started(ctx, observed, (&session, *address), now)?),
+        false => None,
+    };
+    let is_start = start == Some(Start::Answers);
+    let silent = match start {
+        Some(Start::Waits(message)) => Some(message),
+        Some(Start::Answers) => None,
+        Some(Start::Over) | None => ctx.breaker.message(&uid, pods),
+    };
+    if let Some(message) = silent {
         observed.tenant = Tenant::Silent { message };
         return Ok(());
     }
-    let Some(session) = operator(ctx, observed, *address) else {
+    if is_start {
+        ctx.standings.answered(&uid);
+    }
+    let Some(pass) = enter(ctx, observed) else {
+        observed.tenant = Tenant::Postponed;
         return Ok(());
     };
     let unreached = ctx.endpoint_breaker.message(&uid, pods);
@@ -78,11 +97,6 @@ pub(super) async fn probe(
         }
     };
     let (rights, others) = apply.iter().partition(|o| rbac::is_privileged(o));
-    let is_start = *patience >= START_PATIENCE;
-    let budget = match is_start {
-        true => Budget::of_a_start(*patience + ctx.tenant_wait),
-        false => observed.budget.clone(),
-    };
     let mut prober = Prober {
         administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)
             .map_err(Error::Issue)?,
@@ -94,18 +108,29 @@ pub(super) async fn probe(
         applied: !apply.is_empty(),
         list: list.as_deref(),
         workloads,
-        budget: &budget,
+        budget: &observed.budget,
     };
     if list.is_some() && !provisional {
         // Before it is read, so that what changes meanwhile is listed again.
         ctx.tenants.listed(&uid);
     }
-    let asked = Box::pin(prober.until_it_answers(ctx, *patience));
-    let result = budget.within(asked).await;
-    observed.tenant = match result.unwrap_or_else(|e| Err(e.into())) {
+    let asked = Box::pin(prober.until_it_answers(ctx));
+    let result = match pass.within(&observed.budget, asked).await {
+        Ok(result) => result,
+        Err(Interrupted::Exceeded(error)) => Err(error.into()),
+        Err(Interrupted::Busy) => {
+            if list.is_some() {
+                ctx.tenants.suspect(&uid);
+            }
+            observed.tenant = Tenant::Postponed;
+            return Ok(());
+        }
+    };
+    observed.tenant = match result {
         Ok(answer) => {
             ctx.breaker.close(&uid);
             note_way(ctx, &uid, pods, &answer);
+            ctx.startup_probes.forget(&uid);
             if ctx.start_queue.done(&uid) {
                 ctx.trigger_next();
             }
@@ -126,8 +151,9 @@ pub(super) async fn probe(
                 ctx.tenants.suspect(&uid);
             }
             let message = kit::errors::chain(&error);
-            if !is_start {
-                ctx.breaker.trip(&uid, pods, &message);
+            match is_start {
+                true => ctx.startup_probes.refused(&uid, &message),
+                false => ctx.breaker.trip(&uid, pods, &message),
             }
             Tenant::Silent { message }
         }
@@ -159,6 +185,29 @@ enum Published {
     Unreached(String),
 }
 
+/// What is known of a first start, which is probed from now on.
+fn started(
+    ctx: &Context,
+    observed: &Observed,
+    (session, address): (&Session, (IpAddr, u16)),
+    now: Timestamp,
+) -> Result<Start, Error> {
+    let ns = observed.tenant_namespace();
+    let since = "/metadata/creationTimestamp";
+    let since = observed.text("Deployment", &ns, "control-plane", since);
+    let since = since.and_then(|text| text.parse::<Timestamp>().ok());
+    let elapsed = since.map(|since| now.duration_since(since));
+    let elapsed = elapsed.and_then(|elapsed| Duration::try_from(elapsed).ok());
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let cluster = ObjectRef::from_obj(&observed.cluster);
+    let elapsed = elapsed.unwrap_or_default();
+    let dial = Arc::clone(&ctx.dial);
+    let dial = move || dial(&ns, SocketAddr::from(address));
+    let probes = &ctx.startup_probes;
+    let start = probes.ensure(&uid, &cluster, session, elapsed, dial);
+    start.map_err(Error::Tenant)
+}
+
 /// Applies the objects where that is due, then asks with our ordinary identity, so that an answer
 /// means that this identity is let in too.
 struct Prober<'a> {
@@ -180,12 +229,8 @@ struct Prober<'a> {
 }
 
 impl Prober<'_> {
-    async fn until_it_answers(
-        &mut self,
-        ctx: &Context,
-        patience: Duration,
-    ) -> Result<Tenant, session::Error> {
-        let deadline = Instant::now() + patience;
+    async fn until_it_answers(&mut self, ctx: &Context) -> Result<Tenant, session::Error> {
+        let deadline = Instant::now() + PATIENCE;
         let mut result = self.once().await;
         while result.as_ref().is_err_and(|e| !is_exceeded(e))
             && Instant::now() < deadline

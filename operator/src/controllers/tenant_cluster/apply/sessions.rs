@@ -10,10 +10,14 @@ use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
 use tenant_cp::{certificates, names};
 
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::state;
+use crate::tenant_session::bulkhead::Pass;
 use crate::tenant_session::session::Session;
 
 /// Looking a name up takes no longer.
@@ -80,6 +84,17 @@ pub(super) fn etcd(
         identity: store.get(names::ETCD_HEALTHCHECK_CLIENT)?.clone(),
         server_name: member.to_owned(),
     })
+}
+
+/// Lets this reconcile ask the tenant's API; none when others that are slow have to be done with first,
+/// after which it is triggered.
+pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
+    let cluster = ObjectRef::from_obj(&observed.cluster);
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let (object, clusters) = (state::key(&cluster), ctx.triggers.clusters.clone());
+    // Fails only once the controller has ended.
+    let wake = Box::new(move || drop(clusters.send(cluster)));
+    ctx.cluster_bulkhead.enter(&uid, &object, wake)
 }
 
 /// Ready pods of the control plane: when they change, a breaker is asked again.

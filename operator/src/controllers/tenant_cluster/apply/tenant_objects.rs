@@ -10,11 +10,12 @@ use kube::{Client, ResourceExt};
 use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::rbac;
 
-use super::sessions::{administrator, operator, ready_pods};
+use super::sessions::{administrator, enter, operator, ready_pods};
 use super::{Error, release};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
 use crate::controllers::tenant_cluster::plan::Changes;
+use crate::tenant_session::bulkhead::Interrupted;
 use crate::tenant_session::{requests, session};
 
 /// Writes what differs inside the tenant cluster, and deletes what is left over there.
@@ -26,13 +27,25 @@ pub(super) async fn apply(
     now: Timestamp,
 ) -> Result<(), Error> {
     let budget = observed.budget.clone();
-    let written = Box::pin(write_all(ctx, address, changes, observed, now));
-    let result = budget.within(written).await;
-    let result = result.unwrap_or_else(|e| Err(Error::Tenant(e.into())));
     let uid = observed.cluster.uid().unwrap_or_default();
-    if result.is_err() {
+    let result = match enter(ctx, observed) {
+        Some(pass) => {
+            let written = Box::pin(write_all(ctx, address, changes, observed, now));
+            pass.within(&budget, written).await
+        }
+        None => Err(Interrupted::Busy),
+    };
+    if !matches!(result, Ok(Ok(()))) {
         ctx.tenants.suspect(&uid);
     }
+    let result = match result {
+        Ok(result) => result,
+        Err(Interrupted::Exceeded(exceeded)) => Err(Error::Tenant(exceeded.into())),
+        Err(Interrupted::Busy) => {
+            observed.tenant = Tenant::Postponed;
+            return Ok(());
+        }
+    };
     match result {
         // What was written until then is there; the next look finds what is left.
         Err(Error::Tenant(session::Error::Exceeded(exceeded))) => {

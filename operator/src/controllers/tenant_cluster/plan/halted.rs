@@ -12,7 +12,7 @@ use tenant_cp::certificates;
 use tenant_cp::object::Object;
 use tenant_cp::problem::Problem;
 
-use super::types::{Action, PATIENCE, Part, Plan, rest_what_failed};
+use super::types::{Action, Part, Plan, rest_what_failed};
 use super::{endpoint, status};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -104,7 +104,7 @@ fn probe(observed: &Observed) -> Part {
             list: None,
             provisional: false,
             workloads: Vec::new(),
-            patience: PATIENCE,
+            starts: false,
         });
     }
     part
@@ -149,7 +149,7 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
                 "the API cannot be asked: its Service or the operator's key is missing",
             );
         }
-        Tenant::NotAsked => {}
+        Tenant::NotAsked | Tenant::Postponed => {}
     }
     if degraded {
         plan.events.push(Notice::warning(reason, message));

@@ -160,7 +160,9 @@ pub(super) fn report(
         (None, Some(problem)) => (problem.reason, problem.message.as_str()),
         (None, None) => ("AsDesired", ""),
     };
-    if observed.failures.is_empty() {
+    let told = observed.cluster.status.as_ref();
+    let told = told.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation;
+    if observed.failures.is_empty() && !(observed.is_postponed() && told) {
         set.set(
             ConditionType::Progressing,
             progressing.into(),
@@ -197,6 +199,8 @@ pub(super) fn report(
                 message,
             );
         }
+        // What is not known stays.
+        Tenant::Postponed if observed.is_postponed() => {}
         // It is about to be asked.
         Tenant::NotAsked if observed.was_ready() && !settled => {}
         Tenant::NotAsked if observed.has_been_ready() && settled => {
@@ -206,7 +210,7 @@ pub(super) fn report(
             };
             set.unreachable(message);
         }
-        Tenant::NotAsked => {
+        Tenant::NotAsked | Tenant::Postponed => {
             set.set(
                 ConditionType::Ready,
                 ConditionStatus::False,
@@ -353,6 +357,13 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
     if let Some(waiting) = plan.parts.iter().find_map(|part| part.waiting.clone()) {
         return Some(waiting);
     }
+    if observed.tenant == Tenant::Postponed {
+        let message = "the API is asked when others that are slow to answer have been";
+        return Some(Waiting {
+            reason: "WaitingForTurn",
+            message: message.to_owned(),
+        });
+    }
     if let Tenant::Silent { message } = &observed.tenant {
         let (reason, message) = match observed.has_been_ready() {
             true => ("ApiUnreachable", message.clone()),
@@ -407,7 +418,8 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         return UNREACHED_PAUSE;
     }
     match waiting.map(|w| w.reason) {
-        Some("Starting") => return Duration::from_secs(1),
+        // A startup probe or a permit is quicker.
+        Some("Starting" | "WaitingForTurn") => return BREAKER_PAUSE,
         Some("WaitingForStart") => return crate::rollouts::queue::PATIENCE,
         Some(prune::REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
         _ => {}

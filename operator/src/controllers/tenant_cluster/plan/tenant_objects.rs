@@ -11,7 +11,7 @@ use tenant_cp::{Settings, Validated, names};
 
 use super::endpoint::{addresses, service_port};
 use super::prune;
-use super::types::{Action, PATIENCE, Part, START_PATIENCE};
+use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
@@ -49,7 +49,7 @@ pub(super) fn plan(
     let before = before.and_then(|s| s.bootstrap_hash.as_deref());
     let address = (addresses.cluster_ip, service_port(valid));
     let goes = prune::cloud_controller_goes(valid, observed);
-    let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, patience| Action::Probe {
+    let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, starts| Action::Probe {
         address,
         endpoint: addresses.endpoint.clone(),
         published: addresses.endpoint.clone(),
@@ -62,22 +62,22 @@ pub(super) fn plan(
             true => wanted_addons(valid).filter_map(Addon::workload).collect(),
             false => Vec::new(),
         },
-        patience,
+        starts,
     };
     match &observed.tenant {
         Tenant::NotAsked if before.is_none() => {
-            part.actions.push(probe(objects, None, START_PATIENCE));
+            part.actions.push(probe(objects, None, true));
         }
         Tenant::NotAsked => {
             let due = observed.list_due || before != Some(hash.as_str());
             let list = due.then(|| objects.iter().map(Object::key).collect());
-            part.actions.push(probe(Vec::new(), list, PATIENCE));
+            part.actions.push(probe(Vec::new(), list, false));
         }
         // Somebody took our rights away; the administrator's way gives them back.
         Tenant::Answers {
             seen: Seen::Hidden, ..
         } => {
-            part.actions.push(probe(objects, None, PATIENCE));
+            part.actions.push(probe(objects, None, false));
         }
         Tenant::Answers {
             seen: Seen::Objects(live),
@@ -107,6 +107,7 @@ pub(super) fn plan(
             seen: Seen::Nothing,
             ..
         }
+        | Tenant::Postponed
         | Tenant::Silent { .. } => {}
     }
     (part, None)

@@ -16,10 +16,6 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
-/// How long a probe goes on trying while a control plane starts for the first time.
-pub const START_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a probe goes on trying afterwards.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
 pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);
 /// Longest time between two lists of the objects inside a tenant cluster: a little less, so that the
@@ -255,8 +251,8 @@ pub enum Action {
         provisional: bool,
         /// Workloads whose pods are to be counted.
         workloads: Vec<Key>,
-        /// How long to keep trying: longer while a start is under way.
-        patience: Duration,
+        /// Whether it starts for the first time: then it is asked once somebody serves there.
+        starts: bool,
     },
     /// Ask the members of etcd what they are, and for alarms.
     AskEtcd {

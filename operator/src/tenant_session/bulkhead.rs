@@ -1,0 +1,234 @@
+//! Bulkhead: how many of a controller's places tenants hold together that do not answer promptly.
+//!
+//! A reconcile holds a place while it waits for a tenant's API. A tenant that answered promptly when it
+//! was last asked is asked without more ado; one that did not, or was never asked by this process, needs
+//! one of few permits, and so does any as soon as it turns out to be slow. Who gets none goes on without
+//! the tenant's answer and is woken when a permit is given back.
+//!
+//! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`], and there
+//! are never more permits than a quarter of the places ([`most`]); nobody waits for one in a place.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::budget::{Budget, Exceeded};
+
+/// For how long a tenant that was slow needs a permit, though it may answer promptly again.
+const LATELY: Duration = Duration::from_secs(300);
+
+/// How many of so many places are for tenants that do not answer promptly.
+#[must_use]
+pub fn most(places: usize) -> usize {
+    (places / 4).max(1)
+}
+
+/// How a tenant answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Standing {
+    /// In time.
+    Prompt,
+    /// Not in time; when that was last so.
+    Late(Instant),
+}
+
+/// Whether one needs a permit to be asked.
+fn needs_permit(standing: Option<Standing>) -> bool {
+    standing != Some(Standing::Prompt)
+}
+
+/// What is thought of one after it was asked.
+fn after(before: Option<Standing>, late: bool, now: Instant) -> Standing {
+    match (late, before) {
+        (true, _) => Standing::Late(now),
+        (false, Some(Standing::Late(at))) if now.duration_since(at) < LATELY => Standing::Late(at),
+        (false, _) => Standing::Prompt,
+    }
+}
+
+/// How tenants answered lately, by UID; all bulkheads share it. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Standings(Arc<Mutex<HashMap<String, Standing>>>);
+
+impl Standings {
+    /// Notes that one answered in time that nobody waited for in a place.
+    pub fn answered(&self, uid: &str) {
+        let mut all = lock(&self.0);
+        all.entry(uid.to_owned()).or_insert(Standing::Prompt);
+    }
+
+    /// Forgets one that is gone.
+    pub fn forget(&self, uid: &str) {
+        lock(&self.0).remove(uid);
+    }
+
+    fn of(&self, uid: &str) -> Option<Standing> {
+        lock(&self.0).get(uid).copied()
+    }
+
+    fn note(&self, uid: &str, late: bool) {
+        let mut all = lock(&self.0);
+        let standing = after(all.get(uid).copied(), late, Instant::now());
+        all.insert(uid.to_owned(), standing);
+    }
+}
+
+/// Why a tenant's answer was not waited for (any longer).
+#[derive(Debug)]
+pub enum Interrupted {
+    /// All permits are given away. Nothing is known of the tenant; the reconcile is woken.
+    Busy,
+    /// The tenant took more than one reconcile has for it.
+    Exceeded(Exceeded),
+}
+
+/// Asks for another reconcile of one that got no permit.
+pub type Wake = Box<dyn FnOnce() + Send>;
+
+/// The permits of one controller.
+#[derive(Clone)]
+pub struct Bulkhead {
+    standings: Standings,
+    permits: Arc<Mutex<Permits>>,
+}
+
+struct Permits {
+    most: usize,
+    held: usize,
+    /// Who got none, by object, the first first.
+    waiting: VecDeque<(String, Wake)>,
+}
+
+impl Bulkhead {
+    /// The bulkhead of a controller with so many places.
+    #[must_use]
+    pub fn new(standings: Standings, places: usize) -> Self {
+        Self {
+            standings,
+            permits: Arc::new(Mutex::new(Permits {
+                most: most(places),
+                held: 0,
+                waiting: VecDeque::new(),
+            })),
+        }
+    }
+
+    /// The controller has so many places.
+    pub fn resize(&self, places: usize) {
+        lock(&self.permits).most = most(places);
+    }
+
+    /// Permits that are given away, and reconciles that wait for one.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let permits = lock(&self.permits);
+        (permits.held, permits.waiting.len())
+    }
+
+    /// Lets the reconcile of `object` (`namespace/name`) ask the tenant `uid`; none when that needs a permit
+    /// and there is none: then `wake` is called when there is one.
+    #[must_use]
+    pub fn enter(&self, uid: &str, object: &str, wake: Wake) -> Option<Pass> {
+        let pass = Pass {
+            bulkhead: self.clone(),
+            uid: uid.to_owned(),
+            object: object.to_owned(),
+            wake: Some(wake),
+            permit: None,
+        };
+        match needs_permit(self.standings.of(uid)) {
+            true => pass.with_permit(),
+            false => Some(pass),
+        }
+    }
+}
+
+/// One of the permits.
+struct Permit(Arc<Mutex<Permits>>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut permits = lock(&self.0);
+        permits.held = permits.held.saturating_sub(1);
+        let next = match permits.held < permits.most {
+            true => permits.waiting.pop_front(),
+            false => None,
+        };
+        drop(permits);
+        if let Some((_, wake)) = next {
+            wake();
+        }
+    }
+}
+
+/// Allows a reconcile to ask a tenant.
+pub struct Pass {
+    bulkhead: Bulkhead,
+    uid: String,
+    object: String,
+    wake: Option<Wake>,
+    permit: Option<Permit>,
+}
+
+impl Pass {
+    /// The same with a permit; none, when there is none left.
+    fn with_permit(mut self) -> Option<Self> {
+        self.take_permit().then_some(self)
+    }
+
+    /// Takes a permit; false when there is none left, and it is woken later.
+    fn take_permit(&mut self) -> bool {
+        let mut permits = lock(&self.bulkhead.permits);
+        permits.waiting.retain(|(object, _)| *object != self.object);
+        if permits.held < permits.most {
+            permits.held += 1;
+            self.permit = Some(Permit(Arc::clone(&self.bulkhead.permits)));
+            return true;
+        }
+        if let Some(wake) = self.wake.take() {
+            permits.waiting.push_back((self.object.clone(), wake));
+        }
+        false
+    }
+
+    /// Does work that waits for the tenant, as long as the budget allows, and longer than that of a prompt
+    /// one only with a permit.
+    ///
+    /// # Errors
+    /// [`Interrupted`]; then it was cut off where it was.
+    pub async fn within<T>(
+        mut self,
+        budget: &Budget,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Interrupted> {
+        tokio::pin!(work);
+        if self.permit.is_none() {
+            let promptly = budget.promptly().saturating_sub(budget.waited());
+            let begun = budget.within(tokio::time::timeout(promptly, &mut work));
+            match begun.await.map_err(Interrupted::Exceeded)? {
+                Ok(done) => {
+                    self.bulkhead.standings.note(&self.uid, false);
+                    return Ok(done);
+                }
+                Err(_) => self.bulkhead.standings.note(&self.uid, true),
+            }
+            if !self.take_permit() {
+                return Err(Interrupted::Busy);
+            }
+        }
+        let result = budget.within(work).await;
+        let late = budget.waited() >= budget.promptly();
+        self.bulkhead.standings.note(&self.uid, late);
+        result.map_err(Interrupted::Exceeded)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is in there is valid after any single statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Standings by the table; permits and wakes on a paused clock.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// As long as a prompt tenant takes, and as long as a slow one.
+const PROMPTLY: Duration = Duration::from_millis(900);
+const SLOWLY: Duration = Duration::from_millis(4900);
+
+#[test]
+fn only_who_was_prompt_and_not_late_lately_needs_no_permit() {
+    let now = Instant::now();
+    let (just, once) = (Standing::Late(now), Standing::Late(now - LATELY));
+    let table = [
+        (None, false, Standing::Prompt),
+        (None, true, just),
+        (Some(Standing::Prompt), false, Standing::Prompt),
+        (Some(Standing::Prompt), true, just),
+        (Some(just), false, just),
+        (Some(once), false, Standing::Prompt),
+        (Some(once), true, just),
+    ];
+    for (before, late, wanted) in table {
+        assert_eq!(after(before, late, now), wanted, "{before:?}, {late}");
+    }
+    assert!(needs_permit(None) && needs_permit(Some(once)));
+    assert!(!needs_permit(Some(Standing::Prompt)));
+}
+
+#[test]
+fn a_quarter_of_the_places_and_never_none() {
+    assert_eq!([16, 8, 7, 1].map(most), [4, 2, 1, 1]);
+}
+
+/// Counts wakes.
+fn wake(woken: &Arc<AtomicUsize>) -> Wake {
+    let woken = Arc::clone(woken);
+    Box::new(move || {
+        woken.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+async fn takes_so_long(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
+async fn ask(bulkhead: &Bulkhead, uid: &str, takes: Duration) -> Result<(), Interrupted> {
+    let pass = bulkhead.enter(uid, uid, Box::new(|| {}));
+    let pass = pass.ok_or(Interrupted::Busy)?;
+    let budget = Budget::default();
+    pass.within(&budget, takes_so_long(takes)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_known_needs_a_permit_and_who_gets_none_is_woken_in_turn() {
+    let bulkhead = Bulkhead::new(Standings::default(), 8);
+    let woken = Arc::new(AtomicUsize::new(0));
+    let enter = |uid: &str| bulkhead.enter(uid, uid, wake(&woken));
+    let (first, second) = (enter("a").unwrap(), enter("b").unwrap());
+    assert!(enter("c").is_none() && enter("d").is_none());
+    assert!(enter("c").is_none(), "it asks again");
+    assert_eq!(bulkhead.counts(), (2, 2));
+    drop(first);
+    assert_eq!(woken.load(Ordering::Relaxed), 1);
+    let third = enter("d").unwrap();
+    drop((second, third));
+    assert_eq!(bulkhead.counts(), (0, 0));
+    assert_eq!(woken.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompt_tenants_need_no_permit_however_many_the_others_hold() {
+    let bulkhead = Bulkhead::new(Standings::default(), 4);
+    ask(&bulkhead, "prompt", PROMPTLY).await.unwrap();
+    bulkhead.standings.answered("started");
+    let _held = bulkhead.enter("dead", "dead", Box::new(|| {})).unwrap();
+    ask(&bulkhead, "prompt", PROMPTLY).await.unwrap();
+    ask(&bulkhead, "started", PROMPTLY).await.unwrap();
+    let other = ask(&bulkhead, "other", PROMPTLY).await;
+    assert!(matches!(other, Err(Interrupted::Busy)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompt_tenant_that_turns_slow_is_cut_off_where_there_is_no_permit() {
+    let bulkhead = Bulkhead::new(Standings::default(), 4);
+    ask(&bulkhead, "a", PROMPTLY).await.unwrap();
+    let held = bulkhead.enter("dead", "dead", Box::new(|| {})).unwrap();
+    let begun = Instant::now();
+    let cut = ask(&bulkhead, "a", SLOWLY).await;
+    assert!(matches!(cut, Err(Interrupted::Busy)));
+    assert_eq!(begun.elapsed(), Budget::default().promptly());
+    drop(held);
+    ask(&bulkhead, "a", SLOWLY).await.unwrap();
+    let _held = bulkhead.enter("dead", "dead", Box::new(|| {})).unwrap();
+    let late = ask(&bulkhead, "a", PROMPTLY).await;
+    assert!(matches!(late, Err(Interrupted::Busy)), "it was slow lately");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_silent_ones_never_hold_more_than_their_share() {
+    let bulkhead = Bulkhead::new(Standings::default(), 16);
+    let (holding, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let one = |n: usize| {
+        let (bulkhead, holding, peak) = (&bulkhead, &holding, &peak);
+        async move {
+            let uid = format!("silent-{n}");
+            // Half of them were prompt once.
+            if n.is_multiple_of(2) {
+                bulkhead.standings.answered(&uid);
+            }
+            let Some(pass) = bulkhead.enter(&uid, &uid, Box::new(|| {})) else {
+                return;
+            };
+            let budget = Budget::default();
+            let work = async {
+                takes_so_long(budget.promptly()).await;
+                // From here on only with a permit.
+                takes_so_long(Duration::from_millis(1)).await;
+                let now = holding.fetch_add(1, Ordering::Relaxed) + 1;
+                peak.fetch_max(now, Ordering::Relaxed);
+                std::future::pending::<()>().await;
+            };
+            let before = peak.load(Ordering::Relaxed);
+            let result = pass.within(&budget, work).await;
+            assert!(result.is_err() && peak.load(Ordering::Relaxed) >= before);
+        }
+    };
+    futures::future::join_all((0..100).map(one)).await;
+    assert_eq!(peak.load(Ordering::Relaxed), 4);
+    assert_eq!(bulkhead.counts().0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_takes_more_than_its_budget_has_exceeded_it() {
+    let bulkhead = Bulkhead::new(Standings::default(), 16);
+    let exceeded = ask(&bulkhead, "a", Duration::from_secs(60)).await;
+    assert!(matches!(
+        exceeded,
+        Err(Interrupted::Exceeded(Exceeded::Time(_)))
+    ));
+    assert_eq!(
+        bulkhead.standings.of("a").map(|s| s == Standing::Prompt),
+        Some(false)
+    );
+    bulkhead.standings.forget("a");
+    assert_eq!(bulkhead.standings.of("a"), None);
+}
