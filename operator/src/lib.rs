@@ -12,6 +12,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
+//! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
 //! | [`admission`] | the validating webhook and its certificate |
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
@@ -26,6 +27,7 @@ pub mod controllers;
 pub mod manager;
 pub mod print;
 pub mod rbac;
+pub mod reserved_ranges;
 pub mod rollouts;
 pub mod run;
 pub mod state;

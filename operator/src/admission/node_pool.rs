@@ -33,7 +33,7 @@ fn opinion(old: Option<&NodePool>, new: &NodePool, validator: &Validator) -> Opi
         warnings.retain(|warning| !before.contains(warning));
     }
     Opinion {
-        problems: admit_pool(old, new, &clusters, &validator.settings),
+        problems: admit_pool(old, new, &clusters, &(validator.settings)()),
         warnings,
     }
 }

@@ -26,14 +26,15 @@ pub fn review(
 }
 
 fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validator) -> Opinion {
-    let mut problems = admit(old, new, &(validator.clusters)(), &validator.settings);
+    let settings = (validator.settings)();
+    let mut problems = admit(old, new, &(validator.clusters)(), &settings);
     let pools = (validator.pools)();
     let known = old.map(|old| left_behind(old, &pools)).unwrap_or_default();
     let behind = left_behind(new, &pools).into_iter();
     problems.extend(behind.filter(|problem| !known.contains(problem)));
-    let mut said = warnings(new, &validator.settings);
+    let mut said = warnings(new, &settings);
     if let Some(old) = old {
-        said.retain(|warning| !warnings(old, &validator.settings).contains(warning));
+        said.retain(|warning| !warnings(old, &settings).contains(warning));
         said.extend(transition_warnings(old, new));
     }
     Opinion {

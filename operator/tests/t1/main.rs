@@ -23,6 +23,7 @@ mod machines;
 mod neighbours;
 mod pool_crash;
 mod quiescence;
+mod ranges;
 mod rbac;
 mod support;
 mod tenant_objects;

@@ -74,12 +74,14 @@ pub async fn observe(
         machines.extend(found.map_err(failed(format!("Machine {name}")))?);
     }
     let capacity = capacity(ctx, &pool, cluster.as_ref());
+    let settings = ctx.reserved_ranges.settings();
     Ok(Some(Observed {
         pool,
         cluster,
         machines,
         others,
         capacity,
+        reserved_unknown: settings.network.reserved_unknown.clone(),
     }))
 }
 

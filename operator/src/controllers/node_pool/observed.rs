@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
+use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
 
@@ -24,6 +25,8 @@ pub struct Observed {
     pub others: Vec<Arc<Machine>>,
     /// Whether the management cluster has room for one machine more of the pool.
     pub capacity: Answer,
+    /// What is not known of the ranges that machines must not reach.
+    pub reserved_unknown: Option<Problem>,
 }
 
 impl Observed {

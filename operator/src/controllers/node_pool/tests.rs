@@ -16,6 +16,7 @@ use world::{POOL, World, cluster, read};
 mod autoscaling;
 mod capacity;
 mod laws;
+mod ranges;
 mod world;
 
 fn is(type_: (String, String), status: &str, reason: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
 //! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
-//! objects select the namespace's label; so do those of nodes, pods and quotas, which no test but one
-//! about room labels. Invariant: nothing else is changed, and what the operator
+//! objects select the namespace's label; so do those of nodes, pods, quotas and ServiceCIDRs, which no
+//! test but those about room and ranges labels. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
 use std::task::{Context, Poll};
@@ -26,7 +26,12 @@ impl Scope {
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
         const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
-        const ROOM: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/api/v1/resourcequotas"];
+        const ROOM: [&str; 4] = [
+            "/api/v1/nodes",
+            "/api/v1/pods",
+            "/api/v1/resourcequotas",
+            "/apis/networking.k8s.io/v1/servicecidrs",
+        ];
         const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";
         let text = uri.to_string();
         let all = uri.path().split_once(ALL).map(|(_, kind)| kind);

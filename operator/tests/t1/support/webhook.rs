@@ -34,8 +34,9 @@ pub(crate) async fn listener() -> Result<TcpListener> {
 pub(crate) fn validator(operator: &Operator) -> Validator {
     let clusters = operator.context.stores.clusters.clone();
     let pools = operator.context.stores.pools.clone();
+    let ranges = Arc::clone(&operator.context.reserved_ranges);
     Validator {
-        settings: Arc::new(operator.context.settings.clone()),
+        settings: Arc::new(move || ranges.settings()),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),
     }

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
 use crate::controllers::node_pool::observed::{Observed, is_going};
@@ -32,6 +33,7 @@ pub(super) struct World {
     pub(super) names: BTreeSet<String>,
     pub(super) gone: bool,
     pub(super) capacity: Answer,
+    pub(super) reserved_unknown: Option<Problem>,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -76,6 +78,7 @@ impl World {
             names: BTreeSet::new(),
             gone: false,
             capacity: Answer::Unknown,
+            reserved_unknown: None,
         }
     }
 
@@ -95,6 +98,7 @@ impl World {
             machines: self.machines.clone(),
             others: self.others.clone(),
             capacity: self.capacity.clone(),
+            reserved_unknown: self.reserved_unknown.clone(),
         }
     }
 
