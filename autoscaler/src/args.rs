@@ -110,7 +110,7 @@ mod tests {
     const NEEDED: [&str; 9] = [
         "autoscaler",
         "--tenant-kubeconfig=/etc/covey/kubeconfig",
-        "--namespace=covey-demo-0a1b2",
+        "--namespace=covey-demo-0a1b2c3d00",
         "--user-namespace=team",
         "--cluster-name=demo",
         "--cluster-uid=0a1b2c3d",

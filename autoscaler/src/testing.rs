@@ -17,7 +17,7 @@ pub(crate) const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        namespace: "covey-demo-0a1b2".to_owned(),
+        namespace: "covey-demo-0a1b2c3d00".to_owned(),
         user_namespace: "team".to_owned(),
         cluster_name: "demo".to_owned(),
         cluster_uid: UID.to_owned(),

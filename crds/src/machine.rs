@@ -47,7 +47,7 @@ pub use status::{MachineAddress, MachinePhase, MachineStatus};
 pub struct MachineSpec {
     /// Name of the TenantCluster that the node belongs to. Cannot change. Required, no default.
     /// Example: `demo`.
-    #[schemars(length(min = 1, max = 51))]
+    #[schemars(length(min = 1, max = 46))]
     pub cluster_name: String,
 
     /// UID of the TenantCluster: one of the same name that is made anew is another one. Cannot

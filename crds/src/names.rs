@@ -87,8 +87,12 @@ pub const AUTOSCALER_BINDING_PREFIX: &str = "covey-autoscaler-";
 /// Prefix of every tenant namespace; admission policies of the chart rely on it.
 pub const TENANT_NAMESPACE_PREFIX: &str = "covey-";
 /// Longest name of a TenantCluster: the tenant namespace must stay within 63 characters
-/// (`covey-` + name + `-` + five of the UID).
-pub const MAX_NAME_LENGTH: usize = 63 - TENANT_NAMESPACE_PREFIX.len() - 1 - 5;
+/// (`covey-` + name + `-` + ten of the UID).
+pub const MAX_NAME_LENGTH: usize = 63 - TENANT_NAMESPACE_PREFIX.len() - 1 - UID_LENGTH;
+/// How many digits of its UID a tenant namespace is called after; admission policies of the chart
+/// rely on it. Forty bits, all of them random (RFC 9562, version 4): among a million tenant clusters
+/// of one name half a pair meets, and nobody makes namesakes until one meets a certain other.
+pub const UID_LENGTH: usize = 10;
 
 /// Characters that a node pool appends to its name for a Machine, without the `-`.
 pub const MACHINE_SUFFIX_LENGTH: usize = 5;
@@ -124,13 +128,13 @@ pub fn user_data_secret(machine: &str) -> String {
     format!("{machine}-user-data")
 }
 
-/// The tenant namespace of a TenantCluster: `covey-<name>-<first five of the UID>`.
+/// The tenant namespace of a TenantCluster: `covey-<name>-<first ten digits of the UID>`.
 #[must_use]
 pub fn tenant_namespace(name: &str, uid: &str) -> String {
     let short: String = uid
         .chars()
         .filter(char::is_ascii_alphanumeric)
-        .take(5)
+        .take(UID_LENGTH)
         .collect();
     format!("{TENANT_NAMESPACE_PREFIX}{name}-{short}")
 }
@@ -158,7 +162,15 @@ mod tests {
         let name = "n".repeat(MAX_NAME_LENGTH);
         let namespace = tenant_namespace(&name, "0a1b2c3d-0000-0000-0000-000000000000");
         assert_eq!(namespace.len(), 63);
-        assert!(namespace.ends_with("-0a1b2"));
+        assert!(namespace.ends_with("-0a1b2c3d00"));
+    }
+
+    #[test]
+    fn namesakes_whose_uids_begin_alike_have_namespaces_of_their_own() {
+        let one = tenant_namespace("demo", "0a1b2c3d-4000-4000-8000-000000000000");
+        let other = tenant_namespace("demo", "0a1b2c3d-4100-4000-8000-000000000000");
+        assert_eq!(one, "covey-demo-0a1b2c3d40");
+        assert_ne!(one, other);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub use status::NodePoolStatus;
 pub struct NodePoolSpec {
     /// Name of the TenantCluster, in the same namespace, that the nodes belong to. It may be
     /// created after the node pool. Cannot change. Required, no default. Example: `demo`.
-    #[schemars(length(min = 1, max = 51))]
+    #[schemars(length(min = 1, max = 46))]
     #[x_kube(
         validation = Rule::new("self == oldSelf").message("clusterName cannot change: a machine belongs to the tenant cluster that it joined; create a new node pool")
     )]

@@ -33,7 +33,7 @@ pub use status::{
     status = "TenantClusterStatus",
     derive = "PartialEq",
     doc = "A Kubernetes cluster whose API server, etcd and controllers run as pods of the management cluster.",
-    validation = Rule::new("self.metadata.name.size() <= 51").message("the name may have at most 51 characters, because the tenant namespace is called covey-<name>-<5 characters>; choose a shorter one"),
+    validation = Rule::new("self.metadata.name.size() <= 46").message("the name may have at most 46 characters, because the tenant namespace is called covey-<name>-<10 characters>; choose a shorter one"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of a namespace's name"),
     validation = Rule::new(status::ADDED_POD_CIDR).field_path(".spec.network.podCIDR").message("network.podCIDR cannot be added later, unless it says what is in force (status.network.podCIDR); remove it or create a new tenant cluster"),
     validation = Rule::new(status::ADDED_SERVICE_CIDR).field_path(".spec.network.serviceCIDR").message("network.serviceCIDR cannot be added later, unless it says what is in force (status.network.serviceCIDR); remove it or create a new tenant cluster"),

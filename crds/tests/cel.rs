@@ -70,8 +70,8 @@ const DOMAIN: &str = "network.dnsDomain cannot change: certificates and pods hol
                       new tenant cluster";
 const NAME: &str = "the name must be a DNS label that starts with a letter (lower-case letters, \
                     digits and -, no dots), because it becomes part of a namespace's name";
-const NAME_LENGTH: &str = "the name may have at most 51 characters, because the tenant namespace \
-                           is called covey-<name>-<5 characters>; choose a shorter one";
+const NAME_LENGTH: &str = "the name may have at most 46 characters, because the tenant namespace \
+                           is called covey-<name>-<10 characters>; choose a shorter one";
 
 fn refused() -> Vec<Case> {
     let none = tc(&json!({}));
@@ -79,7 +79,7 @@ fn refused() -> Vec<Case> {
         |class: &str| endpoint(&json!({"type": "LoadBalancer", "loadBalancerClass": class}));
     let bare_load_balancer = endpoint(&json!({"type": "LoadBalancer"}));
     vec![
-        create(named(&"n".repeat(52), &json!({})), NAME_LENGTH),
+        create(named(&"n".repeat(47), &json!({})), NAME_LENGTH),
         create(named("a.b", &json!({})), NAME),
         create(named("1a", &json!({})), NAME),
         create(named("a-", &json!({})), NAME),
@@ -189,7 +189,7 @@ fn what_is_right_is_let_through() {
     let node_port = endpoint(&json!({"type": "NodePort", "host": "192.0.2.1"}));
     let cases = [
         (None, none.clone()),
-        (None, named(&"n".repeat(51), &json!({}))),
+        (None, named(&"n".repeat(46), &json!({}))),
         (None, node_port.clone()),
         (
             None,

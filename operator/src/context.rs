@@ -20,6 +20,7 @@ use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
+use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::StartQueue;
 use crate::state::ControllerState;
 use crate::stores::Stores;
@@ -38,8 +39,11 @@ use crate::watches::virtual_machines::VmWatches;
 pub struct Context {
     /// Management API.
     pub client: Client,
-    /// Configuration.
+    /// Configuration, as it was given. What is planned with are the settings in force
+    /// ([`ReservedRanges::settings`]).
     pub settings: Settings,
+    /// The management cluster's own ranges, and the settings in force with them.
+    pub reserved_ranges: Arc<ReservedRanges>,
     /// Fence of every write.
     pub leadership: Leadership,
     /// All objects of our kinds, as last seen.
@@ -109,7 +113,8 @@ impl Context {
         let reservations = &self.reservations;
         let mut reservations = reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = self.stores.clusters.state();
-        reservations.decide(cluster, &clusters, &self.settings.network)
+        let settings = self.reserved_ranges.settings();
+        reservations.decide(cluster, &clusters, &settings.network)
     }
 
     /// What quotas say against what a TenantCluster asks for; asked by one reconcile at a time, so that

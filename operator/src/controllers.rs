@@ -15,16 +15,20 @@ use std::time::Duration;
 use api::{Machine, NodePool, TenantCluster, TenantQuota};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
+use ipnet::IpNet;
 use kit::shutdown::Shutdown;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Controller, controller};
 use kube::{Resource, ResourceExt};
+use tenant_cp::problem::Problem;
+use tenant_cp::settings::NetworkSettings;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use crate::capacity;
 use crate::context::Context;
 use crate::request_rate::Urgency;
+use crate::reserved_ranges;
 use crate::state::{self, ControllerState};
 use crate::throttle::throttle;
 use crate::triggers::Triggered;
@@ -78,6 +82,7 @@ fn tenant_clusters(
     let streams = [
         stream(triggered).boxed(),
         watches::owned::owned(&context.client).boxed(),
+        all_of(context, clusters_read, |context| &context.stores.clusters),
     ];
     Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
         .with_config(controller::Config::default().concurrency(concurrency))
@@ -119,6 +124,7 @@ fn node_pools(
         stream(triggered).boxed(),
         throttle(stream(changed), node_pool::PERIOD).boxed(),
         capacity::watches::flips(Arc::clone(&context.capacity)).boxed(),
+        all_of(context, pools_read, |context| &context.stores.pools),
     ];
     let pools = Controller::for_stream(futures::stream::pending(), context.stores.pools.clone())
         .with_config(controller::Config::default().concurrency(POOLS))
@@ -185,6 +191,36 @@ fn tenant_quotas(
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))
+}
+
+/// What TenantClusters read of the network's settings that may change.
+fn clusters_read(network: &NetworkSettings) -> (Vec<IpNet>, bool) {
+    (network.reserved.clone(), network.reserved_unknown.is_some())
+}
+
+/// What node pools read of them.
+fn pools_read(network: &NetworkSettings) -> Option<Problem> {
+    network.reserved_unknown.clone()
+}
+
+/// All objects of a kind, each time that what they read of the settings in force is something else.
+fn all_of<K, T>(
+    context: &Arc<Context>,
+    read: fn(&NetworkSettings) -> T,
+    store: fn(&Context) -> &Store<K>,
+) -> BoxStream<'static, ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    T: PartialEq + Send + 'static,
+{
+    let changes = reserved_ranges::watches::changes(&context.reserved_ranges, read);
+    let context = Arc::clone(context);
+    let all = move |()| {
+        let all = store(&context).state().into_iter();
+        let all: Vec<_> = all.map(|object| ObjectRef::from_obj(&*object)).collect();
+        futures::stream::iter(all)
+    };
+    changes.flat_map(all).boxed()
 }
 
 /// All triggers of a kind; since when an object is due is kept.

@@ -13,6 +13,7 @@
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
+//! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
 //! | [`admission`] | the validating webhook and its certificate |
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
@@ -29,6 +30,7 @@ pub mod pod_failures;
 pub mod print;
 pub mod rbac;
 pub mod request_rate;
+pub mod reserved_ranges;
 pub mod rollouts;
 pub mod run;
 pub mod state;

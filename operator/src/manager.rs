@@ -15,6 +15,7 @@ use kit::lease::Leadership;
 use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
 use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::store::WriterDropped;
 use kube::{Client, ResourceExt};
 use providers::Providers;
 use providers::kubevirt::{KubeVirt, needs};
@@ -23,6 +24,7 @@ use tenant_cp::Settings;
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::StartQueue;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
@@ -41,6 +43,9 @@ use crate::watches::virtual_machines::VmWatches;
 pub const LEASE: &str = "covey-operator";
 /// A reconcile that takes longer is stuck, and the process is not live.
 const STUCK: Duration = Duration::from_secs(180);
+/// How long reconciles wait at most until the management cluster's ranges are found. After that
+/// control planes go on without them, and node pools wait.
+const RANGES: Duration = Duration::from_secs(15);
 
 /// Everything of a running operator but the process around it; tests run it too.
 pub struct Manager {
@@ -110,6 +115,7 @@ impl Manager {
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
+            reserved_ranges: Arc::new(ReservedRanges::new(settings.clone())),
             start_queue: StartQueue::new(settings.max_concurrent_starts),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
@@ -138,7 +144,8 @@ impl Manager {
         }
     }
 
-    /// Keeps the stores of our kinds up to date, in every replica. Ends never.
+    /// Keeps the stores of our kinds up to date, and the management cluster's ranges, in every replica.
+    /// Ends never.
     pub fn run_stores(&mut self) -> impl Future<Output = ()> + Send + 'static {
         let context = Arc::clone(&self.context);
         let writers = self.writers.take();
@@ -157,7 +164,9 @@ impl Manager {
             let quotas = kit::store::run(client(), writers.quotas, |quota, there| {
                 on_quota(&context, quota, there);
             });
-            futures::join!(clusters, pools, machines, quotas);
+            let ranges = Arc::clone(&context.reserved_ranges);
+            let ranges = reserved_ranges::watches::run(ranges, client());
+            futures::join!(clusters, pools, machines, quotas, ranges);
         }
     }
 
@@ -171,7 +180,10 @@ impl Manager {
         } = self;
         let synced = async {
             context.leadership.acquired().await;
-            context.stores.wait_until_ready().await
+            context.stores.wait_until_ready().await?;
+            // Late or not, control planes are reconciled now.
+            let _ = tokio::time::timeout(RANGES, context.reserved_ranges.listed()).await;
+            Ok::<_, WriterDropped>(())
         };
         tokio::select! {
             result = synced => result.context("list TenantClusters, NodePools, Machines and TenantQuotas")?,

@@ -93,6 +93,8 @@ pub fn cluster() -> Vec<Rule> {
         providers::kubevirt::NODE_RULE,
         // What is left of them for machines (docs/adr/0005).
         Rule::new(&[""], &["nodes", "pods", "resourcequotas"], WATCH),
+        // With those of the nodes the ranges that workers must not reach.
+        Rule::new(&["networking.k8s.io"], &["servicecidrs"], WATCH),
     ]
 }
 

@@ -67,7 +67,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let dial: Dial = Arc::new(|_, address| address);
     let mut manager = Manager::new(
         client.clone(),
-        settings.clone(),
+        settings,
         leadership.clone(),
         dial,
         &identity,
@@ -103,6 +103,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "tenantQuotas": context.stores.quotas.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
+            "reservedRanges": context.reserved_ranges.settings().network.reserved,
         })
     });
     let admin_address = port
@@ -114,8 +115,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let known = &manager.context.stores;
     let (clusters, pools) = (known.clusters.clone(), known.pools.clone());
     let quotas = known.quotas.clone();
+    let ranges = Arc::clone(&manager.context.reserved_ranges);
     let webhook = Webhook::new(Validator {
-        settings: Arc::new(settings),
+        settings: Arc::new(move || ranges.settings()),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),
         quotas: Arc::new(move || quotas.state()),

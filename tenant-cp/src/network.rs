@@ -24,6 +24,7 @@ pub(crate) mod node_ranges;
 pub mod pools;
 pub mod ranges;
 pub mod reservations;
+pub mod reserved;
 
 /// The DNS domain of tenant clusters that name none; the default of kubeadm.
 pub const DEFAULT_DNS_DOMAIN: &str = "cluster.local";

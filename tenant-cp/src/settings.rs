@@ -8,6 +8,8 @@ use api::storage::Offer;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Problem;
+
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub use policy::{EndpointPolicy, Prefixes};
@@ -157,8 +159,12 @@ pub struct NetworkSettings {
     pub pods: Pool,
     /// Ranges for Services. Default: /20 each from 100.64.0.0/10 (1024 tenant clusters).
     pub services: Pool,
-    /// Ranges that no tenant cluster may use: the management cluster's own. Default: none.
+    /// Ranges that no tenant cluster may use and no worker reaches: the management cluster's own. The
+    /// operator adds what it finds of them ([`crate::network::reserved`]). Default: none.
     pub reserved: Vec<IpNet>,
+    /// What is not known of those ranges. Not configured: the operator says it.
+    #[serde(skip)]
+    pub reserved_unknown: Option<Problem>,
 }
 
 /// One pool.
@@ -299,6 +305,7 @@ impl Default for NetworkSettings {
             pods: pool([10, 128, 0, 0], 9, 18),
             services: pool([100, 64, 0, 0], 10, 20),
             reserved: Vec::new(),
+            reserved_unknown: None,
         }
     }
 }

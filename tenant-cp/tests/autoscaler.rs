@@ -18,7 +18,7 @@ use tenant_cp::{
     management_objects, tenant_objects,
 };
 
-const NS: &str = "covey-demo-0a1b2";
+const NS: &str = "covey-demo-0a1b2c3d00";
 const IMAGE: &str = concat!("ghcr.io/covey-dev/autoscaler:", env!("CARGO_PKG_VERSION"));
 
 fn with_addon() -> Validated {
@@ -138,7 +138,7 @@ fn adapter_alone_has_a_token_and_is_told_whose_it_is() {
     let args = container["args"].to_string();
     for arg in [
         "--tenant-kubeconfig=/etc/kubernetes/kubeconfig",
-        "--namespace=covey-demo-0a1b2",
+        "--namespace=covey-demo-0a1b2c3d00",
         "--user-namespace=team-a",
         "--cluster-name=demo",
         "--cluster-uid=0a1b2c3d-0000-4000-8000-000000000000",
@@ -265,7 +265,7 @@ fn secrets_hold_what_the_pods_are_told_to_read() {
     }
     assert_eq!(
         text(CLIENT, "cloud-config.yaml"),
-        "address: autoscaler.covey-demo-0a1b2.svc:8086\n\
+        "address: autoscaler.covey-demo-0a1b2c3d00.svc:8086\n\
          cert: /etc/covey/grpc/tls.crt\n\
          key: /etc/covey/grpc/tls.key\n\
          cacert: /etc/covey/grpc/ca.crt\n\
@@ -285,7 +285,7 @@ fn certificates_fit_what_they_are_for() {
     assert_eq!((server.server, server.client), (true, false));
     assert_eq!(
         server.dns_names,
-        ["autoscaler.covey-demo-0a1b2.svc", "localhost"]
+        ["autoscaler.covey-demo-0a1b2c3d00.svc", "localhost"]
     );
     let client = want(CLIENT);
     assert_eq!((client.server, client.client), (false, true));

@@ -63,7 +63,7 @@ fn everything_is_in_the_tenant_namespace_and_nothing_gets_a_right_elsewhere() {
     for object in &objects {
         assert_eq!(
             object.namespace.as_deref(),
-            Some("covey-demo-0a1b2"),
+            Some("covey-demo-0a1b2c3d00"),
             "{}",
             object.key()
         );
@@ -94,7 +94,7 @@ fn everything_is_in_the_tenant_namespace_and_nothing_gets_a_right_elsewhere() {
     assert_eq!(binding["roleRef"]["name"], "covey-ccm");
     assert_eq!(
         binding["subjects"],
-        json!([{ "kind": "ServiceAccount", "name": "ccm", "namespace": "covey-demo-0a1b2" }])
+        json!([{ "kind": "ServiceAccount", "name": "ccm", "namespace": "covey-demo-0a1b2c3d00" }])
     );
     assert_eq!(
         find(&inside(), "ClusterRoleBinding")["subjects"][0]["name"],
@@ -123,7 +123,7 @@ fn pod_is_restricted_and_has_the_only_token_of_a_tenant_cluster() {
         args.contains("--cluster-uid=0a1b2c3d-0000-4000-8000-000000000000"),
         "{args}"
     );
-    assert!(args.contains("--namespace=covey-demo-0a1b2"), "{args}");
+    assert!(args.contains("--namespace=covey-demo-0a1b2c3d00"), "{args}");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
         missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
         // The one it makes itself, the other belongs to the certificates.
         [
-            "Lease covey-demo-0a1b2/covey-ccm",
-            "Secret covey-demo-0a1b2/ccm"
+            "Lease covey-demo-0a1b2c3d00/covey-ccm",
+            "Secret covey-demo-0a1b2c3d00/ccm"
         ]
     );
 }

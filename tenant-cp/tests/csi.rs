@@ -63,7 +63,7 @@ fn nothing_gets_a_right_on_secrets_or_machines() {
     assert_eq!(objects.len(), 4, "all but the Secret");
     for object in &objects {
         let namespace = object.namespace.as_deref();
-        assert_eq!(namespace, Some("covey-demo-0a1b2"), "{}", object.key());
+        assert_eq!(namespace, Some("covey-demo-0a1b2c3d00"), "{}", object.key());
     }
     let forbidden = ["*", "secrets", "pods", "machines", "serviceaccounts"];
     let mut rules = vec![json!(rules_outside(Hotplug::Subresources))];

@@ -48,7 +48,7 @@ pub struct TenantClusterStatus {
     pub endpoint: Option<EndpointStatus>,
 
     /// The tenant namespace: namespace of the management cluster that holds all parts.
-    /// Example: `covey-demo-0a1b2`.
+    /// Example: `covey-demo-0a1b2c3d11`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 

@@ -34,7 +34,7 @@ fn settings() -> Settings {
         ..class("shared")
     };
     Settings {
-        namespace: "covey-demo-0a1b2".to_owned(),
+        namespace: "covey-demo-0a1b2c3d00".to_owned(),
         cluster_uid: "uid".to_owned(),
         offer: Offer {
             classes: vec![fast, small, shared],
@@ -106,7 +106,7 @@ fn request_becomes_a_block_claim_of_the_offered_class() {
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {
-                "name": "vol-pvc-1", "namespace": "covey-demo-0a1b2",
+                "name": "vol-pvc-1", "namespace": "covey-demo-0a1b2c3d00",
                 "labels": {
                     "app.kubernetes.io/component": "volume",
                     "app.kubernetes.io/managed-by": "covey",

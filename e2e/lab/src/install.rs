@@ -129,6 +129,12 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     // Load balancers that nobody has, whose part tests play.
     let classes = r#"config.endpoint.classes=["example.com/losses","example.com/names"]"#;
     helm.args(["--set-json", classes]);
+    // Nodes' ranges for pods are the lab's own doing: no node says them.
+    let pods = format!(
+        r#"config.network.reserved=["{}"]"#,
+        cluster.slot.pod_network()
+    );
+    helm.args(["--set-json", &pods]);
     if state.storage {
         let classes = format!("config.storage.classes={}", storage::offered());
         helm.args(["--set-json", &classes]);

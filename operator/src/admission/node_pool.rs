@@ -33,13 +33,14 @@ fn opinion(old: Option<&NodePool>, new: &NodePool, validator: &Validator) -> Opi
         let before = pool_warnings(old, &clusters);
         warnings.retain(|warning| !before.contains(warning));
     }
+    let settings = (validator.settings)();
     let (pools, quotas) = ((validator.pools)(), (validator.quotas)());
-    let mut problems = admit_pool(old, new, &clusters, &validator.settings);
+    let mut problems = admit_pool(old, new, &clusters, &settings);
     let seen = Seen {
         clusters: &clusters,
         pools: &pools,
         quotas: &quotas,
     };
-    problems.extend(seen.admit_pool(old, new, &validator.settings));
+    problems.extend(seen.admit_pool(old, new, &settings));
     Opinion { problems, warnings }
 }

@@ -27,21 +27,22 @@ pub fn review(
 }
 
 fn opinion(old: Option<&TenantCluster>, new: &TenantCluster, validator: &Validator) -> Opinion {
+    let settings = (validator.settings)();
     let (clusters, pools) = ((validator.clusters)(), (validator.pools)());
     let quotas = (validator.quotas)();
-    let mut problems = admit(old, new, &clusters, &validator.settings);
+    let mut problems = admit(old, new, &clusters, &settings);
     let seen = Seen {
         clusters: &clusters,
         pools: &pools,
         quotas: &quotas,
     };
-    problems.extend(seen.admit_cluster(old, new, &validator.settings));
+    problems.extend(seen.admit_cluster(old, new, &settings));
     let known = old.map(|old| left_behind(old, &pools)).unwrap_or_default();
     let behind = left_behind(new, &pools).into_iter();
     problems.extend(behind.filter(|problem| !known.contains(problem)));
-    let mut said = warnings(new, &validator.settings);
+    let mut said = warnings(new, &settings);
     if let Some(old) = old {
-        said.retain(|warning| !warnings(old, &validator.settings).contains(warning));
+        said.retain(|warning| !warnings(old, &settings).contains(warning));
         said.extend(transition_warnings(old, new));
     }
     Opinion {

@@ -52,7 +52,7 @@ fn create(spec: &Value) -> Value {
 fn validator(others: Vec<TenantCluster>) -> Validator {
     let others: Vec<Arc<TenantCluster>> = others.into_iter().map(Arc::new).collect();
     Validator {
-        settings: Arc::default(),
+        settings: Arc::new(Arc::default),
         clusters: Arc::new(move || others.clone()),
         pools: Arc::new(Vec::new),
         quotas: Arc::new(Vec::new),

@@ -10,8 +10,8 @@ use tenant_cp::Settings;
 /// What the webhook validates with.
 #[derive(Clone)]
 pub struct Validator {
-    /// Configuration of the operator.
-    pub settings: Arc<Settings>,
+    /// The settings in force.
+    pub settings: Arc<dyn Fn() -> Arc<Settings> + Send + Sync>,
     /// All TenantClusters as last seen, from memory.
     pub clusters: Arc<dyn Fn() -> Vec<Arc<TenantCluster>> + Send + Sync>,
     /// All NodePools as last seen, from memory.

@@ -10,7 +10,7 @@ use super::*;
 
 mod laws;
 
-const NS: &str = "covey-demo-0a1b2";
+const NS: &str = "covey-demo-0a1b2c3d11";
 const GIB: i64 = 1 << 30;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -303,7 +303,7 @@ fn a_quota_that_is_used_up_is_told_before_room_is() {
     let answer = decide(&full, &needs(), NS);
     assert_eq!(
         answer.message(),
-        "one machine more takes 2048Mi of requests.memory, and ResourceQuota covey-demo-0a1b2/b of the \
+        "one machine more takes 2048Mi of requests.memory, and ResourceQuota covey-demo-0a1b2c3d11/b of the \
          management cluster has 3Gi of 4Gi used; raise it, or make other node pools of this tenant \
          cluster smaller"
     );

@@ -110,10 +110,11 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         return Ok(None);
     };
     watch_secrets(ctx, &observed);
+    let settings = ctx.reserved_ranges.settings();
     let mut steps = Steps::default();
     for _ in 0..MAX_STEPS {
         let now = Timestamp::now();
-        let plan = plan::plan(&observed, &ctx.settings, now);
+        let plan = plan::plan(&observed, &settings, now);
         if steps.take(&plan, &mut observed) {
             continue;
         }

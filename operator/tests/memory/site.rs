@@ -5,7 +5,7 @@
 //! would run away while they answer.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use ipnet::IpNet;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
 use kit::rbac::Rule;
@@ -23,6 +24,7 @@ use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
+use tenant_cp::settings::NetworkSettings;
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, PATIENCE, minimal, wait_for};
 pub(crate) use testkit::fixtures::{is_settled, tenant_namespace};
@@ -30,7 +32,7 @@ use testkit::memory::recording::{Recorder, Recording};
 use testkit::memory::{Memory, Young};
 use testkit::request::RequestInfo;
 use testkit::{FakeKubelet, FaultPlan, ManagementApi, Options, Scope, TenantApis};
-use tower::util::{BoxService, MapResponse};
+use tower::util::{BoxService, MapRequest, MapResponse};
 use tower::{BoxError, Layer as _};
 
 /// The user's namespace.
@@ -38,6 +40,8 @@ pub(crate) const USERS: &str = "users";
 /// The operator's own.
 pub(crate) const SYSTEM: &str = "system";
 const SERVICE_ACCOUNT: &str = "covey-operator";
+/// What is configured of the management cluster's ranges.
+const RESERVED: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 0)), 24);
 /// Requests that a new binding does not allow yet.
 const EARLY: u64 = 3;
 
@@ -62,6 +66,11 @@ type Wire = BoxService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, 
 impl Server {
     /// A connection, as the operator's user or with every right.
     fn wire(&self, user: bool) -> Result<Wire> {
+        let wire = self.whole_wire(user)?;
+        Ok(BoxService::new(MapRequest::new(wire, narrowed)))
+    }
+
+    fn whole_wire(&self, user: bool) -> Result<Wire> {
         match self {
             Self::Memory(memory) => {
                 let service = MapResponse::new(
@@ -82,6 +91,19 @@ impl Server {
             }
         }
     }
+}
+
+/// A real server makes a ServiceCIDR of its own, and the one in memory does not.
+fn narrowed(mut request: Request<Body>) -> Request<Body> {
+    let uri = request.uri();
+    if uri.path() == "/apis/networking.k8s.io/v1/servicecidrs" {
+        let label = api::names::LABEL_TENANT_NAMESPACE.replace('/', "%2F");
+        let text = format!("{uri}&labelSelector={label}%3D{USERS}");
+        if let Ok(uri) = text.parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
 }
 
 fn operators_config(api: &ManagementApi) -> Result<Config> {
@@ -183,6 +205,11 @@ impl Site {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             operator_namespace: self.system.clone(),
+            // Nothing is found here.
+            network: NetworkSettings {
+                reserved: vec![RESERVED],
+                ..NetworkSettings::default()
+            },
             ..Settings::default()
         }
     }

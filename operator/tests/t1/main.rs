@@ -24,6 +24,7 @@ mod neighbours;
 mod pool_crash;
 mod quiescence;
 mod quotas;
+mod ranges;
 mod rbac;
 mod support;
 mod tenant_objects;

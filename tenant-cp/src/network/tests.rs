@@ -28,6 +28,7 @@ fn small() -> NetworkSettings {
         pods: pool("10.128.0.0/12", 16),
         services: pool("100.64.0.0/12", 16),
         reserved: vec![],
+        reserved_unknown: None,
     }
 }
 
@@ -389,6 +390,7 @@ fn pools_that_cannot_work_are_named() {
         pods: pool("10.128.0.1/9", 8),
         services: pool("10.200.0.0/16", 29),
         reserved: vec![],
+        reserved_unknown: None,
     };
     let problems: Vec<String> = check_pools(&settings)
         .iter()
@@ -407,6 +409,7 @@ fn pools_that_cannot_work_are_named() {
         pods: pool("fd00::/40", 56),
         services: pool("100.64.0.0/16", 30),
         reserved: vec![],
+        reserved_unknown: None,
     };
     let problems: Vec<String> = check_pools(&settings)
         .iter()

@@ -89,7 +89,7 @@ fn name(tc: &TenantCluster, problems: &mut Vec<Problem>) {
             "NameTooLong",
             format!(
                 "{} characters are too many: at most {MAX_NAME_LENGTH}, because the tenant \
-                 namespace is called covey-<name>-<5 characters>",
+                 namespace is called covey-<name>-<10 characters>",
                 name.len()
             ),
         ));

@@ -23,7 +23,7 @@ fn tc(patch: &Value) -> TenantCluster {
     let mut object = json!({
         "apiVersion": "covey.dev/v1alpha1",
         "kind": "TenantCluster",
-        "metadata": {"name": "demo", "namespace": "team-a", "uid": "0a1b2c3d", "generation": 3},
+        "metadata": {"name": "demo", "namespace": "team-a", "uid": "0a1b2c3d-0000-4000-8000-000000000000", "generation": 3},
         "spec": {
             "version": "1.35.4",
             "network": {"podCIDR": "10.0.0.0/16", "serviceCIDR": "10.96.0.0/12"},
@@ -97,14 +97,14 @@ const ARGS: &str = "spec.controlPlane.apiServer.extraArgs";
 
 #[test]
 fn every_bad_input_is_answered_with_a_sentence() {
-    let long = "n".repeat(52);
+    let long = "n".repeat(47);
     let big = "x".repeat(262_144);
     let table: Vec<(Value, String)> = [
         // Name
         (
             named(&long),
-            "metadata.name: 52 characters are too many: at most 51, because the tenant namespace \
-             is called covey-<name>-<5 characters>",
+            "metadata.name: 47 characters are too many: at most 46, because the tenant namespace \
+             is called covey-<name>-<10 characters>",
         ),
         (
             named("a.b"),
@@ -453,7 +453,7 @@ fn good_input_is_let_through() {
         json!({}),
         json!({"spec": {"version": "v1.34.0"}}),
         json!({"status": {"version": "1.34.4"}}),
-        named(&"n".repeat(51)),
+        named(&"n".repeat(46)),
         json!({"spec": {"addons": {"cni": {"type": "none"}, "csi": {"enabled": true}}}}),
         network(&json!({"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12"})),
         network(&json!({"podCIDR": "172.16.0.0/24", "serviceCIDR": "192.168.1.0/28"})),
@@ -535,7 +535,7 @@ fn a_valid_one_is_built_with_defaults_filled_in() {
     }});
     let settings = policy::mirrors();
     let valid = validate(&tc(&patch), &settings).unwrap();
-    assert_eq!(valid.tenant_namespace, "covey-demo-0a1b2");
+    assert_eq!(valid.tenant_namespace, "covey-demo-0a1b2c3d00");
     assert_eq!((valid.namespace.as_str(), valid.generation), ("team-a", 3));
     assert_eq!(valid.version, Version::new(1, 35, 4));
     assert_eq!(valid.registry, "mirror.example.com/k8s");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::objects::namespace;
 use crate::{Installed, OPERATOR, api_of, until, write};
 
-const ADAPTER: &str = "system:serviceaccount:covey-demo-0a1b2:autoscaler";
+const ADAPTER: &str = "system:serviceaccount:covey-demo-0a1b2c3d00:autoscaler";
 
 fn pool(name: &str, more: &Value) -> Value {
     let mut pool = json!({
@@ -238,9 +238,9 @@ async fn replicas_are_the_autoscalers_and_nothing_else_of_a_node_pool_is() {
     }
     // Like an adapter, and none: a namespace that only begins like the tenant namespace.
     for name in [
-        "system:serviceaccount:covey-demo-0a1b2c:autoscaler",
-        "system:serviceaccount:covey-demo-0a1:autoscaler",
-        "system:serviceaccount:covey-other-0a1b2:autoscaler",
+        "system:serviceaccount:covey-demo-0a1b2c3d001:autoscaler",
+        "system:serviceaccount:covey-demo-0a1b2:autoscaler",
+        "system:serviceaccount:covey-other-0a1b2c3d00:autoscaler",
     ] {
         let refusal = Some("this autoscaler of another");
         check(

@@ -132,7 +132,7 @@ async fn policies_confine_the_operator_and_nobody_else() {
     for name in ["users-a", "users-b", "covey-docs"] {
         installed.create(namespace(name, &[])).await;
     }
-    for name in ["covey-a-11111", "covey-b-11111"] {
+    for name in ["covey-a-1111111111", "covey-b-1111111111"] {
         installed
             .create(namespace(name, &[(UID, "u1"), RESTRICTED]))
             .await;
@@ -150,7 +150,9 @@ async fn policies_confine_the_operator_and_nobody_else() {
         .create(unlabelled("covey-operator", "users-b"))
         .await;
     installed.create(unlabelled("admins", "users-a")).await;
-    installed.create(binding("ccm", "covey-b-11111", CCM)).await;
+    installed
+        .create(binding("ccm", "covey-b-1111111111", CCM))
+        .await;
     installed.create(unlabelled("ccm", "users-b")).await;
     installed
         .create(binding("covey-autoscaler-a", "users-b", AUTOSCALER))
@@ -209,10 +211,10 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         installed.create(namespace(name, &[])).await;
     }
     installed
-        .create(namespace("covey-r-11111", &[(UID, "u1"), RESTRICTED]))
+        .create(namespace("covey-r-1111111111", &[(UID, "u1"), RESTRICTED]))
         .await;
     installed
-        .create(binding("covey-operator", "covey-r-11111", TENANT))
+        .create(binding("covey-operator", "covey-r-1111111111", TENANT))
         .await;
     // Without the labels that a policy selects by: there is no TenantCluster.
     let users = binding("covey-operator", "rights-a", USER);
@@ -227,27 +229,27 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("get", "", "secrets", "rights-a", true),
         ("create", "", "secrets", "rights-a", true),
         ("delete", "", "secrets", "rights-a", false),
-        ("list", "", "secrets", "covey-r-11111", true),
-        ("patch", "", "secrets", "covey-r-11111", true),
+        ("list", "", "secrets", "covey-r-1111111111", true),
+        ("patch", "", "secrets", "covey-r-1111111111", true),
         // Konnectivity's when it is switched off, user data of Machines.
-        ("delete", "", "secrets", "covey-r-11111", true),
-        ("get", "", "secrets", "covey-r-11111", true),
+        ("delete", "", "secrets", "covey-r-1111111111", true),
+        ("get", "", "secrets", "covey-r-1111111111", true),
         ("delete", "", "secrets", "covey-system", false),
         // Mirrors of load balancers, when the cloud controller manager is switched off.
-        ("delete", "", "services", "covey-r-11111", true),
+        ("delete", "", "services", "covey-r-1111111111", true),
         ("delete", "", "services", "rights-a", false),
         (
             "create",
             "discovery.k8s.io",
             "endpointslices",
-            "covey-r-11111",
+            "covey-r-1111111111",
             false,
         ),
         (
             "create",
             "kubevirt.io",
             "virtualmachines",
-            "covey-r-11111",
+            "covey-r-1111111111",
             true,
         ),
         (
@@ -261,7 +263,7 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             "patch",
             "kubevirt.io",
             "virtualmachines",
-            "covey-r-11111",
+            "covey-r-1111111111",
             true,
         ),
         ("patch", "kubevirt.io", "virtualmachines", "rights-a", false),
@@ -270,8 +272,11 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("list", "", "nodes", "", true),
         ("watch", "", "pods", "", true),
         ("watch", "", "resourcequotas", "", true),
+        ("list", "networking.k8s.io", "servicecidrs", "", true),
+        ("watch", "networking.k8s.io", "servicecidrs", "", true),
+        ("delete", "networking.k8s.io", "servicecidrs", "", false),
         ("patch", "", "nodes", "", false),
-        ("get", "", "pods", "covey-r-11111", false),
+        ("get", "", "pods", "covey-r-1111111111", false),
         ("delete", "", "pods", "", false),
         ("patch", "", "resourcequotas", "", false),
         ("watch", "kubevirt.io", "virtualmachineinstances", "", false),
@@ -280,8 +285,8 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("create", "", "secrets", "covey-system", true),
         ("list", "", "secrets", "covey-system", false),
         ("create", "", "pods", "rights-a", false),
-        ("create", "", "pods", "covey-r-11111", false),
-        ("create", "apps", "statefulsets", "covey-r-11111", true),
+        ("create", "", "pods", "covey-r-1111111111", false),
+        ("create", "apps", "statefulsets", "covey-r-1111111111", true),
         ("create", "apps", "statefulsets", "rights-a", false),
         ("watch", "apps", "statefulsets", "", true),
         ("create", "", "namespaces", "", true),
@@ -314,7 +319,7 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             "create",
             "rbac.authorization.k8s.io",
             "roles",
-            "covey-r-11111",
+            "covey-r-1111111111",
             false,
         ),
         (
@@ -342,10 +347,10 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             "create",
             "",
             "serviceaccounts/token",
-            "covey-r-11111",
+            "covey-r-1111111111",
             false,
         ),
-        ("create", "", "pods/exec", "covey-r-11111", false),
+        ("create", "", "pods/exec", "covey-r-1111111111", false),
         (
             "update",
             "admissionregistration.k8s.io",

@@ -51,20 +51,20 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         object["subjects"][0]["namespace"] = json!(of);
         object
     };
-    let of_a = |namespace: &str| autoscaler("covey-autoscaler-a", namespace, "covey-a-11111");
+    let of_a = |namespace: &str| autoscaler("covey-autoscaler-a", namespace, "covey-a-1111111111");
     vec![
         // Namespaces
         (
             "apply",
-            namespace("covey-new-00000", &[ours, RESTRICTED]),
+            namespace("covey-new-0000000000", &[ours, RESTRICTED]),
             None,
         ),
         (
             "apply",
-            namespace("covey-a-11111", &[ours, RESTRICTED, ("x", "y")]),
+            namespace("covey-a-1111111111", &[ours, RESTRICTED, ("x", "y")]),
             None,
         ),
-        ("delete", namespace("covey-a-11111", &[]), None),
+        ("delete", namespace("covey-a-1111111111", &[]), None),
         (
             "apply",
             namespace("new", &[ours, RESTRICTED]),
@@ -87,18 +87,18 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "apply",
-            namespace("covey-new-00000", &[RESTRICTED]),
+            namespace("covey-new-0000000000", &[RESTRICTED]),
             Some("has no label"),
         ),
         (
             "apply",
-            namespace("covey-new-00000", &[ours]),
+            namespace("covey-new-0000000000", &[ours]),
             Some("must carry the label"),
         ),
         (
             "apply",
             namespace(
-                "covey-new-00000",
+                "covey-new-0000000000",
                 &[ours, ("pod-security.kubernetes.io/enforce", "baseline")],
             ),
             None,
@@ -106,7 +106,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         (
             "apply",
             namespace(
-                "covey-new-00000",
+                "covey-new-0000000000",
                 &[ours, ("pod-security.kubernetes.io/enforce", "privileged")],
             ),
             Some("must carry the label"),
@@ -118,7 +118,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "apply",
-            namespace("covey-a-11111", &[(UID, "other"), RESTRICTED]),
+            namespace("covey-a-1111111111", &[(UID, "other"), RESTRICTED]),
             Some("may not change whose"),
         ),
         (
@@ -135,7 +135,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         // RoleBindings
         (
             "apply",
-            binding("covey-operator", "covey-a-11111", TENANT),
+            binding("covey-operator", "covey-a-1111111111", TENANT),
             None,
         ),
         ("apply", binding("covey-operator", "users-a", USER), None),
@@ -172,7 +172,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "apply",
-            labelled("covey-a-11111"),
+            labelled("covey-a-1111111111"),
             Some("only in namespaces of users"),
         ),
         (
@@ -186,31 +186,31 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("its own namespace"),
         ),
         // The cloud controller manager's
-        ("apply", ccm("covey-a-11111"), None),
-        ("delete", ccm("covey-b-11111"), None),
+        ("apply", ccm("covey-a-1111111111"), None),
+        ("delete", ccm("covey-b-1111111111"), None),
         ("delete", ccm("users-b"), Some("users-b is none")),
         ("apply", ccm("users-a"), Some("users-a is none")),
         ("apply", ccm("covey-docs"), Some("covey-docs is none")),
         ("create", ccm("covey-system"), Some("its own namespace")),
         (
             "apply",
-            binding("ccm", "covey-a-11111", TENANT),
+            binding("ccm", "covey-a-1111111111", TENANT),
             Some("may bind only"),
         ),
         (
             "apply",
-            binding("covey-operator", "covey-a-11111", CCM),
+            binding("covey-operator", "covey-a-1111111111", CCM),
             Some("may bind only"),
         ),
         (
             "apply",
-            binding("ccm", "covey-a-11111", CCM),
+            binding("ccm", "covey-a-1111111111", CCM),
             Some("only to the accounts"),
         ),
         (
             "apply",
             with(
-                ccm("covey-a-11111"),
+                ccm("covey-a-1111111111"),
                 "/subjects/0/namespace",
                 json!("covey-docs"),
             ),
@@ -218,25 +218,25 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "apply",
-            both(ccm("covey-a-11111")),
+            both(ccm("covey-a-1111111111")),
             Some("only to the accounts"),
         ),
         // The CSI driver's
-        ("apply", csi("covey-a-11111"), None),
+        ("apply", csi("covey-a-1111111111"), None),
         ("apply", csi("users-a"), Some("users-a is none")),
         (
             "apply",
-            between("csi", "covey-a-11111", CCM),
+            between("csi", "covey-a-1111111111", CCM),
             Some("may bind only"),
         ),
         (
             "apply",
-            between("ccm", "covey-a-11111", CSI),
+            between("ccm", "covey-a-1111111111", CSI),
             Some("may bind only"),
         ),
         (
             "apply",
-            with(csi("covey-a-11111"), "/subjects/0/name", json!("ccm")),
+            with(csi("covey-a-1111111111"), "/subjects/0/name", json!("ccm")),
             Some("only to the accounts"),
         ),
         // The autoscaler's, in users' namespaces
@@ -245,7 +245,7 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ("delete", of_a("users-b"), None),
         (
             "apply",
-            of_a("covey-a-11111"),
+            of_a("covey-a-1111111111"),
             Some("only in namespaces of users"),
         ),
         (
@@ -256,17 +256,17 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ("create", of_a("covey-system"), Some("its own namespace")),
         (
             "apply",
-            autoscaler("covey-autoscaler", "users-a", "covey-a-11111"),
+            autoscaler("covey-autoscaler", "users-a", "covey-a-1111111111"),
             Some("called covey-operator"),
         ),
         (
             "apply",
-            autoscaler("covey-autoscaler-b", "users-a", "covey-a-11111"),
+            autoscaler("covey-autoscaler-b", "users-a", "covey-a-1111111111"),
             Some("only to the account autoscaler"),
         ),
         (
             "apply",
-            autoscaler("covey-autoscaler-a", "users-a", "covey-a-b-11111"),
+            autoscaler("covey-autoscaler-a", "users-a", "covey-a-b-1111111111"),
             Some("only to the account autoscaler"),
         ),
         (
@@ -301,12 +301,20 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "apply",
-            autoscaler("covey-autoscaler-theirs", "users-b", "covey-theirs-11111"),
+            autoscaler(
+                "covey-autoscaler-theirs",
+                "users-b",
+                "covey-theirs-1111111111",
+            ),
             Some("rename it, or the TenantCluster"),
         ),
         (
             "delete",
-            autoscaler("covey-autoscaler-theirs", "users-b", "covey-theirs-11111"),
+            autoscaler(
+                "covey-autoscaler-theirs",
+                "users-b",
+                "covey-theirs-1111111111",
+            ),
             Some("rename it, or the TenantCluster"),
         ),
         // No TenantCluster there:
@@ -375,7 +383,11 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("only to itself"),
         ),
         // Secrets
-        ("apply", secret("anything", "covey-a-11111", false), None),
+        (
+            "apply",
+            secret("anything", "covey-a-1111111111", false),
+            None,
+        ),
         ("apply", secret("demo-kubeconfig", "users-a", true), None),
         ("apply", secret("ours-kubeconfig", "users-a", true), None),
         ("delete", secret("ours-kubeconfig", "users-a", true), None),

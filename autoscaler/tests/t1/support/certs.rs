@@ -10,7 +10,7 @@ use rcgen::{
 };
 
 /// The name in the certificate of the port.
-pub(crate) const SERVER: &str = "autoscaler.covey-demo-12345.svc";
+pub(crate) const SERVER: &str = "autoscaler.covey-demo-0123456789.svc";
 
 /// An authority, and a certificate of the port that it issued.
 pub(crate) struct Authority {

@@ -139,7 +139,7 @@ impl Environment {
 
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            namespace: "covey-demo-12345".to_owned(),
+            namespace: "covey-demo-0123456789".to_owned(),
             user_namespace: self.ns.clone(),
             cluster_name: CLUSTER.to_owned(),
             cluster_uid: self.uid.clone(),

@@ -46,7 +46,7 @@ impl Program {
                 "management-kubeconfig",
                 file("management.kubeconfig", &management)?,
             ),
-            ("namespace", "covey-demo-12345".to_owned()),
+            ("namespace", "covey-demo-0123456789".to_owned()),
             ("user-namespace", environment.ns.clone()),
             ("cluster-name", CLUSTER.to_owned()),
             ("cluster-uid", environment.uid.clone()),

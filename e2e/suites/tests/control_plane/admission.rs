@@ -61,10 +61,10 @@ async fn refusals(s: &scenario::Scenario) -> Result<()> {
             "etcd.replicas must be 1 or 3".to_owned(),
         ),
         (
-            "n234567890123456789012345678901234567890123456789012",
+            "n2345678901234567890123456789012345678901234567",
             with(json!({})),
-            "the name may have at most 51 characters, because the tenant namespace is called \
-             covey-<name>-<5 characters>; choose a shorter one"
+            "the name may have at most 46 characters, because the tenant namespace is called \
+             covey-<name>-<10 characters>; choose a shorter one"
                 .to_owned(),
         ),
     ];

@@ -178,8 +178,11 @@ impl Masks {
                     && !place.asked
                 {
                     // The tenant namespace is called after it.
-                    let short: String = uid.chars().take(5).collect();
-                    self.words.insert(format!("-{short}"), "-00000".to_owned());
+                    let namespace = api::names::tenant_namespace("", uid);
+                    if let Some((_, short)) = namespace.rsplit_once('-') {
+                        let masked = "0".repeat(short.len());
+                        self.words.insert(format!("-{short}"), format!("-{masked}"));
+                    }
                 }
                 if let Some(managers) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
                     managers.iter_mut().for_each(plain_manager);

@@ -89,6 +89,7 @@ table! {
     "coordination.k8s.io" "v1" "Lease" "leases" true;
     "events.k8s.io" "v1" "Event" "events" true;
     "networking.k8s.io" "v1" "NetworkPolicy" "networkpolicies" true counted;
+    "networking.k8s.io" "v1" "ServiceCIDR" "servicecidrs" false status counted;
     "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" true status counted;
     "rbac.authorization.k8s.io" "v1" "Role" "roles" true;
     "rbac.authorization.k8s.io" "v1" "RoleBinding" "rolebindings" true;

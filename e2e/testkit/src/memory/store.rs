@@ -161,8 +161,8 @@ impl Store {
 
     fn uid(&mut self) -> String {
         self.uids += 1;
-        // What differs comes first: names are made of the first five digits.
-        format!("{:05x}000-0000-4000-8000-{:012}", self.uids, self.uids)
+        // What differs comes first: names are made of the first ten digits.
+        format!("{:08x}-0000-4000-8000-{:012}", self.uids, self.uids)
     }
 
     /// Stores an object under a new revision, or takes it away, and tells.

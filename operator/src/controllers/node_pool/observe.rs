@@ -78,6 +78,7 @@ pub async fn observe(
         Some(_) => Vec::new(),
         None => ctx.ask_quotas_for_pool(&pool),
     };
+    let settings = ctx.reserved_ranges.settings();
     Ok(Some(Observed {
         pool,
         cluster,
@@ -85,6 +86,7 @@ pub async fn observe(
         others,
         capacity,
         quotas,
+        reserved_unknown: settings.network.reserved_unknown.clone(),
     }))
 }
 

@@ -27,6 +27,8 @@ pub struct Observed {
     pub capacity: Answer,
     /// What quotas say against the pool; nothing where it was let in.
     pub quotas: Vec<Problem>,
+    /// What is not known of the ranges that machines must not reach.
+    pub reserved_unknown: Option<Problem>,
 }
 
 impl Observed {

@@ -1,6 +1,7 @@
 //! Turns one observation of one NodePool into the next step. No I/O, no clock, no chance.
 //!
-//! In this order: what a quota refuses → Machines of another tenant cluster go → the template in force → whom the NodePool
+//! In this order: what a quota refuses → Machines of another tenant cluster go → what machines must not
+//! reach is known → the template in force → whom the NodePool
 //! names goes → who is lost is replaced, a share at a time ([`health`]) → scaling and rollout
 //! ([`sizing`]).
 //! Invariant: planning again after applying yields an empty plan; only Machines that the pool owns
@@ -154,6 +155,9 @@ fn beside(observed: &Observed, cluster: &TenantCluster, now: Timestamp) -> Plan 
     let mut plan = unchanged(observed);
     let machines = sorted(observed);
     strangers(&mut plan, cluster, &machines);
+    if let Some(problem) = &observed.reserved_unknown {
+        return status::refused(plan, observed, problem, now);
+    }
     match template::template(&observed.pool, cluster) {
         Ok(Some(template)) => plan_machines(plan, observed, cluster, &template, &machines, now),
         Ok(None) => status::waits_for_cluster(plan, observed, now),

@@ -17,6 +17,7 @@ mod autoscaling;
 mod capacity;
 mod laws;
 mod quotas;
+mod ranges;
 mod world;
 
 fn is(type_: (String, String), status: &str, reason: &str) -> bool {

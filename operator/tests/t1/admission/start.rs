@@ -126,7 +126,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     install(&client, port).await;
 
     let validator = Validator {
-        settings: Arc::default(),
+        settings: Arc::new(Arc::default),
         clusters: Arc::new(Vec::new),
         pools: Arc::new(Vec::new),
         quotas: Arc::new(Vec::new),

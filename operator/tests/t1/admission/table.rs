@@ -20,7 +20,7 @@ pub(super) fn args(name: &str, value: &str) -> Value {
 pub(super) fn refused() -> Vec<(Value, &'static str)> {
     let network = |value: Value| spec(json!({ "network": value }));
     let etcd = |value: Value| spec(json!({ "etcd": value }));
-    let long = "n".repeat(52);
+    let long = "n".repeat(47);
     vec![
         (
             spec(json!({ "version": null })),
@@ -44,7 +44,7 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
         ),
         (
             json!({ "metadata": { "name": long } }),
-            "the name may have at most 51 characters, because the tenant namespace is called covey-<name>-<5 characters>; choose a shorter one",
+            "the name may have at most 46 characters, because the tenant namespace is called covey-<name>-<10 characters>; choose a shorter one",
         ),
         (
             json!({ "metadata": { "name": "1demo" } }),

@@ -3,18 +3,19 @@
 //! Invariant: the operator's user has exactly the rights of [`operator::rbac`], bound as the chart
 //! binds them, and nobody else has that user; so its audit entries are this site's alone.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
+use ipnet::IpNet;
 use kit::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config, ResourceExt};
 use operator::tenant_session::session::Dial;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
-use tenant_cp::settings::{EndpointPolicy, Prefixes};
+use tenant_cp::settings::{EndpointPolicy, NetworkSettings, Prefixes};
 use testkit::fakes::kubelet::Extras;
 use testkit::fixtures::{self, minimal, wait_for};
 use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
@@ -23,6 +24,8 @@ use super::PATIENCE;
 pub(crate) use testkit::fixtures::{is_settled, tenant_namespace};
 
 const SERVICE_ACCOUNT: &str = "covey-operator";
+/// What is configured of the management cluster's ranges, of which there is nothing here.
+const RESERVED: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 0)), 24);
 
 /// One installation; the stand-ins end with it, objects stay.
 pub(crate) struct Site {
@@ -169,6 +172,11 @@ impl Site {
                 ..EndpointPolicy::default()
             },
             etcd_storage_classes: vec!["fast".to_owned(), "slow".to_owned()],
+            // Nodes and ServiceCIDRs are there where a test plays them.
+            network: NetworkSettings {
+                reserved: vec![RESERVED],
+                ..NetworkSettings::default()
+            },
             ..Settings::default()
         }
     }

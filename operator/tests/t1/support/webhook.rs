@@ -35,8 +35,9 @@ pub(crate) fn validator(operator: &Operator) -> Validator {
     let clusters = operator.context.stores.clusters.clone();
     let pools = operator.context.stores.pools.clone();
     let quotas = operator.context.stores.quotas.clone();
+    let ranges = Arc::clone(&operator.context.reserved_ranges);
     Validator {
-        settings: Arc::new(operator.context.settings.clone()),
+        settings: Arc::new(move || ranges.settings()),
         clusters: Arc::new(move || clusters.state()),
         pools: Arc::new(move || pools.state()),
         quotas: Arc::new(move || quotas.state()),

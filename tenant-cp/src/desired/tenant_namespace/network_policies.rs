@@ -11,19 +11,22 @@
 //! | all pods | DNS of the management cluster | 53 |
 //! | all pods here | workers | all |
 //! | workers | workers | all |
+//! | workers | the endpoint, where that is a port of nodes | that port |
 //! | workers | everywhere else, but for `network.reserved` and cloud metadata | all |
 //!
 //! What an addon needs besides is in its own folder below [`crate::addons`].
 //!
 //! Workers are the pods that virtual machines run in; a machine has the address of its pod, so what
 //! holds for the pod holds for the node and, behind its address, for the tenant's pods. That workers
-//! of one tenant cluster do not reach the pods of another is said twice: here, where the management
-//! cluster's ranges are configured as reserved, and always by the other's own policies.
+//! of one tenant cluster do not reach the pods of another is said twice: here, because the management
+//! cluster's ranges are reserved, found or configured, and always by the other's own policies.
 //! Invariant: no way from the control plane to the management cluster's API or nodes: a tenant's
 //! administrator can make its API server call any address (webhooks, aggregated APIs, node proxies).
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
 
 use k8s_openapi::{
@@ -48,7 +51,7 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
         })
     };
     let types = |types: &[&str]| Some(types.iter().map(|&text| text.to_owned()).collect());
-    vec![
+    let mut policies = vec![
         policy(
             "default-deny",
             NetworkPolicySpec {
@@ -80,6 +83,9 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
                 egress: Some(control_plane_egress(v)),
             },
         ),
+    ];
+    // While it is not known what it must leave out, the one that is there stays as it is.
+    let workers = settings.network.reserved_unknown.is_none().then(|| {
         policy(
             "workers",
             NetworkPolicySpec {
@@ -92,29 +98,31 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
                     }]),
                     ports: None,
                 }]),
-                egress: Some(workers_egress(settings)),
+                egress: Some(workers_egress(v, settings)),
             },
-        ),
-        policy(
-            names::ETCD,
-            NetworkPolicySpec {
-                pod_selector: Some(pods(selector(names::ETCD))),
-                policy_types: types(&["Ingress", "Egress"]),
-                ingress: Some(vec![
-                    from_pods(names::CONTROL_PLANE, &[names::ETCD_CLIENT_PORT]),
-                    from_pods(
-                        names::ETCD,
-                        &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
-                    ),
-                    from_operator(settings, &[names::ETCD_HTTP_PORT]),
-                ]),
-                egress: Some(vec![to_pods(
+        )
+    });
+    policies.extend(workers);
+    policies.push(policy(
+        names::ETCD,
+        NetworkPolicySpec {
+            pod_selector: Some(pods(selector(names::ETCD))),
+            policy_types: types(&["Ingress", "Egress"]),
+            ingress: Some(vec![
+                from_pods(names::CONTROL_PLANE, &[names::ETCD_CLIENT_PORT]),
+                from_pods(
                     names::ETCD,
                     &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
-                )]),
-            },
-        ),
-    ]
+                ),
+                from_operator(settings, &[names::ETCD_HTTP_PORT]),
+            ]),
+            egress: Some(vec![to_pods(
+                names::ETCD,
+                &[names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT],
+            )]),
+        },
+    ));
+    policies
 }
 
 /// From pods of the operator's namespace: how its pods are labelled is the chart's.
@@ -166,7 +174,7 @@ pub(crate) const METADATA_V4: [&str; 3] =
 pub(crate) const METADATA_V6: [&str; 3] =
     ["fd00:ec2::23/128", "fd00:ec2::254/128", "fd20:ce::254/128"];
 
-fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
+fn workers_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
     let metadata = METADATA_V4.into_iter().chain(METADATA_V6);
     let reserved = || settings.network.reserved.iter().map(IpNet::to_string);
     let outside = |everything: &str, v6: bool| {
@@ -174,15 +182,9 @@ fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
         let mut except: Vec<String> = except.filter(|range| range.contains(':') == v6).collect();
         except.sort();
         except.dedup();
-        NetworkPolicyPeer {
-            ip_block: Some(IPBlock {
-                cidr: everything.to_owned(),
-                except: Some(except),
-            }),
-            ..NetworkPolicyPeer::default()
-        }
+        block(everything.to_owned(), except)
     };
-    vec![
+    let mut rules = vec![
         NetworkPolicyEgressRule {
             to: Some(vec![peer(api::names::COMPONENT_WORKER)]),
             ports: None,
@@ -195,7 +197,52 @@ fn workers_egress(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
             to: Some(vec![outside("0.0.0.0/0", false), outside("::/0", true)]),
             ports: None,
         },
-    ]
+    ];
+    rules.extend(to_node_port(v));
+    rules
+}
+
+/// Ports of nodes, where the kube-apiserver's `--service-node-port-range` is not another one.
+const NODE_PORTS: (i32, i32) = (30_000, 32_767);
+
+/// Workers join at the endpoint. Where that is a port of a node, it is translated to the control plane's
+/// pods on that node and not before, and nodes are reserved. A name may stand for any of them.
+fn to_node_port(v: &Validated) -> Option<NetworkPolicyEgressRule> {
+    let host = v.endpoint.host.as_deref();
+    let host = host.filter(|_| v.endpoint.type_ == EndpointType::NodePort)?;
+    let blocks = match host.parse::<IpAddr>() {
+        Ok(address) => vec![block(IpNet::from(address).to_string(), Vec::new())],
+        Err(_) => vec![
+            block("0.0.0.0/0".to_owned(), owned(&METADATA_V4)),
+            block("::/0".to_owned(), owned(&METADATA_V6)),
+        ],
+    };
+    let ports = match v.endpoint.port {
+        Some(number) => port("TCP", number),
+        // Chosen by the API server once there is the Service.
+        None => NetworkPolicyPort {
+            end_port: Some(NODE_PORTS.1),
+            ..port("TCP", NODE_PORTS.0)
+        },
+    };
+    Some(NetworkPolicyEgressRule {
+        to: Some(blocks),
+        ports: Some(vec![ports]),
+    })
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+fn block(cidr: String, except: Vec<String>) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        ip_block: Some(IPBlock {
+            cidr,
+            except: (!except.is_empty()).then_some(except),
+        }),
+        ..NetworkPolicyPeer::default()
+    }
 }
 
 fn from_pods(component: &str, ports: &[i32]) -> NetworkPolicyIngressRule {

@@ -24,7 +24,7 @@ fn full(memory: i64) -> Answer {
 
 pub(super) fn exhausted() -> Answer {
     Answer::QuotaExhausted(Exhausted {
-        quota: ("covey-demo-c1a1b".to_owned(), "team".to_owned()),
+        quota: ("covey-demo-c1a1b2c311".to_owned(), "team".to_owned()),
         resource: "pods".to_owned(),
         needs: "1".to_owned(),
         used: "9".to_owned(),
@@ -127,7 +127,7 @@ fn what_was_known_stays_said_while_it_is_not_known() {
     assert!(!types(&world).contains(&"Capacity".to_owned()));
     world.capacity = exhausted();
     world.settle();
-    assert!(message(&world).contains("ResourceQuota covey-demo-c1a1b/team"));
+    assert!(message(&world).contains("ResourceQuota covey-demo-c1a1b2c311/team"));
     let before = world.writes;
     world.capacity = Answer::Unknown;
     world.settle();

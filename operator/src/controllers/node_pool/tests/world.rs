@@ -35,6 +35,7 @@ pub(super) struct World {
     pub(super) capacity: Answer,
     /// What quotas say against the pool.
     pub(super) quotas: Vec<Problem>,
+    pub(super) reserved_unknown: Option<Problem>,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -80,6 +81,7 @@ impl World {
             gone: false,
             capacity: Answer::Unknown,
             quotas: Vec::new(),
+            reserved_unknown: None,
         }
     }
 
@@ -100,6 +102,7 @@ impl World {
             others: self.others.clone(),
             capacity: self.capacity.clone(),
             quotas: self.quotas.clone(),
+            reserved_unknown: self.reserved_unknown.clone(),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::{Alarm, MemberStatus};
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
-pub(super) const NS: &str = "covey-demo-0a1b2";
+pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
 
 pub(super) fn refusal() -> Failure {
     Failure {

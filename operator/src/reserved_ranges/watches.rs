@@ -1,0 +1,105 @@
+//! The watches on nodes and ServiceCIDRs of the management cluster, and whom new ranges wake.
+//!
+//! Invariant: what is listed comes in pages, and nothing of an object is kept but what
+//! [`super::cache`] does; reconciles are woken at once, and then no more often than once per
+//! [`PERIOD`].
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{Stream, StreamExt, stream};
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tenant_cp::settings::NetworkSettings;
+
+use super::ReservedRanges;
+use super::cache::{Kind, WatchedObject};
+use super::kinds::{Node, ServiceCidr};
+use crate::throttle::throttle;
+
+/// How long changes are throttled: they concern every tenant cluster, and nodes come in bursts.
+const PERIOD: Duration = Duration::from_secs(5);
+/// How often it is asked whether the API knows ServiceCIDRs by now: no watch tells of a management
+/// cluster that was upgraded.
+const SERVED: Duration = Duration::from_secs(600);
+/// How soon an API that did not answer that is asked again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Keeps what is known of ranges up to date. Ends never.
+pub async fn run(ranges: Arc<ReservedRanges>, client: Client) {
+    let nodes = kind::<Node>(&ranges, &client, Kind::Node, WatchedObject::Node);
+    let services = async {
+        until_served(&ranges, &client).await;
+        let seen = WatchedObject::ServiceCidr;
+        kind::<ServiceCidr>(&ranges, &client, Kind::ServiceCidr, seen).await;
+    };
+    futures::join!(nodes, services);
+}
+
+/// Waits until the API knows ServiceCIDRs; older ones than 1.33 do not.
+async fn until_served(ranges: &ReservedRanges, client: &Client) {
+    let api = Api::<ServiceCidr>::all(client.clone());
+    loop {
+        let wait = match api.list(&ListParams::default().limit(1)).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                ranges.not_served(Kind::ServiceCidr);
+                SERVED
+            }
+            Err(error) => {
+                let error = kit::errors::chain(&error);
+                tracing::warn!(error, "cannot list ServiceCIDRs");
+                AGAIN
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+fn kind<K>(
+    ranges: &Arc<ReservedRanges>,
+    client: &Client,
+    kind: Kind,
+    seen: fn(K) -> WatchedObject,
+) -> BoxFuture<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let ranges = Arc::clone(ranges);
+    let api = Api::<DeserializeGuard<K>>::all(client.clone());
+    let on_event = move |event| match event {
+        Event::Init => ranges.begin(kind),
+        Event::InitDone => ranges.end(kind),
+        Event::Apply(object) | Event::InitApply(object) => ranges.apply(&seen(object)),
+        Event::Delete(object) => ranges.delete(&seen(object)),
+    };
+    kit::watch::keep(api, Config::default(), kind, on_event)
+}
+
+/// Told each time that what `of` gives of the settings in force is something else than before.
+pub fn changes<T>(
+    ranges: &ReservedRanges,
+    of: fn(&NetworkSettings) -> T,
+) -> impl Stream<Item = ()> + Send + use<T>
+where
+    T: PartialEq + Send + 'static,
+{
+    let mut changes = ranges.changes();
+    let known = of(&changes.borrow_and_update().network);
+    let news = stream::unfold((changes, known), move |(mut changes, known)| async move {
+        loop {
+            // Fails once nobody keeps what is known any more, and then nobody needs waking.
+            changes.changed().await.ok()?;
+            let now = of(&changes.borrow_and_update().network);
+            if now != known {
+                return Some(((), (changes, now)));
+            }
+        }
+    });
+    throttle(news.boxed(), PERIOD)
+}

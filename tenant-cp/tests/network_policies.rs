@@ -1,0 +1,97 @@
+//! What workers reach: nothing of the management cluster but what they need.
+//!
+//! Invariant: a policy is judged by what it says as a whole, or by its last rule.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
+mod fixtures;
+
+use api::tenant_cluster::EndpointType;
+use fixtures::minimal;
+use serde_json::{Value, json};
+use tenant_cp::problem::Problem;
+use tenant_cp::{Settings, Validated, management_objects};
+
+/// The NetworkPolicy of this name, if it is wanted.
+fn policy(v: &Validated, settings: &Settings, name: &str) -> Option<Value> {
+    let objects = management_objects::base(v, settings);
+    let mut found = objects.into_iter();
+    let found = found.find(|o| o.kind == "NetworkPolicy" && o.name == name);
+    found.map(|object| object.value["spec"].clone())
+}
+
+fn reserved(ranges: &[&str]) -> Settings {
+    let mut settings = Settings::default();
+    settings.network.reserved = ranges.iter().map(|range| range.parse().unwrap()).collect();
+    settings
+}
+
+#[test]
+fn workers_reach_everything_but_what_is_reserved() {
+    let settings = reserved(&["10.96.0.0/12", "192.0.2.7/32", "fd00:9::/64"]);
+    let spec = policy(&minimal(), &settings, "workers").unwrap();
+    let outside = &spec["egress"].as_array().unwrap().last().unwrap()["to"];
+    assert_eq!(
+        outside[0]["ipBlock"],
+        json!({ "cidr": "0.0.0.0/0", "except": [
+            "10.96.0.0/12", "100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16",
+            "192.0.2.7/32",
+        ] })
+    );
+    assert_eq!(
+        outside[1]["ipBlock"],
+        json!({ "cidr": "::/0", "except": [
+            "fd00:9::/64", "fd00:ec2::23/128", "fd00:ec2::254/128", "fd20:ce::254/128",
+        ] })
+    );
+}
+
+#[test]
+fn policy_of_workers_is_left_as_it_is_while_it_is_not_known_what_is_reserved() {
+    let mut settings = reserved(&["10.96.0.0/12"]);
+    let why = Problem::new("network.reserved", "ReservedRangesUnknown", "name them");
+    settings.network.reserved_unknown = Some(why);
+    assert_eq!(policy(&minimal(), &settings, "workers"), None);
+    for name in ["default-deny", "dns", "control-plane", "etcd"] {
+        assert!(policy(&minimal(), &settings, name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn workers_reach_an_endpoint_that_is_a_port_of_nodes_and_nothing_else_of_them() {
+    let last = |host: &str, port: Option<i32>| {
+        let mut v = minimal();
+        v.endpoint.type_ = EndpointType::NodePort;
+        v.endpoint.host = Some(host.to_owned());
+        v.endpoint.port = port;
+        let spec = policy(&v, &reserved(&["192.0.2.0/24"]), "workers").unwrap();
+        spec["egress"].as_array().unwrap().last().unwrap().clone()
+    };
+    assert_eq!(
+        last("192.0.2.7", Some(30443)),
+        json!({
+            "to": [{ "ipBlock": { "cidr": "192.0.2.7/32" } }],
+            "ports": [{ "protocol": "TCP", "port": 30443 }],
+        })
+    );
+    assert_eq!(
+        last("2001:db8::7", None),
+        json!({
+            "to": [{ "ipBlock": { "cidr": "2001:db8::7/128" } }],
+            "ports": [{ "protocol": "TCP", "port": 30000, "endPort": 32767 }],
+        })
+    );
+    let named = last("nodes.example.com", Some(30443));
+    assert_eq!(
+        named["ports"],
+        json!([{ "protocol": "TCP", "port": 30443 }])
+    );
+    assert_eq!(named["to"][0]["ipBlock"]["cidr"], "0.0.0.0/0");
+    let metadata = &named["to"][0]["ipBlock"]["except"];
+    assert!(
+        metadata
+            .as_array()
+            .unwrap()
+            .contains(&json!("169.254.0.0/16"))
+    );
+}
