@@ -251,7 +251,7 @@ async fn reconcile_is_told_what_it_sent_to_the_management_api() -> Result<()> {
     let Some((site, operator, _)) = settled("metered").await? else {
         return Ok(());
     };
-    let (done, sent) = metered(operator.reconcile(&site, "demo")).await;
+    let (done, sent) = metered(Box::pin(operator.reconcile(&site, "demo"))).await;
     done?;
     // It reads all parts and writes nothing.
     ensure!((10..=30).contains(&sent), "{sent} requests");
