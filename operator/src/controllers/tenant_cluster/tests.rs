@@ -172,6 +172,7 @@ fn what_is_to_be_asked_later_keeps_its_conditions() {
         world.settle();
         let mut observed = world.observe();
         observed.tenant = Tenant::Postponed;
+        observed.etcd = Etcd::Asked(BTreeMap::new());
         let plan = plan(&observed, &Settings::default(), now());
         assert!(plan.is_settled());
         assert_eq!(Some(&plan.status), world.cluster.status.as_ref());
