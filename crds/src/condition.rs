@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// The conditions of our kinds; the first three are every kind's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ConditionType {
-    /// The API answered an authenticated request through the endpoint.
+    /// The API answered a consistent read, at its published endpoint or, where the operator does not reach
+    /// that, at its Service.
     Ready,
     /// The operator is on its way from the observed to the desired state.
     Progressing,

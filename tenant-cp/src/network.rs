@@ -20,6 +20,7 @@ use ranges::Use;
 
 pub mod addresses;
 pub mod claims;
+pub mod metadata;
 pub(crate) mod node_ranges;
 pub mod pools;
 pub mod ranges;

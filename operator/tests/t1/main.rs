@@ -15,6 +15,7 @@ mod crash;
 mod creation;
 mod csi;
 mod deletion;
+mod etcd;
 mod faults;
 mod hostile;
 mod identity;

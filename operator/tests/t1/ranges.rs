@@ -18,7 +18,7 @@ use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 const REASON: &str = "ReservedRangesUnknown";
-/// What every tenant cluster's workers are kept from (`network_policies::METADATA_V4`).
+/// What every tenant cluster's workers are kept from (`network::metadata::METADATA_V4`).
 const METADATA: [&str; 3] = ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16"];
 
 /// An operator whose configuration names no ranges.

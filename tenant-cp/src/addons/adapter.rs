@@ -22,9 +22,9 @@ use k8s_openapi::{
 };
 use pki::{Signer, Want};
 
-use crate::desired::tenant_namespace::network_policies::{METADATA_V4, METADATA_V6};
 use crate::meta::{meta, selector, tenant_meta};
 use crate::names;
+use crate::network::metadata::{METADATA_V4, METADATA_V6};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;

@@ -42,7 +42,10 @@ async fn volume(s: &Scenario) -> Result<()> {
     let admin = tenant.usable(PATIENCE).await?.client;
     let known = |cluster: &api::TenantCluster| {
         let etcd = cluster.status.as_ref()?.etcd.as_ref()?;
-        etcd.members.first().map(|member| member.volume_uid.clone())
+        let member = etcd.members.first()?;
+        // It said so itself.
+        etcd.cluster_id.as_ref().zip(member.id.as_ref())?;
+        member.started.then(|| member.volume_uid.clone())
     };
     let uid = wait_for(&tenant.api(), "demo", "knows its etcd", PATIENCE, known).await?;
     tenant.settled(PATIENCE).await?;

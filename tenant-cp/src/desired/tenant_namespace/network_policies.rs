@@ -39,6 +39,7 @@ use k8s_openapi::{
 
 use crate::meta::{meta, selector};
 use crate::names;
+use crate::network::metadata::{METADATA_V4, METADATA_V6};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
@@ -164,15 +165,6 @@ fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
     };
     vec![to_pods(names::ETCD, &[names::ETCD_CLIENT_PORT]), beyond]
 }
-
-/// Credentials of the management cluster's nodes are had there by whoever asks. Link-local, where
-/// nearly all clouds have it, and with it the agents for identities of pods (169.254.170.2 and .23);
-/// Alibaba's and Azure's addresses outside of it.
-pub(crate) const METADATA_V4: [&str; 3] =
-    ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16"];
-/// The same by IPv6: both of AWS, and Google's.
-pub(crate) const METADATA_V6: [&str; 3] =
-    ["fd00:ec2::23/128", "fd00:ec2::254/128", "fd20:ce::254/128"];
 
 fn workers_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
     let metadata = METADATA_V4.into_iter().chain(METADATA_V6);

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
@@ -91,8 +92,8 @@ pub(super) async fn probe(
         (Some(endpoint), None) => {
             match sessions::published(ctx, observed, *address, endpoint).await {
                 None => Published::AtTheService,
-                Some(Ok(session)) => Published::At(Box::new(session)),
-                Some(Err(error)) => Published::Unreached(format!("{}: {error}", endpoint.host)),
+                Some(Ok(session)) => Published::At(Box::new(session), endpoint),
+                Some(Err(error)) => Published::Unreached(unreached_at(endpoint, &error)),
             }
         }
     };
@@ -176,11 +177,11 @@ fn note_way(ctx: &Context, uid: &str, pods: i64, answer: &Tenant) {
 }
 
 /// Where the published endpoint is.
-enum Published {
+enum Published<'a> {
     /// It is the Service's address, or not known.
     AtTheService,
     /// Somewhere else.
-    At(Box<Session>),
+    At(Box<Session>, &'a EndpointStatus),
     /// It was not reached a moment ago, or its name is not known here.
     Unreached(String),
 }
@@ -214,7 +215,7 @@ struct Prober<'a> {
     /// Applies only rights.
     administrator: Option<Session>,
     operator: Session,
-    published: Published,
+    published: Published<'a>,
     /// When, if the API has to show that it takes a write.
     prove_write: Option<Timestamp>,
     /// Rights that are still to be applied.
@@ -285,15 +286,31 @@ impl Prober<'_> {
         let message = match &self.published {
             Published::AtTheService => return probe::read(service).await.map(|()| Way::Published),
             Published::Unreached(message) => message.clone(),
-            Published::At(session) => match probe::read(&session.client(self.budget)?).await {
-                Ok(()) => return Ok(Way::Published),
-                Err(error) if is_exceeded(&error) => return Err(error),
-                Err(error) => kit::errors::chain(&error),
-            },
+            Published::At(session, endpoint) => {
+                match probe::read(&session.client(self.budget)?).await {
+                    Ok(()) => return Ok(Way::Published),
+                    Err(error) if is_exceeded(&error) => return Err(error),
+                    Err(error) => unreached_at(endpoint, &error),
+                }
+            }
         };
         probe::read(service).await?;
         Ok(Way::Service { message })
     }
+}
+
+/// Users choose the host and the port: why there is no answer would tell them what else is there.
+fn unreached_at(endpoint: &EndpointStatus, error: &(dyn std::error::Error + 'static)) -> String {
+    let (host, port) = (&endpoint.host, endpoint.port);
+    tracing::debug!(
+        host,
+        port,
+        error = kit::errors::chain(error),
+        "a published endpoint is not reached"
+    );
+    format!(
+        "the operator got no answer at {host}, port {port}, that this tenant cluster's authority vouches for"
+    )
 }
 
 fn is_exceeded(error: &session::Error) -> bool {

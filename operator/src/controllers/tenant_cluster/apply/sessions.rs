@@ -12,6 +12,7 @@ use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use tenant_cp::network::metadata;
 use tenant_cp::{certificates, names};
 
 use crate::context::Context;
@@ -50,6 +51,10 @@ pub(super) async fn published(
         Some(ip) => Ok(ip),
         None => resolve(&endpoint.host, port).await,
     };
+    let found = found.and_then(|ip| match metadata::is_nobodys(ip) {
+        true => Err(io::Error::other(format!("{ip} is nobody's API"))),
+        false => Ok(ip),
+    });
     let found = match found {
         Ok(found) => found,
         Err(error) => return Some(Err(error)),
