@@ -47,6 +47,9 @@ const SECRET: &str = "apiserver";
 /// Nothing listens there (tcpmux): what a tenant without a server is dialled at.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
+/// Port of members of etcd for their JSON gateway: nobody plays etcd.
+const ETCD: u16 = 2382;
+
 /// The servers of a scope; they end when it is dropped.
 pub struct TenantApis {
     servers: watch::Receiver<Servers>,
@@ -143,7 +146,10 @@ impl TenantApis {
     /// a closed port while there is none.
     pub fn dialer(&self) -> impl Fn(&str, SocketAddr) -> SocketAddr + Clone + Send + Sync + use<> {
         let servers = self.servers.clone();
-        move |namespace: &str, _: SocketAddr| {
+        move |namespace: &str, address: SocketAddr| {
+            if address.port() == ETCD {
+                return NOWHERE;
+            }
             servers
                 .borrow()
                 .get(namespace)

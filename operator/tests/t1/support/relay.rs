@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use operator::tenant_session::session::Dial;
+use tenant_cp::names;
 use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -40,8 +41,9 @@ impl Relay {
         let tasks = Arc::new(Mutex::new(JoinSet::new()));
         let known = Mutex::new(HashMap::<String, SocketAddr>::new());
         let (counted, spawned) = (open.clone(), Arc::clone(&tasks));
-        let dial: Dial = Arc::new(move |namespace: &str, address| {
-            if !namespace.starts_with(&prefix) {
+        let dial: Dial = Arc::new(move |namespace: &str, address: SocketAddr| {
+            let is_etcd = i32::from(address.port()) == names::ETCD_HTTP_PORT;
+            if is_etcd || !namespace.starts_with(&prefix) {
                 return straight(namespace, address);
             }
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);

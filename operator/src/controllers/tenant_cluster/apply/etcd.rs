@@ -1,7 +1,7 @@
 //! Asks the members of etcd what they are.
 //!
 //! Invariant: side by side and within the reconcile's budget; a member that does not answer is not known,
-//! and holds up nothing.
+//! and holds up nothing. Of a tenant cluster that may not be asked now nothing is known either.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,10 +15,15 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::tenant_session::etcd;
 
 /// Longest time for all of them: where etcd cannot be reached from here, each reconcile that wants to
-/// know waits so long.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// know waits so long. Less than what makes a tenant slow.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) async fn ask(ctx: &Context, members: &[(String, IpAddr)], observed: &mut Observed) {
+    // Held, and nothing noted of it: that etcd is not reached says nothing of the tenant's API.
+    let Some(_pass) = sessions::enter(ctx, observed) else {
+        observed.etcd = Etcd::Asked(BTreeMap::new());
+        return;
+    };
     let seen: &Observed = observed;
     let each = members.iter().map(|(name, address)| async move {
         let answer = one(ctx, seen, name, *address).await;
