@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use api::ConditionType;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use tenant_cp::Validated;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
@@ -57,9 +58,12 @@ pub(super) fn plan(
     part
 }
 
-/// What keeps etcd from taking writes, or from being believed; none where nothing does, or where it was
-/// not asked and said nothing before.
+/// What keeps etcd from taking writes, or from being believed; where it was asked and no member answered,
+/// what it said before.
 pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
+    if observed.etcd != Etcd::NotAsked && observed.etcd.answers().next().is_none() {
+        return told_before(observed);
+    }
     let raised = observed.etcd.answers();
     let (member, alarm) = raised
         .filter_map(|(name, member)| Some((name, *member.alarms.first()?)))
@@ -77,6 +81,19 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
     Some(Waiting {
         reason: alarm.reason(),
         message: format!("{what} ({member} says so)"),
+    })
+}
+
+/// The alarm that the status tells of.
+fn told_before(observed: &Observed) -> Option<Waiting> {
+    let conditions = observed.cluster.status.iter().flat_map(|s| &s.conditions);
+    let mut conditions = conditions.filter(|c| c.type_ == ConditionType::EtcdReady.as_str());
+    let told = conditions.next()?;
+    let mut alarms = [Alarm::Corrupt, Alarm::NoSpace].into_iter();
+    let alarm = alarms.find(|alarm| alarm.reason() == told.reason)?;
+    Some(Waiting {
+        reason: alarm.reason(),
+        message: told.message.clone(),
     })
 }
 

@@ -105,6 +105,15 @@ fn alarm_of_etcd_is_told_and_ends_ready_until_it_is_taken_away() {
         world.condition("Degraded"),
         ("True".into(), "NoSpace".into())
     );
+    // A member that does not answer has not taken it away.
+    let mut unknown = world.observe();
+    unknown.etcd = Etcd::Asked(BTreeMap::from([(
+        "etcd-0".to_owned(),
+        Err("no".to_owned()),
+    )]));
+    unknown.tenant = world.answer(false, false, &[]);
+    let next = plan(&unknown, &world.settings, world.now);
+    assert_eq!(Some(&next.status), world.cluster.status.as_ref());
     // It is looked at again by itself, and nothing is written meanwhile.
     world.list_due = false;
     let before = world.writes;
