@@ -29,6 +29,7 @@ pub mod read;
 mod tests;
 pub mod watches;
 
+use crate::watches::kept::Keeper;
 use cache::{Cache, Kind, WatchedObject};
 pub use decide::Answer;
 
@@ -118,6 +119,20 @@ impl Capacity {
         self.changes.subscribe()
     }
 
+    fn publish(&self) {
+        self.changes
+            .send_modify(|number| *number = number.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keeper for Capacity {
+    type Kind = Kind;
+    type Object = WatchedObject;
+
     fn begin(&self, kind: Kind) {
         self.lock().cache.begin(kind);
     }
@@ -137,14 +152,5 @@ impl Capacity {
         if self.lock().cache.delete(seen) {
             self.publish();
         }
-    }
-
-    fn publish(&self) {
-        self.changes
-            .send_modify(|number| *number = number.wrapping_add(1));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,6 +23,7 @@ pub mod kinds;
 mod tests;
 pub mod watches;
 
+use crate::watches::kept::Keeper;
 use cache::{Cache, Kind, WatchedObject};
 
 /// What the watches told, and the settings that follow.
@@ -64,25 +65,6 @@ impl ReservedRanges {
         self.in_force.subscribe()
     }
 
-    fn begin(&self, kind: Kind) {
-        self.lock().begin(kind);
-    }
-
-    fn end(&self, kind: Kind) {
-        let changed = self.lock().end(kind);
-        self.publish(changed);
-    }
-
-    fn apply(&self, seen: &WatchedObject) {
-        let changed = self.lock().apply(seen);
-        self.publish(changed);
-    }
-
-    fn delete(&self, seen: &WatchedObject) {
-        let changed = self.lock().delete(seen);
-        self.publish(changed);
-    }
-
     /// The API does not know the kind.
     fn not_served(&self, kind: Kind) {
         self.begin(kind);
@@ -110,6 +92,30 @@ impl ReservedRanges {
 
     fn lock(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keeper for ReservedRanges {
+    type Kind = Kind;
+    type Object = WatchedObject;
+
+    fn begin(&self, kind: Kind) {
+        self.lock().begin(kind);
+    }
+
+    fn end(&self, kind: Kind) {
+        let changed = self.lock().end(kind);
+        self.publish(changed);
+    }
+
+    fn apply(&self, seen: &WatchedObject) {
+        let changed = self.lock().apply(seen);
+        self.publish(changed);
+    }
+
+    fn delete(&self, seen: &WatchedObject) {
+        let changed = self.lock().delete(seen);
+        self.publish(changed);
     }
 }
 

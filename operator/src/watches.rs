@@ -2,6 +2,7 @@
 //!
 //! | Module | What it watches |
 //! |---|---|
+//! | [`kept`] | all objects of some kinds, for who keeps a little of each |
 //! | [`owned`] | everything that was applied for TenantClusters |
 //! | [`secrets`] | Secrets of tenant namespaces, one namespace at a time |
 //! | [`virtual_machines`] | virtual machines of Machines, one namespace at a time |
@@ -9,6 +10,7 @@
 //! Invariant: metadata only, but for why pods do not run; the reconcile reads bodies itself, so a late or doubled event costs a
 //! reconcile and changes nothing.
 
+pub mod kept;
 pub mod owned;
 pub mod secrets;
 pub mod virtual_machines;

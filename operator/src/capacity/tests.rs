@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::decide::decide;
 use super::*;
+use crate::watches::kept::Keeper as _;
 
 mod laws;
 

@@ -3,23 +3,20 @@
 //! Invariant: what is listed comes in pages, and nothing of an object is kept but what [`super::cache`]
 //! does; a pool is woken at once, and then no more often than once per [`PERIOD`].
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::NodePool;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
-use kube::core::DeserializeGuard;
+use kube::Client;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::{Config, Event};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 
 use super::Capacity;
 use super::cache::{Kind, WatchedObject};
 use super::kinds::{Node, Pod, ResourceQuota};
 use crate::throttle::throttle;
+use crate::watches::kept;
 
 /// How long changes are throttled before it is looked at whom they concern: pods come and go all the
 /// time, and where room is just about enough each of them turns the answer over.
@@ -28,31 +25,11 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// Keeps what is known of capacity up to date. Ends never.
 pub async fn run(capacity: Arc<Capacity>, client: Client) {
     let watches = [
-        kind::<Node>(&capacity, &client, Kind::Node, WatchedObject::Node),
-        kind::<Pod>(&capacity, &client, Kind::Pod, WatchedObject::Pod),
-        kind::<ResourceQuota>(&capacity, &client, Kind::Quota, WatchedObject::Quota),
+        kept::run::<_, Node>(&capacity, &client, Kind::Node, WatchedObject::Node),
+        kept::run::<_, Pod>(&capacity, &client, Kind::Pod, WatchedObject::Pod),
+        kept::run::<_, ResourceQuota>(&capacity, &client, Kind::Quota, WatchedObject::Quota),
     ];
     join_all(watches).await;
-}
-
-fn kind<K>(
-    capacity: &Arc<Capacity>,
-    client: &Client,
-    kind: Kind,
-    seen: fn(K) -> WatchedObject,
-) -> BoxFuture<'static, ()>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let capacity = Arc::clone(capacity);
-    let api = Api::<DeserializeGuard<K>>::all(client.clone());
-    let on_event = move |event| match event {
-        Event::Init => capacity.begin(kind),
-        Event::InitDone => capacity.end(kind),
-        Event::Apply(object) | Event::InitApply(object) => capacity.apply(&seen(object)),
-        Event::Delete(object) => capacity.delete(&seen(object)),
-    };
-    kit::watch::keep(api, Config::default(), kind, on_event)
 }
 
 /// The node pools whose answer is another one than they were given.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use kube::ResourceExt;
+use tenant_cp::network::metadata;
 use tenant_cp::network::reserved::{Found, Nodes};
 
 use super::kinds;
@@ -138,9 +139,9 @@ fn read(seen: &WatchedObject) -> (Kind, String, Ranges) {
         WatchedObject::Node(node) => {
             let addresses = node.status.addresses.iter();
             let own = addresses.filter_map(|address| address.address.parse::<IpAddr>().ok());
-            let own = own.filter(|address| !is_nobodys(address)).map(IpNet::from);
+            let own = own.filter(|address| !metadata::is_no_hosts(*address));
             let ranges = Ranges {
-                own: own.take(MOST).collect(),
+                own: own.map(IpNet::from).take(MOST).collect(),
                 pods: nets(&node.spec.pod_cidrs),
             };
             (Kind::Node, node.name_any(), ranges)
@@ -153,11 +154,6 @@ fn read(seen: &WatchedObject) -> (Kind, String, Ranges) {
             (Kind::ServiceCidr, service.name_any(), ranges)
         }
     }
-}
-
-/// Of the node itself alone, or of all of them.
-fn is_nobodys(address: &IpAddr) -> bool {
-    address.is_loopback() || address.is_unspecified() || address.is_multicast()
 }
 
 fn nets(texts: &[String]) -> Vec<IpNet> {

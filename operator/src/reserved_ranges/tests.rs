@@ -7,6 +7,7 @@ use tenant_cp::Settings;
 
 use super::cache::{Kind, WatchedObject};
 use super::{ReservedRanges, kinds};
+use crate::watches::kept::Keeper as _;
 
 fn node(name: &str, pods: &str, address: &str) -> WatchedObject {
     let node = json!({

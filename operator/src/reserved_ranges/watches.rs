@@ -4,23 +4,19 @@
 //! [`super::cache`] does; reconciles are woken at once, and then no more often than once per
 //! [`PERIOD`].
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{Config, Event};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use tenant_cp::settings::NetworkSettings;
 
 use super::ReservedRanges;
 use super::cache::{Kind, WatchedObject};
 use super::kinds::{Node, ServiceCidr};
 use crate::throttle::throttle;
+use crate::watches::kept;
 
 /// How long changes are throttled: they concern every tenant cluster, and nodes come in bursts.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -32,11 +28,11 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Keeps what is known of ranges up to date. Ends never.
 pub async fn run(ranges: Arc<ReservedRanges>, client: Client) {
-    let nodes = kind::<Node>(&ranges, &client, Kind::Node, WatchedObject::Node);
+    let nodes = kept::run::<_, Node>(&ranges, &client, Kind::Node, WatchedObject::Node);
     let services = async {
         until_served(&ranges, &client).await;
         let seen = WatchedObject::ServiceCidr;
-        kind::<ServiceCidr>(&ranges, &client, Kind::ServiceCidr, seen).await;
+        kept::run::<_, ServiceCidr>(&ranges, &client, Kind::ServiceCidr, seen).await;
     };
     futures::join!(nodes, services);
 }
@@ -59,26 +55,6 @@ async fn until_served(ranges: &ReservedRanges, client: &Client) {
         };
         tokio::time::sleep(wait).await;
     }
-}
-
-fn kind<K>(
-    ranges: &Arc<ReservedRanges>,
-    client: &Client,
-    kind: Kind,
-    seen: fn(K) -> WatchedObject,
-) -> BoxFuture<'static, ()>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let ranges = Arc::clone(ranges);
-    let api = Api::<DeserializeGuard<K>>::all(client.clone());
-    let on_event = move |event| match event {
-        Event::Init => ranges.begin(kind),
-        Event::InitDone => ranges.end(kind),
-        Event::Apply(object) | Event::InitApply(object) => ranges.apply(&seen(object)),
-        Event::Delete(object) => ranges.delete(&seen(object)),
-    };
-    kit::watch::keep(api, Config::default(), kind, on_event)
 }
 
 /// Told each time that what `of` gives of the settings in force is something else than before.

@@ -13,8 +13,14 @@ pub(crate) const METADATA_V4: [&str; 3] =
 pub(crate) const METADATA_V6: [&str; 3] =
     ["fd00:ec2::23/128", "fd00:ec2::254/128", "fd20:ce::254/128"];
 
-/// Whether nobody's API is at this address as others see it: this machine's own, unspecified, of many, or
-/// of a cloud's metadata, which the link-local ones are. Who names it as his endpoint wants to know what is
+/// Whether no host has this address as others see it: the loopback's, the unspecified one, one of many.
+#[must_use]
+pub fn is_no_hosts(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified() || address.is_multicast()
+}
+
+/// Whether nobody's API is at this address: no host's, or of a cloud's metadata, which the link-local ones
+/// are. Who names it as his endpoint wants to know what is
 /// there.
 #[must_use]
 pub fn is_nobodys(address: IpAddr) -> bool {
@@ -24,9 +30,7 @@ pub fn is_nobodys(address: IpAddr) -> bool {
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     let mut metadata = METADATA_V4.into_iter().chain(METADATA_V6);
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
+    is_no_hosts(address)
         || is_link_local
         || metadata.any(|range| {
             let range = range.parse::<IpNet>();

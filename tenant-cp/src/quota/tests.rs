@@ -125,32 +125,29 @@ impl World {
         }
     }
 
-    fn admit_cluster(&self, new: &TenantCluster) -> Vec<Problem> {
-        let old = self.clusters.get(new.metadata.uid.as_ref().unwrap());
+    fn seen<T>(
+        &self,
+        ask: impl FnOnce(Seen<'_, &TenantCluster, &NodePool, TenantQuota>) -> T,
+    ) -> T {
         let (clusters, pools): (Vec<_>, Vec<_>) = (
             self.clusters.values().collect(),
             self.pools.values().collect(),
         );
-        let seen = Seen {
+        ask(Seen {
             clusters: &clusters,
             pools: &pools,
             quotas: &self.quotas,
-        };
-        seen.admit_cluster(old, new, &Settings::default())
+        })
+    }
+
+    fn admit_cluster(&self, new: &TenantCluster) -> Vec<Problem> {
+        let old = self.clusters.get(new.metadata.uid.as_ref().unwrap());
+        self.seen(|seen| seen.admit_cluster(old, new, &Settings::default()))
     }
 
     fn admit_pool(&self, new: &NodePool) -> Vec<Problem> {
         let old = self.pools.get(new.metadata.uid.as_ref().unwrap());
-        let (clusters, pools): (Vec<_>, Vec<_>) = (
-            self.clusters.values().collect(),
-            self.pools.values().collect(),
-        );
-        let seen = Seen {
-            clusters: &clusters,
-            pools: &pools,
-            quotas: &self.quotas,
-        };
-        seen.admit_pool(old, new, &Settings::default())
+        self.seen(|seen| seen.admit_pool(old, new, &Settings::default()))
     }
 
     fn claims(&self) -> Vec<Claim> {

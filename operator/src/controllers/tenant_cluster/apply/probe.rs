@@ -278,9 +278,7 @@ impl Prober<'_> {
             pods,
         })
     }
-}
 
-impl Prober<'_> {
     /// One consistent read, where users ask if that can be reached from here.
     async fn read(&self, service: &Client) -> Result<Way, session::Error> {
         let message = match &self.published {
