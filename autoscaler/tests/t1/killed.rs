@@ -94,7 +94,12 @@ impl Life<'_> {
                     Some(instance) if is_going(instance) => return Ok(Ok(true)),
                     Some(_) => {
                         let group = answer!(node_group_for_node(&node));
-                        ensure!(group.is_some_and(|group| group.id == id), "whose it is");
+                        let Some(group) = group else {
+                            // Made anew between two calls, and its watches have not told of the node yet.
+                            ensure!(self.has_died(), "it is nobody's");
+                            return Ok(Ok(false));
+                        };
+                        ensure!(group.id == id, "it is another one's");
                         answer!(delete(&id, vec![node.clone()]));
                     }
                 }
