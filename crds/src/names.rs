@@ -24,6 +24,8 @@ pub const MANAGED_BY: &str = "covey";
 pub const LABEL_ADDON: &str = "covey.dev/addon";
 /// Annotation: hash of the object as it was wanted; changes when a wanted field goes away.
 pub const ANNOTATION_HASH: &str = "covey.dev/hash";
+/// Annotation of the pods of Deployments, StatefulSets and DaemonSets: hash of the template that they are of.
+pub const ANNOTATION_TEMPLATE_HASH: &str = "covey.dev/template-hash";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 

@@ -16,7 +16,7 @@ mod status;
 pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
-    NetworkStatus, TenantClusterStatus,
+    NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
 };
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management

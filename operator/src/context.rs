@@ -21,7 +21,8 @@ use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
 use crate::reserved_ranges::ReservedRanges;
-use crate::rollouts::queue::StartQueue;
+use crate::rollouts::queue::RolloutQueue;
+use crate::rollouts::unseen::Unseen;
 use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::breaker::Breaker;
@@ -62,8 +63,12 @@ pub struct Context {
     pub quota_state: ControllerState,
     /// Pauses between reconciles of one TenantCluster.
     pub throttle: Throttle,
-    /// Starts under way and waiting.
-    pub start_queue: StartQueue,
+    /// Starts and rollouts under way and waiting.
+    pub rollout_queue: RolloutQueue,
+    /// Who was not reconciled yet, so that nobody knows whether it is being rolled out.
+    pub unseen: Unseen,
+    /// Hash of the templates that tenant clusters are made from now.
+    pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.
     pub reservations: Mutex<Reservations>,
     /// What quotas let tenant clusters and node pools take.
@@ -197,7 +202,7 @@ impl Context {
 
     /// Triggers whoever may start now.
     pub fn trigger_next(&self) {
-        let next = self.start_queue.next();
+        let next = self.rollout_queue.next();
         for cluster in self.stores.clusters.state() {
             let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
             if next.iter().any(|n| n == uid) {
@@ -216,7 +221,7 @@ impl Context {
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
-        if self.start_queue.done(uid) {
+        if self.rollout_queue.done(uid) {
             self.trigger_next();
         }
     }

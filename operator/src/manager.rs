@@ -20,12 +20,14 @@ use kube::{Client, ResourceExt};
 use providers::Providers;
 use providers::kubevirt::{KubeVirt, needs};
 use tenant_cp::Settings;
+use tenant_cp::rollout::revision;
 
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
 use crate::reserved_ranges::{self, ReservedRanges};
-use crate::rollouts::queue::StartQueue;
+use crate::rollouts::queue::RolloutQueue;
+use crate::rollouts::unseen::Unseen;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::breaker::Breaker;
@@ -116,7 +118,12 @@ impl Manager {
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
             reserved_ranges: Arc::new(ReservedRanges::new(settings.clone())),
-            start_queue: StartQueue::new(settings.max_concurrent_starts),
+            rollout_queue: RolloutQueue::new(
+                settings.max_concurrent_starts,
+                settings.max_concurrent_rollouts,
+            ),
+            unseen: Unseen::default(),
+            templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
             grants: Mutex::default(),

@@ -166,7 +166,8 @@ fn control_plane() -> Vec<Rule> {
         ),
         Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
         // To end them without grace when the tenant cluster is deleted.
-        Rule::new(&[""], &["pods"], &["deletecollection", "list"]),
+        // Those of etcd are ended one by one when they are rolled out.
+        Rule::new(&[""], &["pods"], &["delete", "deletecollection", "list"]),
         Rule::new(
             &["apps"],
             &["deployments", "replicasets", "statefulsets"],

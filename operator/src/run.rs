@@ -84,7 +84,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     });
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
-        let (running, waiting) = context.start_queue.counts();
+        let rollouts = context.rollout_queue.counts();
         let (nodes, pods) = context.capacity.counts();
         serde_json::json!({
             "leads": watched.is_leader(),
@@ -93,7 +93,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
                 "machines": context.machine_bulkhead.counts(),
             },
             "starts": {
-                "running": running, "waiting": waiting, "probed": context.startup_probes.len(),
+                "running": rollouts.running, "waiting": rollouts.waiting,
+                "probed": context.startup_probes.len(),
+            },
+            "fleet": {
+                "templates": context.templates,
+                "running": rollouts.fleet_running, "waiting": rollouts.fleet_waiting,
             },
             "secretWatches": context.secrets.len(),
             "tenantsWatched": context.tenants.len(),

@@ -80,6 +80,13 @@ impl Stores {
             .collect()
     }
 
+    /// UIDs of all TenantClusters.
+    #[must_use]
+    pub fn cluster_uids(&self) -> Vec<String> {
+        let all = self.clusters.state();
+        all.iter().filter_map(|c| c.metadata.uid.clone()).collect()
+    }
+
     /// The quotas that bound a user's namespace.
     #[must_use]
     pub fn quotas_of(&self, namespace: &str) -> Vec<Arc<TenantQuota>> {

@@ -21,6 +21,7 @@ pub mod node;
 pub mod object;
 pub mod problem;
 pub mod quota;
+pub mod rollout;
 pub mod settings;
 pub mod tenant_objects;
 mod text;

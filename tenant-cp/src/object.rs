@@ -1,8 +1,10 @@
 //! One wanted object of any kind, with what is needed to apply, compare and find it.
 //!
 //! Invariant: two objects with the same wanted content carry the same hash annotation, so a field
-//! that is no longer wanted shows as a difference and is given up by the next apply.
+//! that is no longer wanted shows as a difference and is given up by the next apply; two workloads with
+//! the same pod template carry the same annotation on their pods.
 
+use api::names::ANNOTATION_TEMPLATE_HASH;
 use k8s_openapi::{Metadata, Resource, apimachinery::pkg::apis::meta::v1};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -78,6 +80,11 @@ impl Object {
     }
 
     fn seal(&mut self) {
+        if self.api_version == "apps/v1" && self.value["spec"]["template"].is_object() {
+            let template = &mut self.value["spec"]["template"];
+            let hash = hash(template);
+            template["metadata"]["annotations"][ANNOTATION_TEMPLATE_HASH] = json!(hash);
+        }
         let hash = hash(&self.value);
         self.value["metadata"]["annotations"][api::names::ANNOTATION_HASH] = json!(hash);
     }
@@ -144,5 +151,22 @@ mod tests {
         );
         assert_ne!(with.hash(), without.hash());
         assert_eq!(with.hash().len(), 16);
+    }
+
+    #[test]
+    fn pods_say_which_template_they_are_of_and_how_many_there_are_is_not_in_it() {
+        let deployment = |replicas: i32, image: &str| {
+            let object = Object::from_value(json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" },
+                "spec": { "replicas": replicas, "template": { "spec": { "image": image } } },
+            }));
+            let annotations = &object.value["spec"]["template"]["metadata"]["annotations"];
+            annotations[ANNOTATION_TEMPLATE_HASH]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(deployment(1, "x"), deployment(3, "x"));
+        assert_ne!(deployment(1, "x"), deployment(1, "y"));
     }
 }

@@ -57,6 +57,10 @@ pub struct Settings {
     /// Control planes that may start at the same time; more only slow each other down.
     /// Default: 2 (the cores of the smallest sensible management cluster).
     pub max_concurrent_starts: usize,
+    /// Tenant clusters that are brought to other templates at the same time, after an upgrade of the
+    /// operator or a change of this configuration. Those that do not work with them keep their places, so
+    /// this is also how many bad templates break. Default: 2.
+    pub max_concurrent_rollouts: usize,
     /// Who makes machines.
     pub providers: ProviderSettings,
     /// Storage that tenant clusters are offered. Default: none.
@@ -261,6 +265,7 @@ impl Default for Settings {
             tenant_namespace_role: "covey-tenant-namespace".to_owned(),
             user_namespace_role: "covey-user-namespace".to_owned(),
             max_concurrent_starts: 2,
+            max_concurrent_rollouts: 2,
             providers: ProviderSettings::default(),
             storage: Offer::default(),
         }

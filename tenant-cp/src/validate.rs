@@ -8,7 +8,7 @@ use api::TenantCluster;
 use crate::settings::Settings;
 
 mod admit;
-mod build;
+pub(crate) mod build;
 mod check;
 mod component;
 mod endpoint;

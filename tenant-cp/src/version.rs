@@ -78,6 +78,19 @@ pub enum VersionError {
     /// An etcd image without a readable version as its tag.
     #[error("\"{0}\" does not say which etcd it is: end it with a tag such as etcd:3.6.16-0")]
     EtcdUnknown(String),
+    /// An etcd of another minor than members can go to.
+    #[error(
+        "etcd cannot go from {from} to {to}: members go up one minor at a time and never down, because the \
+         older one does not read what the newer one wrote; set the operator's etcd image to \
+         {major}.{minor}, or to the next minor",
+        major = from.major, minor = from.minor
+    )]
+    EtcdStep {
+        /// The one that runs.
+        from: Version,
+        /// The one that is asked for.
+        to: Version,
+    },
     /// An etcd that is too old.
     #[error("etcd {0} has known ways around authorisation: use {OLDEST_ETCD} or later")]
     EtcdTooOld(Version),
@@ -98,6 +111,7 @@ impl VersionError {
             Self::WorkerTooOld { .. } => "VersionTooOld",
             Self::EtcdUnknown(_) => "EtcdVersionUnknown",
             Self::EtcdTooOld(_) => "EtcdTooOld",
+            Self::EtcdStep { .. } => "EtcdVersionStep",
         }
     }
 }
@@ -208,6 +222,22 @@ pub fn etcd_version(image: &str) -> Result<Version, VersionError> {
         return Err(VersionError::EtcdTooOld(parsed));
     }
     Ok(release)
+}
+
+/// Whether members of etcd that run the image `old` may be given the image `new`: the same minor, or the
+/// next (https://etcd.io/docs/v3.6/upgrades/; a downgrade is a procedure of its own).
+///
+/// # Errors
+/// [`VersionError::EtcdStep`]. An image whose tag says nothing is not judged: it got in where nobody looked.
+pub fn check_etcd_step(old: &str, new: &str) -> Result<(), VersionError> {
+    let (Ok(from), Ok(to)) = (etcd_version(old), etcd_version(new)) else {
+        return Ok(());
+    };
+    let is_step = from.major == to.major && (from.minor..=from.minor + 1).contains(&to.minor);
+    match is_step {
+        true => Ok(()),
+        false => Err(VersionError::EtcdStep { from, to }),
+    }
 }
 
 fn supported() -> String {
@@ -346,6 +376,17 @@ mod tests {
                 format!("etcd {version} has known ways around authorisation: use 3.6.14 or later")
             );
         }
+    }
+
+    #[test]
+    fn etcd_goes_up_one_minor_at_a_time_and_never_down() {
+        let step = |old: &str, new: &str| check_etcd_step(old, new).is_ok();
+        assert!(step("r/etcd:3.6.16-0", "r/etcd:3.6.14-0"));
+        assert!(step("r/etcd:3.6.16-0", "r/etcd:v3.7.1"));
+        assert!(!step("r/etcd:3.7.1-0", "r/etcd:3.6.16-0"));
+        assert!(!step("r/etcd:3.6.16-0", "r/etcd:3.8.0-0"));
+        assert!(!step("r/etcd:3.6.16-0", "r/etcd:4.0.0-0"));
+        assert!(step("r/etcd@sha256:0", "r/etcd:3.6.16-0"));
     }
 
     #[test]

@@ -70,6 +70,12 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdStatus>,
 
+    /// From which templates it runs, as far as every pod is known to. A newer operator has others, and
+    /// tenant clusters are brought to them a few at a time. Absent until all were seen for the first time.
+    /// Example: `{"templates": "9f86d081884c7d65", "etcd": {"generation": 1, "hash": "60303ae22b998861"}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
+
     /// Secret in this namespace whose key `value` is the administrator's kubeconfig.
     /// Example: `demo-kubeconfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,6 +90,37 @@ pub struct TenantClusterStatus {
     /// Hash of the objects that were last put into the tenant cluster. Example: `9f86d081884c7d65`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_hash: Option<String>,
+}
+
+/// From which templates a tenant cluster runs.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// Hash of the operator's templates and configuration that all of it is made from.
+    /// Example: `9f86d081884c7d65`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub templates: Option<String>,
+
+    /// The StatefulSet `etcd` when all its pods were last seen to be of its template and ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<RolledOut>,
+
+    /// The Deployment `control-plane` when all its pods were last seen to be of its template and ready, and
+    /// none of another one was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<RolledOut>,
+}
+
+/// A workload all of whose pods were seen to be of its template.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolledOut {
+    /// Its `metadata.generation` then: whatever is changed later has to be seen again. Example: 3.
+    pub generation: i64,
+    /// Hash of its pod template. Example: `60303ae22b998861`.
+    #[schemars(length(max = 64))]
+    pub hash: String,
 }
 
 impl TenantClusterStatus {

@@ -94,9 +94,14 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
         let uid = cluster.uid().unwrap_or_default();
-        if matches!(class, Class::Invalid | Class::Bug) && ctx.start_queue.done(&uid) {
+        if matches!(class, Class::Invalid | Class::Bug) && ctx.rollout_queue.started(&uid) {
             ctx.trigger_next();
         }
+    }
+    // Whether it is being rolled out was seen, as far as it can be.
+    let uid = cluster.uid().unwrap_or_default();
+    if ctx.unseen.note(&uid, || ctx.stores.cluster_uids()) && ctx.rollout_queue.know_fleet() {
+        ctx.trigger_next();
     }
     Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
@@ -157,6 +162,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.failures = before.failures;
             observed.budget = before.budget;
             observed.etcd = before.etcd;
+            observed.turn = before.turn;
             watch_secrets(ctx, &observed);
         }
     }
@@ -216,11 +222,15 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 }
 
 /// One that cannot start now (its spec is refused, it waits for an address) must not keep others
-/// from starting.
+/// from starting; nor one whose rollout came to an end, or that is halted.
 fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
     let waiting = plan.waiting_on.as_ref();
     let queues = waiting.is_some_and(|w| w.reason == "WaitingForStart");
-    if !observed.is_started() && !queues && ctx.start_queue.done(&uid(observed)) {
+    let is_over = match observed.has_been_ready() {
+        true => plan.rollout.is_none(),
+        false => !observed.is_started() && !queues,
+    };
+    if is_over && ctx.rollout_queue.done(&uid(observed)) {
         ctx.trigger_next();
     }
 }

@@ -34,7 +34,7 @@ pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCl
     all.push(kind::<PodDisruptionBudget>(client));
     all.push(kind::<StatefulSet>(client));
     all.push(kind::<Deployment>(client));
-    all.push(failing_pods(client));
+    all.push(pods(client));
     all
 }
 
@@ -51,9 +51,9 @@ where
     .boxed()
 }
 
-/// The TenantClusters of pods that do not run, which neither a StatefulSet nor a Deployment says. That a
-/// pod runs again, those do.
-fn failing_pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>> {
+/// The TenantClusters of pods that do not run, or that are gone at last, which neither a StatefulSet nor a
+/// Deployment says. That a pod runs again, those do.
+fn pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>> {
     let components = format!(
         "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{})",
         names::ETCD,
@@ -71,6 +71,7 @@ fn failing_pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>>
                     pod_failures::of(&pod)?;
                     owner(&pod.metadata)
                 }
+                Ok(Event::Delete(pod)) => owner(&pod.0.ok()?.metadata),
                 Ok(_) => None,
                 Err(error) => {
                     interrupted(&error);

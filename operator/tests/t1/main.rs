@@ -27,5 +27,6 @@ mod quiescence;
 mod quotas;
 mod ranges;
 mod rbac;
+mod rollouts;
 mod support;
 mod tenant_objects;

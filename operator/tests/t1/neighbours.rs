@@ -12,6 +12,7 @@ use api::condition::is_true;
 use api::{ConditionType, TenantCluster};
 use kit::client::meter::metered;
 use kube::ResourceExt;
+use operator::rollouts::queue::Counts;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use testkit::fakes::tenant_api::Mode;
@@ -84,9 +85,13 @@ fn is(cluster: &TenantCluster, type_: ConditionType) -> bool {
 /// Waits until the broken ones have given back the places that they asked for: one, whose start is
 /// under way, may keep its own.
 async fn places_are_given_back(operator: &Operator) -> Result<()> {
-    let given_back = || match operator.context.start_queue.counts() {
-        (0 | 1, 0) => ready(Ok(Ok(()))),
-        (starting, waiting) => ready(Ok(Err(format!("{starting} start and {waiting} wait")))),
+    let given_back = || match operator.context.rollout_queue.counts() {
+        Counts {
+            running: 0 | 1,
+            waiting: 0,
+            ..
+        } => ready(Ok(Ok(()))),
+        counts => ready(Ok(Err(format!("{counts:?}")))),
     };
     ask_until("one starts and none waits", PATIENCE, given_back).await
 }

@@ -210,7 +210,7 @@ async fn live(site: &Site) -> Result<()> {
             wait_for(&objects, &name, back, PATIENCE).await?;
         }
     }
-    site.make_pod(&ns, "etcd-0").await?;
+    site.make_pod(&ns, "etcd-9").await?;
     site.delete("demo").await?;
     wait_gone(&site.clusters(), "demo", PATIENCE).await?;
 

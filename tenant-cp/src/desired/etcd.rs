@@ -2,13 +2,14 @@
 //!
 //! Peers are known by the name in their certificate (`--peer-cert-allowed-hostname`), not by the
 //! address they come from: that check needs reverse look-ups which lag behind a starting pod.
-//! Invariant: a member's data is only ever on its own volume; nothing here removes it.
+//! Invariant: a member's data is only ever on its own volume; nothing here removes it. A change of the
+//! template restarts nobody by itself.
 
 pub(crate) mod volumes;
 
 use k8s_openapi::{
     api::{
-        apps::v1::{StatefulSet, StatefulSetSpec},
+        apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
         core::v1::{
             Container, ContainerPort, EnvVar, PersistentVolumeClaim, PodSpec, PodTemplateSpec,
         },
@@ -112,6 +113,11 @@ pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
             service_name: Some(names::ETCD_PEERS.to_owned()),
             // Three members must start together: none is ready without a second.
             pod_management_policy: Some("Parallel".to_owned()),
+            // It would replace them by number, whoever is healthy; the operator goes by that.
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("OnDelete".to_owned()),
+                rolling_update: None,
+            }),
             selector: LabelSelector {
                 match_labels: Some(selector(names::ETCD)),
                 ..LabelSelector::default()

@@ -65,11 +65,18 @@ fn review<T: Borrow<TenantCluster>>(
 /// What may not change in this direction. (What may not change at all is said by CEL.)
 fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     let mut problems = Vec::new();
+    // Where one serves, `check` has compared with that: a version that never came to serve can be set back.
+    let serves = old
+        .status
+        .as_ref()
+        .and_then(|s| s.version.as_ref())
+        .is_some();
     let versions = (
         version::parse(&old.spec.version),
         version::parse(&new.spec.version),
     );
     if let (Ok(from), Ok(to)) = versions
+        && !serves
         && let Err(error) = version::check_upgrade(&from, &to)
     {
         problems.push(Problem::new(

@@ -19,7 +19,7 @@ use crate::validate::quantity;
 use crate::validate::validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
 use crate::version;
 
-pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
+pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
     let spec = &tc.spec;
     let (name, uid) = (tc.name_any(), tc.uid().unwrap_or_default());
     if uid.is_empty() {

@@ -19,3 +19,4 @@ mod losses;
 mod network;
 mod rights;
 mod round_trip;
+mod version;

@@ -1,11 +1,13 @@
 //! Plays the kubelet, the controllers of workloads, the volume binder and the load balancer: it
-//! writes the status that the objects of tenant namespaces would get in a real cluster.
+//! writes the status that the objects of tenant namespaces would get in a real cluster, and makes the pods
+//! of etcd and control planes.
 //!
-//! Invariant: it writes only status, only in namespaces of its [`Scope`], and nothing where the
+//! Invariant: it writes only status and pods, only in namespaces of its [`Scope`], and nothing where the
 //! status is already right; so it comes to rest. It sees objects that bear the labels of the scope
 //! ([`Scope::labels`]), as everything that Covey makes does, and is sent no others.
 
 mod mode;
+mod pods;
 mod status;
 
 use std::collections::BTreeMap;
@@ -14,10 +16,10 @@ use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, Event};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -81,6 +83,7 @@ impl Stage {
         let mut kinds = vec![
             kind("apps", "v1", "StatefulSet", "statefulsets"),
             kind("apps", "v1", "Deployment", "deployments"),
+            kind("", "v1", "Pod", "pods"),
         ];
         if extras.volumes {
             let plural = "persistentvolumeclaims";
@@ -151,8 +154,79 @@ impl Stage {
         keys
     }
 
+    fn is_pod(&self, (index, ..): &Key) -> bool {
+        let kind = self.kinds.get(*index);
+        kind.is_some_and(|kind| kind.kind == "Pod")
+    }
+
+    /// Makes and ends pods of a workload, before its status says so.
+    async fn play_pods(&mut self, key: &Key, mode: Mode) -> Result<()> {
+        let (index, namespace, _) = key;
+        let (Some(workload), Some(kind)) = (self.cache.get(key), self.kinds.get(*index)) else {
+            return Ok(());
+        };
+        let is_going = workload.metadata.deletion_timestamp.is_some();
+        let is_played = self.namespaces.contains(namespace) && mode != Mode::Paused;
+        let Some(of_pods) = self.kinds.iter().position(|kind| kind.kind == "Pod") else {
+            return Ok(());
+        };
+        if is_going || !is_played {
+            return Ok(());
+        }
+        let pods = self.cache.iter();
+        let pods = pods.filter(|((index, of, _), _)| *index == of_pods && of == namespace);
+        let changes = pods::changes(&kind.kind, workload, pods.map(|(_, pod)| pod));
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &self.kinds[of_pods]);
+        for change in changes {
+            match change {
+                pods::Change::Make(pod) => {
+                    let pod = serde_json::from_value(pod)?;
+                    let made = match api.create(&PostParams::default(), &pod).await {
+                        // Its watch tells of it, or it goes with its namespace.
+                        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {
+                            continue;
+                        }
+                        made => made.context("cannot make a pod")?,
+                    };
+                    let ready = pods::status(mode == Mode::Ready);
+                    let patch = Patch::Merge(&ready);
+                    let name = made.name_any();
+                    match api
+                        .patch_status(&name, &PatchParams::default(), &patch)
+                        .await
+                    {
+                        Ok(pod) => self.cache.put(of_pods, pod),
+                        Err(kube::Error::Api(status)) if status.code == 404 => {}
+                        Err(error) => return Err(error).context("cannot write a pod's status"),
+                    }
+                }
+                pods::Change::End(name) => {
+                    let ended = api
+                        .delete(&name, &DeleteParams::default().grace_period(0))
+                        .await;
+                    match ended {
+                        Err(kube::Error::Api(status)) if status.code == 404 => {}
+                        ended => drop(ended.context("cannot end a pod")?),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn act(&mut self, key: &Key, mode: Mode) -> Result<()> {
         let (index, namespace, name) = key;
+        if self.is_pod(key) {
+            // Whose it was makes another.
+            for key in self.in_namespace(namespace) {
+                if !self.is_pod(&key) {
+                    self.play_pods(&key, mode).await?;
+                }
+            }
+            return Ok(());
+        }
+        self.play_pods(key, mode).await?;
         let (Some(object), Some(kind)) = (self.cache.get(key), self.kinds.get(*index)) else {
             return Ok(());
         };

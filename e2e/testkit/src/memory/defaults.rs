@@ -41,7 +41,9 @@ pub(super) fn fill(resource: &Resource, schema: Option<&Value>, object: &mut Val
 pub(super) fn first_status(resource: &Resource) -> Option<Value> {
     match resource.kind {
         "Namespace" => Some(json!({ "phase": "Active" })),
-        "PersistentVolumeClaim" | "Pod" => Some(json!({ "phase": "Pending" })),
+        "PersistentVolumeClaim" => Some(json!({ "phase": "Pending" })),
+        // As far as they are played: nobody asks for resources.
+        "Pod" => Some(json!({ "phase": "Pending", "qosClass": "BestEffort" })),
         "Deployment" | "ResourceQuota" => Some(json!({})),
         "StatefulSet" => Some(json!({ "availableReplicas": 0, "replicas": 0 })),
         "ReplicaSet" => Some(json!({ "replicas": 0 })),

@@ -19,12 +19,13 @@ use serde_json::{Value, json};
 use tenant_cp::certificates;
 use tenant_cp::object::{Key, Object};
 
-use super::observe::body;
+use super::observe::{body, turn};
 use super::observed::{Failure, Observed};
 use super::part_name::PartName;
 use super::plan::{Action, Mode, Part, Plan, Stage, Target};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::rollouts::queue::Purpose;
 use crate::tenant_session::session;
 
 mod empty;
@@ -372,6 +373,16 @@ async fn act(
             applied.writes += 1;
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
+        Action::AskForTurn {
+            cause,
+            is_under_way,
+        } => {
+            let turn = turn(&observed.cluster, Purpose::Rollout(*cause), now);
+            if *is_under_way {
+                ctx.rollout_queue.resume(&turn.uid, turn.purpose, now);
+            }
+            observed.turn = Some(ctx.rollout_queue.ask(&turn, now));
+        }
         Action::AskEtcd { members } => etcd::ask(ctx, members, observed).await,
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {

@@ -22,10 +22,10 @@ use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 use tenant_cp::object::Key;
 
-use super::observed::{Etcd, Observed, Tenant};
+use super::observed::{Etcd, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
-use crate::rollouts::queue::{Answer, Turn};
+use crate::rollouts::queue::{Answer, Purpose, Turn};
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
 const PARTS: [Kind; 8] = [
@@ -105,14 +105,16 @@ pub async fn observe(
     let user_readable = bound(&user_binding, &settings.user_namespace_role) && !deleting;
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
+    let mut pods = None;
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&ns), name).await?);
         }
-        if !is_all_ready(&objects, &ns) {
+        if component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
+            pods = Some(component_pods::of(&objects));
         }
         if has_autoscaler(&cluster, &ns, &objects) {
             let binding = api::names::autoscaler_binding(name);
@@ -151,8 +153,11 @@ pub async fn observe(
         readable: readable && !deleting,
         user_readable,
         material,
+        pods,
         // Asked for below, where something may start at all.
         start: Answer::Wait,
+        turn: None,
+        templates: ctx.templates.clone(),
         workers,
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,
@@ -188,22 +193,6 @@ fn unlisted_parts(
         unlisted.push((kinds::ROLE_BINDING, csi::NAME));
     }
     unlisted
-}
-
-/// Whether every pod of the control plane and etcd is ready that there should be. Where not, the pods say
-/// why.
-fn is_all_ready(objects: &BTreeMap<Key, Value>, ns: &str) -> bool {
-    let workloads = [
-        Key::new("StatefulSet", ns, names::ETCD),
-        Key::new("Deployment", ns, names::CONTROL_PLANE),
-    ];
-    let number = |live: &Value, pointer| live.pointer(pointer).and_then(Value::as_i64);
-    workloads.iter().all(|key| {
-        objects.get(key).is_none_or(|live| {
-            number(live, "/status/readyReplicas").unwrap_or(0)
-                >= number(live, "/spec/replicas").unwrap_or(1)
-        })
-    })
 }
 
 /// Whether the autoscaler is wanted, or something of it is left: its binding is in the user's namespace
@@ -242,16 +231,23 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
         // place whenever its old one ran out.
         let since = started.pointer("/metadata/creationTimestamp");
         let since = since.and_then(Value::as_str).and_then(|t| t.parse().ok());
-        ctx.start_queue.resume(&uid, since.unwrap_or(now));
+        ctx.rollout_queue
+            .resume(&uid, Purpose::Start, since.unwrap_or(now));
         return Answer::Go;
     }
-    let created = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
-    let turn = Turn {
-        created,
-        uid,
-        namespace: observed.cluster.namespace().unwrap_or_default(),
-    };
-    ctx.start_queue.ask(&turn, now)
+    let turn = turn(&observed.cluster, Purpose::Start, now);
+    ctx.rollout_queue.ask(&turn, now)
+}
+
+/// Where a tenant cluster stands in the queue.
+pub(super) fn turn(cluster: &TenantCluster, purpose: Purpose, now: Timestamp) -> Turn {
+    let created = cluster.metadata.creation_timestamp.as_ref();
+    Turn {
+        purpose,
+        created: created.map_or(now, |created| created.0),
+        uid: cluster.uid().unwrap_or_default(),
+        namespace: cluster.namespace().unwrap_or_default(),
+    }
 }
 
 /// What the Secrets among these objects hold.

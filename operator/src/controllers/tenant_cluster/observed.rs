@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::condition::is_true;
-use api::tenant_cluster::NetworkStatus;
+use api::tenant_cluster::{NetworkStatus, RolloutStatus};
 use api::{ConditionType, TenantCluster};
 use kit::errors::Class;
 use serde_json::Value;
@@ -14,10 +14,13 @@ use tenant_cp::certificates::Material;
 use tenant_cp::object::Key;
 use tenant_cp::problem::Problem;
 
+pub mod component_pods;
+
 use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::MemberStatus;
+use component_pods::ComponentPod;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -40,8 +43,14 @@ pub struct Observed {
     /// Keys and certificates: read from the Secrets, or issued in this reconcile and not yet
     /// written.
     pub material: Material,
+    /// Pods of etcd and the control plane; none where they were not listed, and nothing is known of them.
+    pub pods: Option<Vec<ComponentPod>>,
     /// Whether this tenant cluster may start its pods.
     pub start: Answer,
+    /// Whether it may be rolled out; none where that was not asked for in this reconcile.
+    pub turn: Option<Answer>,
+    /// Hash of the templates that the operator has now.
+    pub templates: String,
     /// Whether there are node pools or machines, so that there are (or will be) nodes.
     pub workers: bool,
     /// Whether the objects inside the tenant cluster have to be listed again.
@@ -220,10 +229,9 @@ impl Observed {
         status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready))
     }
 
-    /// Every one of so many pods of the Deployment is of the newest template and ready, and none is
-    /// left over.
+    /// Whether the Deployment says that so many pods are of the newest template and ready.
     #[must_use]
-    pub fn is_rolled_out(&self, replicas: i32) -> bool {
+    pub fn has_all_pods(&self, replicas: i32) -> bool {
         let ns = self.tenant_namespace();
         let number = |pointer: &str| self.number("Deployment", &ns, "control-plane", pointer);
         let replicas = i64::from(replicas);
@@ -231,6 +239,12 @@ impl Observed {
             && number("/status/updatedReplicas") == replicas
             && number("/status/replicas") == replicas
             && number("/status/readyReplicas") == replicas
+    }
+
+    /// What is known of rollouts that came to an end.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&RolloutStatus> {
+        self.cluster.status.as_ref()?.rollout.as_ref()
     }
 
     /// A live object.

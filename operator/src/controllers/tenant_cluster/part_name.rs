@@ -19,6 +19,8 @@ pub enum PartName {
     Certificates,
     /// The Services at which the API is reached.
     Endpoint,
+    /// Whose turn it is to be changed.
+    Rollout,
     /// etcd with its volumes.
     Etcd,
     /// kube-apiserver, kube-controller-manager, kube-scheduler and konnectivity-server.
@@ -42,6 +44,7 @@ impl fmt::Display for PartName {
             Self::NetworkPolicies => "network policies",
             Self::Certificates => "certificates",
             Self::Endpoint => "endpoint",
+            Self::Rollout => "rollout",
             Self::Etcd => "etcd",
             Self::ControlPlane => "control plane",
             Self::Adapters => "adapters",

@@ -9,7 +9,10 @@
 //! is already so, and never deletes what the spec wants.
 
 use jiff::Timestamp;
-use tenant_cp::{Settings, Validated, names, validate};
+use tenant_cp::object::Object;
+use tenant_cp::rollout::order::{Allowed, Facts, Progress};
+use tenant_cp::rollout::template;
+use tenant_cp::{Addresses, Settings, Validated, management_objects, names, validate};
 
 use super::observed::Observed;
 use super::part_name::PartName;
@@ -24,6 +27,7 @@ mod halted;
 mod kubeconfig;
 mod pods;
 mod prune;
+mod rollout;
 mod status;
 mod tenant_namespace;
 pub mod tenant_objects;
@@ -31,6 +35,7 @@ mod types;
 mod workloads;
 
 use halted::Halt;
+use rollout::Rollout;
 use types::rest_what_failed;
 pub use types::{Action, Changes, LIST_SWEEP, Mode, Part, Plan, SLOW_SWEEP, Stage, Target};
 use workloads::Objects;
@@ -77,66 +82,151 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),
     ];
+    let namespace = NamespacePlan::new(valid, observed, settings);
+    let Rollout {
+        facts,
+        allowed,
+        part,
+    } = rollout::plan(observed, namespace.facts(observed));
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
-        parts.extend(parts_in_the_namespace(valid, observed, settings, now));
+        parts.push(part);
+        parts.extend(namespace.parts(valid, observed, settings, allowed, now));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
     if observed.readable && parts.iter().all(Part::is_settled) {
-        parts.push(prune::plan(valid, observed));
+        parts.push(prune::plan(valid, observed, facts.control_plane));
         rest_what_failed(&mut parts, observed);
     }
     // What was left goes before anything inside does.
     if observed.readable && parts.iter().all(Part::is_settled) {
-        let (objects, hash) = tenant_objects::plan(valid, observed, settings);
+        let inside = namespace.inside.as_ref();
+        let (objects, hash) = tenant_objects::plan(valid, observed, inside, allowed);
         in_place = hash.filter(|_| !observed.failures.contains_key(&objects.name));
         parts.push(objects);
         rest_what_failed(&mut parts, observed);
     }
-    status::report(parts, in_place, valid, observed, now)
+    status::report(parts, in_place, facts, valid, observed, now)
 }
 
-fn parts_in_the_namespace(
-    valid: &Validated,
-    observed: &Observed,
-    settings: &Settings,
-    now: Timestamp,
-) -> [Part; 7] {
-    let addresses = endpoint::addresses(valid, observed);
-    let addresses = addresses.as_ref();
-    let its_turn = observed.is_started() || observed.start == Answer::Go;
-    let mut base = Objects::base(valid, settings);
-    let mut pods = match addresses {
-        Some(addresses) if its_turn && (addresses.endpoint.is_some() || observed.is_started()) => {
-            Objects::workloads(valid, observed, settings, addresses)
+/// What is wanted in the tenant namespace and inside the tenant cluster, before anybody asks whether it may
+/// be changed now.
+struct NamespacePlan {
+    addresses: Option<Addresses>,
+    /// Whether it may start, or has.
+    its_turn: bool,
+    /// None while pods cannot be asked for.
+    workloads: Vec<Object>,
+    /// How far etcd and the control plane are.
+    progress: [Progress; 2],
+    /// Why etcd stays as it is.
+    etcd_is_held: Option<Waiting>,
+    inside: Option<tenant_objects::Wanted>,
+}
+
+impl NamespacePlan {
+    fn new(valid: &Validated, observed: &Observed, settings: &Settings) -> Self {
+        let addresses = endpoint::addresses(valid, observed);
+        let its_turn = observed.is_started() || observed.start == Answer::Go;
+        let mut workloads = Vec::new();
+        let mut progress = [Progress::Rolling; 2];
+        let mut inside = None;
+        let mut etcd_is_held = None;
+        if let Some(addresses) = &addresses {
+            if its_turn && (addresses.endpoint.is_some() || observed.is_started()) {
+                let store = &observed.material.store;
+                let of = |valid| management_objects::workloads(valid, settings, addresses, store);
+                workloads = of(valid);
+                etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
+                progress = rollout::progress(valid, observed, &workloads);
+                // Adapters follow the version that serves.
+                let served = rollout::as_seen_inside(valid, observed, progress[1]);
+                if served.version != valid.version {
+                    let is_adapter =
+                        |object: &Object| workloads::part_of(object) == PartName::Adapters;
+                    workloads.retain(|object| !is_adapter(object));
+                    workloads.extend(of(&served).into_iter().filter(is_adapter));
+                }
+            }
+            let served = rollout::as_seen_inside(valid, observed, progress[1]);
+            inside = tenant_objects::Wanted::new(&served, observed, settings, addresses);
         }
-        _ => Objects::none(),
-    };
-    let mut part = |name, base_stage, pods_stage| {
-        let mut part = Part::new(name);
-        part.apply(base_stage, observed, base.take(name));
-        part.apply(pods_stage, observed, pods.take(name));
-        part
-    };
-    let policies = part(PartName::NetworkPolicies, "network policies", "");
-    let mut control_plane = part(PartName::ControlPlane, "base of the control plane", "pods");
-    let adapters = part(PartName::Adapters, "base of the adapters", "adapters");
-    control_plane.problem = pods::lasting_failure(observed, names::CONTROL_PLANE);
-    if !its_turn {
-        control_plane.waiting = Some(Waiting {
-            reason: "WaitingForStart",
-            message: "other control planes start first: users' namespaces take turns".to_owned(),
-        });
+        Self {
+            addresses,
+            its_turn,
+            workloads,
+            progress,
+            etcd_is_held,
+            inside,
+        }
     }
-    let members = pods.take(PartName::Etcd).pop();
-    [
-        certificates::plan(valid, observed, settings, addresses, its_turn, now),
-        endpoint::plan(valid, observed, base.take(PartName::Endpoint), addresses),
-        policies,
-        etcd::plan(valid, observed, base.take(PartName::Etcd), members),
-        control_plane,
-        adapters,
-        kubeconfig::plan(valid, observed, addresses, its_turn),
-    ]
+
+    fn facts(&self, observed: &Observed) -> Facts {
+        let [etcd, control_plane] = self.progress;
+        let known = observed.rollout();
+        let is_behind = |wanted: &Object| {
+            let live = observed.objects.get(&wanted.key());
+            workloads::part_of(wanted) == PartName::Adapters
+                && live.is_some_and(|live| template::is_behind(wanted, live))
+        };
+        let inside_is_behind = self
+            .inside
+            .as_ref()
+            .is_some_and(|i| !i.is_in_place(observed));
+        Facts {
+            etcd,
+            control_plane,
+            rest_is_behind: inside_is_behind || self.workloads.iter().any(is_behind),
+            has_run: observed.has_been_ready() && !self.workloads.is_empty(),
+            was_current: known.is_some_and(|r| r.etcd.is_some() && r.control_plane.is_some()),
+            other_templates: known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates),
+            wanted_now: rollout::is_wanted_now(observed, &self.workloads),
+        }
+    }
+
+    fn parts(
+        &self,
+        valid: &Validated,
+        observed: &Observed,
+        settings: &Settings,
+        allowed: Allowed,
+        now: Timestamp,
+    ) -> [Part; 7] {
+        let addresses = self.addresses.as_ref();
+        let mut base = Objects::base(valid, settings);
+        let workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
+        let mut pods = Objects::workloads(workloads, observed);
+        let mut part = |name, base_stage, pods_stage| {
+            let mut part = Part::new(name);
+            part.apply(base_stage, observed, base.take(name));
+            part.apply(pods_stage, observed, pods.take(name));
+            part
+        };
+        let policies = part(PartName::NetworkPolicies, "network policies", "");
+        let mut control_plane = part(PartName::ControlPlane, "base of the control plane", "pods");
+        let adapters = part(PartName::Adapters, "base of the adapters", "adapters");
+        control_plane.problem = pods::lasting_failure(observed, names::CONTROL_PLANE)
+            .or_else(|| pods::deadline_exceeded(observed));
+        if !self.its_turn {
+            control_plane.waiting = Some(Waiting {
+                reason: "WaitingForStart",
+                message: "other control planes start first: users' namespaces take turns"
+                    .to_owned(),
+            });
+        }
+        let members = pods.take(PartName::Etcd).pop();
+        let etcd_base = base.take(PartName::Etcd);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd);
+        etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
+        [
+            certificates::plan(valid, observed, settings, addresses, self.its_turn, now),
+            endpoint::plan(valid, observed, base.take(PartName::Endpoint), addresses),
+            policies,
+            etcd,
+            control_plane,
+            adapters,
+            kubeconfig::plan(valid, observed, addresses, self.its_turn),
+        ]
+    }
 }

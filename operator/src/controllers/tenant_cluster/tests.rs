@@ -10,9 +10,11 @@ use base64::Engine as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tenant_cp::object::Key;
+use tenant_cp::rollout::order::Cause;
 use tenant_cp::{Settings, certificates};
 
 use super::observed::{Etcd, Seen, Tenant, Way};
+use super::part_name::PartName;
 use super::plan::{Action, SLOW_SWEEP, plan};
 use crate::rollouts::queue::Answer;
 
@@ -22,6 +24,7 @@ mod csi;
 mod etcd;
 mod losses;
 mod quotas;
+mod rollouts;
 mod world;
 
 use world::*;

@@ -181,8 +181,11 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
 }
 
 fn mask_times(value: &mut Value) {
-    const BY_NATURE: [&str; 8] = [
+    const BY_NATURE: [&str; 10] = [
         "covey.dev/konnectivity-certificate-hash",
+        // Of the one before, too.
+        api::names::ANNOTATION_TEMPLATE_HASH,
+        "rollout",
         "lastTransitionTime",
         "notAfter",
         "observedGeneration",

@@ -93,6 +93,18 @@ fn versions_go_one_minor_up_and_never_down() {
 }
 
 #[test]
+fn version_that_never_came_to_serve_is_set_back() {
+    let failed = json!({"spec": {"version": "1.36.0"}, "status": {"version": "1.35.4"}});
+    let change = |to: &str| {
+        let new = json!({"spec": {"version": to}, "status": {"version": "1.35.4"}});
+        refused(Some(&failed), &new, &[])
+    };
+    assert_eq!(change("1.35.4"), [""; 0]);
+    assert_eq!(change("1.36.1"), [""; 0]);
+    assert!(change("1.34.9")[0].contains("cannot go from 1.35.4 down to 1.34.9"));
+}
+
+#[test]
 fn volumes_do_not_shrink() {
     let size = |text: &str| etcd(&json!({"storage": {"size": text}}));
     assert_eq!(refused(Some(&size("2Gi")), &size("4Gi"), &[]), [""; 0]);

@@ -132,7 +132,7 @@ pub(super) async fn probe(
             ctx.breaker.close(&uid);
             note_way(ctx, &uid, pods, &answer);
             ctx.startup_probes.forget(&uid);
-            if ctx.start_queue.done(&uid) {
+            if ctx.rollout_queue.started(&uid) {
                 ctx.trigger_next();
             }
             if let Some(endpoint) = endpoint {

@@ -13,6 +13,8 @@ use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::names;
 use tenant_cp::object::Object;
 
+mod members;
+
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -26,6 +28,7 @@ pub(super) fn plan(
     observed: &Observed,
     base: Vec<Object>,
     members: Option<Object>,
+    may_roll: bool,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
     let known = identity(observed);
@@ -41,6 +44,11 @@ pub(super) fn plan(
         base.into_iter().filter(is_kept).collect(),
     );
     part.apply("etcd", observed, members.into_iter().collect());
+    if may_roll && part.is_settled() {
+        let next = members::next(valid, observed);
+        part.deletions.extend(next.replace);
+        part.waiting = next.waiting;
+    }
     part.problem = told(valid, &lost)
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))

@@ -1,6 +1,7 @@
 //! Why pods of one component do not run, where they were looked at.
 
 use api::names::LABEL_COMPONENT;
+use tenant_cp::names;
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::pod_failures::{self, PodFailure};
@@ -21,5 +22,19 @@ pub(super) fn lasting_failure(observed: &Observed, component: &str) -> Option<Wa
     Some(Waiting {
         reason: failure.reason,
         message: failure.message,
+    })
+}
+
+/// The Deployment says that its new pods are not ready in time (ten minutes, its default); old ones serve on.
+pub(super) fn deadline_exceeded(observed: &Observed) -> Option<Waiting> {
+    let ns = observed.tenant_namespace();
+    let deployment = observed.object("Deployment", &ns, names::CONTROL_PLANE)?;
+    let mut conditions = deployment.pointer("/status/conditions")?.as_array()?.iter();
+    conditions.find(|c| c["type"] == "Progressing" && c["reason"] == "ProgressDeadlineExceeded")?;
+    Some(Waiting {
+        reason: "RolloutStuck",
+        message: "new pods of the control plane are not ready after ten minutes; what served before them \
+                  goes on. Mend what the pods say, or set the spec back"
+            .to_owned(),
     })
 }

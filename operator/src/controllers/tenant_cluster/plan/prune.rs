@@ -9,6 +9,7 @@ use tenant_cp::Validated;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 use tenant_cp::names;
 use tenant_cp::object::Key;
+use tenant_cp::rollout::order::Progress;
 
 use super::types::{Part, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -16,9 +17,9 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 
 /// The cloud controller manager was switched off, and holds back what is to be done inside.
 pub(super) const REMOVING_CLOUD_CONTROLLER: &str = "RemovingCloudController";
-pub(super) fn plan(valid: &Validated, observed: &Observed) -> Part {
+pub(super) fn plan(valid: &Validated, observed: &Observed, control_plane: Progress) -> Part {
     Part {
-        deletions: prune(valid, observed),
+        deletions: prune(valid, observed, control_plane),
         ..Part::new(PartName::Prune)
     }
 }
@@ -26,10 +27,10 @@ pub(super) fn plan(valid: &Validated, observed: &Observed) -> Part {
 /// What addons left when they were switched off and that may go now: of konnectivity once no pod
 /// needs it any more, of the cloud controller manager, the CSI driver and the autoscaler first what runs
 /// and then all else. Volumes stay.
-fn prune(valid: &Validated, observed: &Observed) -> Vec<Target> {
+fn prune(valid: &Validated, observed: &Observed, control_plane: Progress) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
-    if !valid.addons.konnectivity && observed.is_rolled_out(valid.replicas) {
+    if !valid.addons.konnectivity && control_plane == Progress::Current {
         parts.extend([
             Key::new("Service", ns, names::KONNECTIVITY),
             Key::new("Secret", ns, names::KONNECTIVITY_SERVER),

@@ -6,15 +6,17 @@
 use std::time::Duration;
 
 use api::condition::is_true;
+use api::tenant_cluster::RolloutStatus;
 use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
+use tenant_cp::rollout::order::{Facts, Progress};
 use tenant_cp::{Validated, certificates, names};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd, pods, prune};
-use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way, component_pods};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
@@ -119,19 +121,23 @@ pub(super) fn conditions<'a>(
 pub(super) fn report(
     parts: Vec<Part>,
     in_place: Option<String>,
+    rollout: Facts,
     valid: &Validated,
     observed: &Observed,
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan {
         parts,
+        rollout: rollout.wanted(),
         ..Plan::unchanged(observed)
     };
-    facts(&mut plan.status, in_place, valid, observed);
+    let is_in_place = in_place.is_some();
+    facts(&mut plan.status, in_place, rollout, valid, observed);
+    rolled_out(&mut plan.status, rollout, is_in_place, observed);
     let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
     let problem = plan.parts.iter().find_map(|part| part.problem.clone());
-    let waiting = waiting(&plan, valid, observed);
+    let waiting = waiting(&plan, rollout, valid, observed);
     let certificates = certificates_state(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts_of_the_control_plane(&mut set, valid, observed);
@@ -232,6 +238,7 @@ pub(super) fn report(
 fn facts(
     status: &mut TenantClusterStatus,
     in_place: Option<String>,
+    rollout: Facts,
     valid: &Validated,
     observed: &Observed,
 ) {
@@ -258,9 +265,41 @@ fn facts(
     if let Tenant::Answers { version, .. } = &observed.tenant {
         // While old pods still serve, the old version stays: it is never reported early. The first
         // answer of all comes from the only version there is.
-        if status.version.is_none() || observed.is_rolled_out(valid.replicas) {
+        if status.version.is_none() || rollout.control_plane == Progress::Current {
             status.version = Some(version.clone());
         }
+    }
+}
+
+/// What came to an end; what is under way is seen in the pods.
+fn rolled_out(
+    status: &mut TenantClusterStatus,
+    facts: Facts,
+    is_in_place: bool,
+    observed: &Observed,
+) {
+    let of = |kind: &str, name: &str| {
+        let live = observed.object(kind, &observed.tenant_namespace(), name)?;
+        component_pods::rolled_out(live)
+    };
+    let is_over = |progress| progress == Progress::Current;
+    let mut rollout = status.rollout.clone().unwrap_or_default();
+    if is_over(facts.etcd) {
+        rollout.etcd = of("StatefulSet", names::ETCD);
+    }
+    if is_over(facts.control_plane) {
+        rollout.control_plane = of("Deployment", names::CONTROL_PLANE);
+    }
+    let rest_is_over = !facts.rest_is_behind || is_in_place;
+    if is_over(facts.etcd)
+        && is_over(facts.control_plane)
+        && rest_is_over
+        && observed.has_been_ready()
+    {
+        rollout.templates = Some(observed.templates.clone());
+    }
+    if rollout != RolloutStatus::default() {
+        status.rollout = Some(rollout);
     }
 }
 
@@ -353,7 +392,7 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
     set.set(ConditionType::BootstrapReady, done.into(), reason, "");
 }
 
-fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waiting> {
+fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) -> Option<Waiting> {
     if let Some(waiting) = plan.parts.iter().find_map(|part| part.waiting.clone()) {
         return Some(waiting);
     }
@@ -374,8 +413,9 @@ fn waiting(plan: &Plan, valid: &Validated, observed: &Observed) -> Option<Waitin
         };
         return Some(Waiting { reason, message });
     }
-    if matches!(observed.tenant, Tenant::Answers { .. }) && !observed.is_rolled_out(valid.replicas)
-    {
+    let is_rolled_out =
+        rollout.control_plane == Progress::Current && observed.has_all_pods(valid.replicas);
+    if matches!(observed.tenant, Tenant::Answers { .. }) && !is_rolled_out {
         let message = "pods of an older template still serve, or new ones are not ready yet";
         return Some(Waiting {
             reason: "RollingOut",

@@ -3,13 +3,17 @@
 //! Invariant: nothing is deleted inside by a list of which something is not known; it is asked whatever
 //! else waits or failed, so that Ready is what the API answered.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::object::{Key, Object};
+use tenant_cp::rollout::order::Allowed;
+use tenant_cp::rollout::template;
 use tenant_cp::tenant_objects;
-use tenant_cp::{Settings, Validated, names};
+use tenant_cp::{Addresses, Settings, Validated, names};
 
-use super::endpoint::{addresses, service_port};
+use super::endpoint::service_port;
 use super::prune;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
@@ -19,34 +23,89 @@ use crate::status::Waiting;
 mod changes;
 pub mod release;
 
+/// What is wanted inside the tenant cluster.
+pub(super) struct Wanted {
+    addresses: Addresses,
+    objects: Vec<Object>,
+    hash: String,
+    /// Whether nothing is left out because it is not known yet.
+    is_complete: bool,
+}
+
+impl Wanted {
+    /// None before there is an API that it could be in.
+    pub(super) fn new(
+        served: &Validated,
+        observed: &Observed,
+        settings: &Settings,
+        addresses: &Addresses,
+    ) -> Option<Self> {
+        let certificate = |name: &str| {
+            let pair = observed.material.store.get(name);
+            pair.map(|pair| pair.certificate.as_str())
+        };
+        let trust = tenant_objects::Trust {
+            authority: certificate("ca").filter(|_| observed.is_started())?,
+            konnectivity: certificate(names::KONNECTIVITY_AUTHORITY),
+        };
+        let objects = tenant_objects::wanted(served, settings, addresses, trust);
+        Some(Self {
+            hash: hash(&objects),
+            objects,
+            is_complete: addresses.endpoint.is_some()
+                && (trust.konnectivity.is_some() || !served.addons.konnectivity),
+            addresses: addresses.clone(),
+        })
+    }
+
+    /// Whether the status says that all of it is there.
+    pub(super) fn is_in_place(&self, observed: &Observed) -> bool {
+        hash_before(observed) == Some(self.hash.as_str())
+    }
+
+    /// The objects as they may be applied now: a workload whose turn has not come keeps its template.
+    fn held_back(&self, live: &BTreeMap<Key, Value>, allowed: Allowed) -> Vec<Object> {
+        let hold = |object: &Object| match live.get(&object.key()) {
+            Some(live) if !allowed.rest && template::is_behind(object, live) => {
+                template::pinned(object.clone(), live)
+            }
+            _ => object.clone(),
+        };
+        self.objects.iter().map(hold).collect()
+    }
+
+    /// Those that make no pods, where others may not be changed now.
+    fn without_held_back(&self, allowed: Allowed) -> Vec<Object> {
+        let is_held =
+            |object: &&Object| !allowed.rest && template::of_workload(&object.value).is_some();
+        let all = self.objects.iter();
+        all.filter(|object| !is_held(object)).cloned().collect()
+    }
+}
+
+fn hash_before(observed: &Observed) -> Option<&str> {
+    let before = observed.cluster.status.as_ref();
+    before.and_then(|s| s.bootstrap_hash.as_deref())
+}
+
 /// What is to be done, and the hash of the objects once all of them are in place.
 pub(super) fn plan(
     valid: &Validated,
     observed: &Observed,
-    settings: &Settings,
+    wanted: Option<&Wanted>,
+    allowed: Allowed,
 ) -> (Part, Option<String>) {
     let mut part = Part::new(PartName::TenantObjects);
-    let Some(addresses) = addresses(valid, observed).filter(|_| observed.is_started()) else {
+    let Some(wanted) = wanted else {
         return (part, None);
     };
-    let certificate = |name: &str| {
-        let pair = observed.material.store.get(name);
-        pair.map(|pair| pair.certificate.as_str())
-    };
-    let Some(authority) = certificate("ca") else {
-        return (part, None);
-    };
-    let trust = tenant_objects::Trust {
-        authority,
-        konnectivity: certificate(names::KONNECTIVITY_AUTHORITY),
-    };
-    let objects = tenant_objects::wanted(valid, settings, &addresses, trust);
-    // What is left out while that is not known is still wanted.
-    let complete = addresses.endpoint.is_some()
-        && (trust.konnectivity.is_some() || !valid.addons.konnectivity);
-    let hash = hash(&objects);
-    let before = observed.cluster.status.as_ref();
-    let before = before.and_then(|s| s.bootstrap_hash.as_deref());
+    let Wanted {
+        addresses,
+        objects,
+        hash,
+        is_complete,
+    } = wanted;
+    let before = hash_before(observed);
     let address = (addresses.cluster_ip, service_port(valid));
     let goes = prune::cloud_controller_goes(valid, observed);
     let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, starts| Action::Probe {
@@ -66,7 +125,7 @@ pub(super) fn plan(
     };
     match &observed.tenant {
         Tenant::NotAsked if before.is_none() => {
-            part.actions.push(probe(objects, None, true));
+            part.actions.push(probe(objects.clone(), None, true));
         }
         Tenant::NotAsked => {
             let due = observed.list_due || before != Some(hash.as_str());
@@ -77,6 +136,7 @@ pub(super) fn plan(
         Tenant::Answers {
             seen: Seen::Hidden, ..
         } => {
+            let objects = wanted.without_held_back(allowed);
             part.actions.push(probe(objects, None, false));
         }
         Tenant::Answers {
@@ -85,26 +145,27 @@ pub(super) fn plan(
         } => {
             let is_wanted = |addon: &str| wanted_addons(valid).any(|wanted| wanted.name() == addon);
             let stays = |addon: &str| {
-                (!complete && is_wanted(addon))
+                (!is_complete && is_wanted(addon))
                     || (goes.is_some() && addon == Addon::CloudController.name())
             };
-            let changes = changes::changes(&objects, live, stays);
+            let may_apply = wanted.held_back(live, allowed);
+            let changes = changes::changes(&may_apply, live, stays);
             if !changes.is_empty() {
                 part.actions
                     .push(Action::ApplyTenantObjects { address, changes });
             } else if let Some(message) = goes {
                 let reason = prune::REMOVING_CLOUD_CONTROLLER;
                 part.waiting = Some(Waiting { reason, message });
-            } else {
-                return (part, Some(hash));
+            } else if may_apply == *objects {
+                return (part, Some(hash.clone()));
             }
         }
         Tenant::Answers {
             seen: Seen::Applied,
             ..
-        } => return (part, Some(hash)),
+        } if allowed.rest => return (part, Some(hash.clone())),
         Tenant::Answers {
-            seen: Seen::Nothing,
+            seen: Seen::Applied | Seen::Nothing,
             ..
         }
         | Tenant::Postponed

@@ -11,6 +11,7 @@ use kit::apply::difference;
 use kit::events::Notice;
 use tenant_cp::certificates;
 use tenant_cp::object::{Key, Object};
+use tenant_cp::rollout::order::Cause;
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub waiting_on: Option<Waiting>,
     /// When to reconcile again although nothing happened.
     pub requeue_after: Option<Duration>,
+    /// The rollout that waits or is under way: it keeps its place in the queue.
+    pub rollout: Option<Cause>,
 }
 
 impl Plan {
@@ -253,6 +256,13 @@ pub enum Action {
         workloads: Vec<Key>,
         /// Whether it starts for the first time: then it is asked once somebody serves there.
         starts: bool,
+    },
+    /// Ask for a turn to be rolled out.
+    AskForTurn {
+        /// Who wants it.
+        cause: Cause,
+        /// Whether it is under way already.
+        is_under_way: bool,
     },
     /// Ask the members of etcd what they are, and for alarms.
     AskEtcd {

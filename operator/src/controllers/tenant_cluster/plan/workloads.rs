@@ -9,7 +9,7 @@ use api::names::LABEL_COMPONENT;
 use tenant_cp::management_objects;
 use tenant_cp::names;
 use tenant_cp::object::{Key, Object};
-use tenant_cp::{Addresses, Settings, Validated};
+use tenant_cp::{Settings, Validated};
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
@@ -23,22 +23,11 @@ impl Objects {
         Self::sorted(management_objects::base(valid, settings))
     }
 
-    /// Those whose pods can start now.
-    pub(super) fn workloads(
-        valid: &Validated,
-        observed: &Observed,
-        settings: &Settings,
-        addresses: &Addresses,
-    ) -> Self {
-        let store = &observed.material.store;
-        let all = management_objects::workloads(valid, settings, addresses, store);
+    /// Those of the workloads whose pods can start now.
+    pub(super) fn workloads(workloads: Vec<Object>, observed: &Observed) -> Self {
         let can_start =
             |object: &Object| mounts(object).all(|secret| has_secret(observed, &secret));
-        Self::sorted(all.into_iter().filter(can_start).collect())
-    }
-
-    pub(super) fn none() -> Self {
-        Self(BTreeMap::new())
+        Self::sorted(workloads.into_iter().filter(can_start).collect())
     }
 
     fn sorted(objects: Vec<Object>) -> Self {
@@ -54,7 +43,8 @@ impl Objects {
     }
 }
 
-fn part_of(object: &Object) -> PartName {
+/// The part that an object of the tenant namespace belongs to.
+pub(super) fn part_of(object: &Object) -> PartName {
     let component = object.value["metadata"]["labels"][LABEL_COMPONENT].as_str();
     let is_service = object.kind == "Service";
     match component {

@@ -39,15 +39,17 @@ fn member_may_start_empty_until_it_was_seen_with_a_leader() {
     let set = Key::new("StatefulSet", NS, "etcd");
     late.objects.get_mut(&set).unwrap()["status"]["readyReplicas"] = json!(2);
     for (number, ready) in ["True", "False", "True"].into_iter().enumerate() {
-        let pod = json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
-        late.objects
-            .insert(Key::new("Pod", NS, &format!("etcd-{number}")), pod);
+        let pod = late
+            .pods
+            .get_mut(&Key::new("Pod", NS, &format!("etcd-{number}")));
+        pod.unwrap()["status"]["conditions"] = json!([{ "type": "Ready", "status": ready }]);
     }
     late.settle();
     assert_eq!(of_etcd(&late, "initial-cluster-state"), "existing");
     assert_eq!(is_empty(&late), [false, true, false]);
     late.objects.get_mut(&set).unwrap()["status"]["readyReplicas"] = json!(3);
-    late.objects.retain(|key, _| key.kind != "Pod");
+    late.pods.clear();
+    late.play_controllers();
     late.settle();
     assert_eq!(is_empty(&late), [false; 3]);
     // It ran, and that is never forgotten.

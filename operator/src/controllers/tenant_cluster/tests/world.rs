@@ -10,11 +10,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::problem::Problem;
+use tenant_cp::rollout::template;
 use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, Failure, Observed, Seen, Tenant, Way, pods,
+    Etcd, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::rollouts::queue::Answer;
@@ -72,6 +73,14 @@ pub(super) struct World {
     pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) start: Answer,
+    /// Whether it may be rolled out.
+    pub(super) turn: Answer,
+    /// Hash of the operator's templates.
+    pub(super) templates: &'static str,
+    /// Pods of etcd and the control plane.
+    pub(super) pods: BTreeMap<Key, Value>,
+    /// Whether the Deployment replaces no pods.
+    pub(super) stuck: bool,
     pub(super) tenant_up: bool,
     /// Where it answers.
     pub(super) way: Way,
@@ -105,6 +114,10 @@ impl World {
             quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
+            turn: Answer::Go,
+            templates: "first",
+            pods: BTreeMap::new(),
+            stuck: false,
             tenant_up: true,
             way: Way::Published,
             alarms: Vec::new(),
@@ -127,7 +140,7 @@ impl World {
         };
         let readable = self.objects.contains_key(&Key::new("Namespace", "", NS)) && binding(NS);
         let user_readable = binding("team-a");
-        let objects: BTreeMap<_, _> = self
+        let mut objects: BTreeMap<_, _> = self
             .objects
             .iter()
             .filter(|(key, _)| match key.namespace.as_str() {
@@ -137,7 +150,15 @@ impl World {
             })
             .map(|(key, live)| (key.clone(), live.clone()))
             .collect();
+        let mut pods = None;
+        if readable && component_pods::are_needed(&self.cluster, &objects, NS) {
+            objects.extend(self.pods.clone());
+            pods = Some(component_pods::of(&objects));
+        }
         Observed {
+            pods,
+            turn: None,
+            templates: self.templates.to_owned(),
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
@@ -185,15 +206,17 @@ impl World {
             }
             self.objects
                 .retain(|key, _| key.namespace != target.key.name && *key != target.key);
+            self.pods.remove(&target.key);
             observe_again = true;
         }
+        self.play_controllers();
         let finished = plan
             .actions()
             .all(|action| self.act(action, observed, budget));
         if finished && observe_again {
-            let failures = std::mem::take(&mut observed.failures);
-            *observed = self.observe();
-            observed.failures = failures;
+            let before = std::mem::replace(observed, self.observe());
+            observed.failures = before.failures;
+            observed.turn = before.turn;
         }
         finished
     }
@@ -226,6 +249,12 @@ impl World {
             }
             Action::Issue { wants, due } => {
                 super::super::apply::issue(observed, wants, due, self.now).unwrap();
+            }
+            Action::AskForTurn { is_under_way, .. } => {
+                observed.turn = Some(match is_under_way {
+                    true => Answer::Go,
+                    false => self.turn,
+                });
             }
             Action::AskEtcd { members } => {
                 let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
@@ -300,11 +329,69 @@ impl World {
         };
         let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
         Tenant::Answers {
-            version: self.cluster.spec.version.clone(),
+            version: self.serves(),
             way: self.way.clone(),
             seen,
             pods: workloads.iter().filter_map(of).collect(),
         }
+    }
+
+    /// Version of the oldest kube-apiserver.
+    pub(super) fn serves(&self) -> String {
+        let pods = self.pods.values();
+        let of = |pod: &Value| {
+            let mut containers = pod["spec"]["initContainers"].as_array()?.iter();
+            let image = containers.find_map(|c| {
+                let image = c["image"].as_str()?;
+                image.contains("kube-apiserver:v").then_some(image)
+            })?;
+            Some(image.rsplit_once(":v")?.1.to_owned())
+        };
+        let oldest = pods.filter_map(of).min();
+        oldest.unwrap_or_else(|| self.cluster.spec.version.clone())
+    }
+
+    /// What the controllers of the management cluster do: pods that are missing are made, and the Deployment
+    /// replaces those of an older template, unless that is stuck.
+    pub(super) fn play_controllers(&mut self) {
+        for (kind, name) in [("StatefulSet", "etcd"), ("Deployment", "control-plane")] {
+            let Some(workload) = self.objects.get(&Key::new(kind, NS, name)) else {
+                continue;
+            };
+            let replicas = workload["spec"]["replicas"].as_i64().unwrap_or(1);
+            let template = &workload["spec"]["template"];
+            let hash = template::of_workload(workload).unwrap_or("none");
+            let number_of = |key: &Key| {
+                key.name
+                    .strip_prefix(name)?
+                    .strip_prefix('-')?
+                    .parse::<i64>()
+                    .ok()
+            };
+            self.pods
+                .retain(|key, _| number_of(key).is_none_or(|number| number < replicas));
+            for number in 0..replicas {
+                let key = Key::new("Pod", NS, &format!("{name}-{number}"));
+                if self.pods.contains_key(&key) && (kind == "StatefulSet" || self.stuck) {
+                    continue;
+                }
+                let mut pod = template.clone();
+                pod["metadata"]["uid"] = json!(format!("uid-of-{}-{hash}", key.name));
+                pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+                self.pods.insert(key, pod);
+            }
+        }
+    }
+
+    /// Whether a pod is of the template that its workload has now.
+    pub(super) fn is_newest(&self, pod: &str) -> bool {
+        let kind = match pod.starts_with("etcd") {
+            true => "StatefulSet",
+            false => "Deployment",
+        };
+        let (name, _) = pod.rsplit_once('-').unwrap();
+        let workload = &self.objects[&Key::new(kind, NS, name)];
+        template::of_pod(&self.pods[&Key::new("Pod", NS, pod)]) == template::of_workload(workload)
     }
 
     /// What a member of etcd says.
@@ -360,7 +447,11 @@ impl World {
         let before = self.objects.get(&object.key());
         let mut live = object.value.clone();
         live["metadata"]["uid"] = json!(format!("uid-of-{}", object.name));
-        live["metadata"]["generation"] = json!(1);
+        let generation = before.map_or(1, |before| {
+            let generation = before["metadata"]["generation"].as_i64().unwrap_or(1);
+            generation + i64::from(before["spec"] != live["spec"])
+        });
+        live["metadata"]["generation"] = json!(generation);
         let replicas = live["spec"]["replicas"].clone();
         match object.kind.as_str() {
             "Service" if live["spec"]["clusterIP"] != "None" => {
@@ -379,7 +470,7 @@ impl World {
                 }
             }
             "Deployment" | "StatefulSet" => {
-                live["status"] = json!({ "observedGeneration": 1, "replicas": replicas,
+                live["status"] = json!({ "observedGeneration": generation, "replicas": replicas,
                     "updatedReplicas": replicas, "readyReplicas": replicas });
             }
             _ => {}

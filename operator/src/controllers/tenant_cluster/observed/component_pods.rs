@@ -1,0 +1,96 @@
+//! Pods of etcd and of the control plane: of which template they are, and when they have to be looked at.
+//!
+//! Invariant: a pod that cannot be read as one counts as one that is not ready.
+
+use std::collections::BTreeMap;
+
+use api::TenantCluster;
+use api::names::LABEL_COMPONENT;
+use api::tenant_cluster::RolledOut;
+use serde_json::Value;
+use tenant_cp::names;
+use tenant_cp::object::Key;
+use tenant_cp::rollout::template;
+
+use crate::pod_failures;
+
+/// One pod.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ComponentPod {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Component that it belongs to.
+    pub component: String,
+    /// Hash of its template; none where it is not one of ours.
+    pub template: Option<String>,
+    /// Whether it serves.
+    pub ready: bool,
+    /// Whether it ends.
+    pub terminating: bool,
+}
+
+/// The pods among these objects.
+#[must_use]
+pub fn of(objects: &BTreeMap<Key, Value>) -> Vec<ComponentPod> {
+    let pods = objects.iter().filter(|(key, _)| key.kind == "Pod");
+    pods.map(|(key, pod)| {
+        let meta = &pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        ComponentPod {
+            name: key.name.clone(),
+            uid: text(&meta["uid"]),
+            component: text(&meta["labels"][LABEL_COMPONENT]),
+            template: template::of_pod(pod).map(str::to_owned),
+            ready: pod_failures::is_ready(pod),
+            terminating: !meta["deletionTimestamp"].is_null(),
+        }
+    })
+    .collect()
+}
+
+/// Whether pods have to be listed: some are not ready and say why, or it is not known that all of them are
+/// of the newest template.
+#[must_use]
+pub fn are_needed(
+    cluster: &TenantCluster,
+    objects: &BTreeMap<Key, Value>,
+    namespace: &str,
+) -> bool {
+    let status = cluster.status.as_ref();
+    let rollout = status.and_then(|status| status.rollout.as_ref());
+    let known = [
+        (
+            Key::new("StatefulSet", namespace, names::ETCD),
+            rollout.and_then(|rollout| rollout.etcd.as_ref()),
+        ),
+        (
+            Key::new("Deployment", namespace, names::CONTROL_PLANE),
+            rollout.and_then(|rollout| rollout.control_plane.as_ref()),
+        ),
+    ];
+    known.into_iter().any(|(key, known)| {
+        let live = objects.get(&key);
+        live.is_some_and(|live| !is_all_ready(live) || rolled_out(live).as_ref() != known)
+    })
+}
+
+/// What the status says of a workload all of whose pods are of its template; none where the template is not
+/// one of ours.
+#[must_use]
+pub fn rolled_out(workload: &Value) -> Option<RolledOut> {
+    Some(RolledOut {
+        generation: number(workload, "/metadata/generation")?,
+        hash: template::of_workload(workload)?.to_owned(),
+    })
+}
+
+fn is_all_ready(workload: &Value) -> bool {
+    number(workload, "/status/readyReplicas").unwrap_or(0)
+        >= number(workload, "/spec/replicas").unwrap_or(1)
+}
+
+fn number(workload: &Value, pointer: &str) -> Option<i64> {
+    workload.pointer(pointer)?.as_i64()
+}

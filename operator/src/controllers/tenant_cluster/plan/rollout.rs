@@ -1,0 +1,170 @@
+//! Whether a tenant cluster is rolled out, and what of it may be changed now.
+//!
+//! Invariant: while it waits for its turn nothing is made from another template than before; what was lost
+//! is made anew all the same.
+
+use serde_json::Value;
+use tenant_cp::object::Object;
+use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
+use tenant_cp::rollout::template;
+use tenant_cp::{Validated, names, version};
+
+use super::types::{Action, Part};
+use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::rollouts::queue::Answer;
+use crate::status::Waiting;
+
+/// What there is no turn for yet.
+pub(super) const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
+
+/// The rollout of a tenant cluster.
+pub(super) struct Rollout {
+    /// What is seen.
+    pub(super) facts: Facts,
+    /// What may be changed now.
+    pub(super) allowed: Allowed,
+    /// Asks for the turn, and waits for it.
+    pub(super) part: Part,
+}
+
+/// How far etcd and the control plane are with these workloads.
+pub(super) fn progress(
+    valid: &Validated,
+    observed: &Observed,
+    workloads: &[Object],
+) -> [Progress; 2] {
+    let of = |kind: &str, name: &str, wanted: i32| {
+        let mut workloads = workloads.iter();
+        let object = workloads.find(|object| object.kind == kind && object.name == name);
+        object.map_or(Progress::Rolling, |object| one(observed, object, wanted))
+    };
+    [
+        of("StatefulSet", names::ETCD, valid.etcd.replicas),
+        of("Deployment", names::CONTROL_PLANE, valid.replicas),
+    ]
+}
+
+fn one(observed: &Observed, wanted: &Object, replicas: i32) -> Progress {
+    // One that is not there is made at once, and is over when its pods are.
+    let Some(live) = observed.objects.get(&wanted.key()) else {
+        return Progress::Rolling;
+    };
+    if template::is_behind(wanted, live) {
+        return Progress::Behind;
+    }
+    let seen = rolled_out(live);
+    let known = observed
+        .rollout()
+        .and_then(|rollout| match wanted.name.as_str() {
+            names::ETCD => rollout.etcd.as_ref(),
+            _ => rollout.control_plane.as_ref(),
+        });
+    if seen.is_some() && seen.as_ref() == known {
+        return Progress::Current;
+    }
+    let Some(pods) = &observed.pods else {
+        return Progress::Rolling;
+    };
+    let its: Vec<_> = pods
+        .iter()
+        .filter(|pod| pod.component == wanted.name)
+        .collect();
+    let hash = template::of_workload(live);
+    let is_current =
+        |pod: &&ComponentPod| pod.ready && !pod.terminating && pod.template.as_deref() == hash;
+    let all = usize::try_from(replicas).is_ok_and(|replicas| its.len() == replicas);
+    match all && its.iter().all(is_current) {
+        true => Progress::Current,
+        false => Progress::Rolling,
+    }
+}
+
+/// Leaves etcd as it is where its members cannot go to the image that is wanted, and says so.
+pub(super) fn hold_etcd(workloads: &mut [Object], observed: &Observed) -> Option<Waiting> {
+    let mut all = workloads.iter_mut();
+    let etcd = all.find(|object| object.kind == "StatefulSet" && object.name == names::ETCD)?;
+    let live = observed.objects.get(&etcd.key())?;
+    let image = |workload: &Value| {
+        let image = workload.pointer("/spec/template/spec/containers/0/image")?;
+        Some(image.as_str()?.to_owned())
+    };
+    let error = version::check_etcd_step(&image(live)?, &image(&etcd.value)?).err()?;
+    *etcd = template::pinned(etcd.clone(), live);
+    Some(Waiting {
+        reason: error.reason(),
+        message: error.to_string(),
+    })
+}
+
+/// The tenant cluster as what follows its control plane sees it.
+pub(super) fn as_seen_inside(
+    valid: &Validated,
+    observed: &Observed,
+    control_plane: Progress,
+) -> Validated {
+    let status = observed.cluster.status.as_ref();
+    let serves = status.and_then(|status| status.version.as_deref());
+    as_it_serves(valid, control_plane, serves)
+}
+
+pub(super) fn plan(observed: &Observed, facts: Facts) -> Rollout {
+    let mut part = Part::new(PartName::Rollout);
+    let wanted = facts.wanted();
+    match (wanted, observed.turn) {
+        (Some(cause), None) => part.actions.push(Action::AskForTurn {
+            cause,
+            is_under_way: facts.is_under_way(),
+        }),
+        (Some(_), Some(Answer::Wait)) => {
+            part.waiting = Some(Waiting {
+                reason: WAITING_FOR_ROLLOUT,
+                message: "pods are to be made from other templates (the spec, a key, the operator or its \
+                          configuration changed); other tenant clusters go first, users' changes before \
+                          those of the operator"
+                    .to_owned(),
+            });
+        }
+        _ => {}
+    }
+    Rollout {
+        facts,
+        allowed: facts.allowed(observed.turn == Some(Answer::Go)),
+        part,
+    }
+}
+
+/// Whether the user, or a key that was made anew, wants other pods, or it does not work as it is.
+pub(super) fn is_wanted_now(observed: &Observed, workloads: &[Object]) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let seen = status.and_then(|status| status.observed_generation);
+    let spec_changed = seen != observed.cluster.metadata.generation;
+    let keys_changed = workloads.iter().any(|wanted| {
+        let live = observed.objects.get(&wanted.key());
+        live.is_some_and(|live| template::has_other_keys(wanted, live))
+    });
+    spec_changed || keys_changed || !observed.was_ready()
+}
+
+/// The workloads, those with their old template that may not have another one now.
+pub(super) fn held_back(
+    workloads: Vec<Object>,
+    observed: &Observed,
+    allowed: Allowed,
+) -> Vec<Object> {
+    let hold = |wanted: Object| {
+        let is_allowed = match (wanted.kind.as_str(), wanted.name.as_str()) {
+            ("StatefulSet", names::ETCD) => allowed.etcd,
+            ("Deployment", names::CONTROL_PLANE) => allowed.control_plane,
+            _ => allowed.rest,
+        };
+        match observed.objects.get(&wanted.key()) {
+            Some(live) if !is_allowed && template::is_behind(&wanted, live) => {
+                template::pinned(wanted, live)
+            }
+            _ => wanted,
+        }
+    };
+    workloads.into_iter().map(hold).collect()
+}

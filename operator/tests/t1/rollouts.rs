@@ -1,0 +1,138 @@
+//! A version changes, and the operator: who is rolled out when, on a real API server.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use api::TenantCluster;
+use kit::apply::kinds;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use tenant_cp::Settings;
+use testkit::audit::AuditEntry;
+
+use crate::support::site::tenant_namespace;
+use crate::support::{Launch, Operator, Site};
+
+const ALL: [&str; 3] = ["first", "second", "third"];
+
+/// Another operator: etcd, the control plane and CoreDNS have other images.
+fn other_images(site: &Site) -> Settings {
+    let mut settings = Settings {
+        etcd_image: "etcd:3.6.17-0".to_owned(),
+        max_concurrent_rollouts: 1,
+        ..site.settings()
+    };
+    settings.images.konnectivity_server = "kas-network-proxy/proxy-server:v0.36.0".to_owned();
+    settings.images.core_dns = "coredns/coredns:v9.9.9".to_owned();
+    settings
+}
+
+/// What of a rollout a write belongs to.
+fn step(write: &AuditEntry) -> Option<&'static str> {
+    match (
+        write.kind.as_str(),
+        write.name.as_deref(),
+        write.verb.as_str(),
+    ) {
+        ("apps/statefulsets", Some("etcd"), _) => Some("etcd"),
+        ("pods", Some(_), "delete") => Some("members"),
+        ("apps/deployments", Some("control-plane"), _) => Some("control plane"),
+        _ => None,
+    }
+}
+
+fn has_templates(cluster: &TenantCluster, templates: &str) -> bool {
+    let rollout = cluster.status.as_ref().and_then(|s| s.rollout.as_ref());
+    rollout.and_then(|rollout| rollout.templates.as_deref()) == Some(templates)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_operator_rolls_out_one_tenant_cluster_after_another() -> Result<()> {
+    let Some(site) = Site::new("fleet").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let mut names = BTreeMap::new();
+    for name in ALL {
+        site.create(name).await?;
+    }
+    for name in ALL {
+        let cluster = site.wait_ready(name).await?;
+        operator.settle(&site, name).await?;
+        names.insert(tenant_namespace(&cluster), name);
+    }
+    operator.stop().await?;
+
+    let window = site.api.audit().window()?;
+    let other = Launch {
+        settings: other_images(&site),
+        ..Launch::new(&site)?
+    };
+    let other = other.start(&site)?;
+    let templates = other.context.templates.clone();
+    for name in ALL {
+        site.wait(name, |cluster| has_templates(cluster, &templates))
+            .await?;
+    }
+    let mut steps: Vec<(&str, &str)> = Vec::new();
+    for write in window.writes_of(&site.user())? {
+        let namespace = write.namespace.clone().unwrap_or_default();
+        if let (Some(name), Some(step)) = (names.get(&namespace), step(&write)) {
+            steps.push((*name, step));
+        }
+    }
+    ensure!(steps.len() == 3 * ALL.len(), "{steps:?}");
+    for one in steps.chunks(3) {
+        let name = one[0].0;
+        assert_eq!(
+            one,
+            [(name, "etcd"), (name, "members"), (name, "control plane")],
+            "of all: {steps:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Result<()> {
+    let Some(site) = Site::new("version").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    site.create("demo").await?;
+    let cluster = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    let namespace = tenant_namespace(&cluster);
+    let image = async || -> Result<String> {
+        let deployments = site.objects(kinds::DEPLOYMENT, &namespace);
+        let deployment = deployments.get("control-plane").await?;
+        let containers = &deployment.data["spec"]["template"]["spec"]["initContainers"];
+        let images = containers.as_array().into_iter().flatten();
+        let mut images = images.filter_map(|c| c["image"].as_str());
+        let image = images.find(|image| image.contains("kube-apiserver:"));
+        Ok(image.unwrap_or_default().to_owned())
+    };
+    let version = |version: &str| -> Value { json!({ "spec": { "version": version } }) };
+
+    // Its pods never come: nobody plays them.
+    site.kubelet.set(testkit::fakes::kubelet::Mode::Paused);
+    site.change("demo", &version("1.35.5")).await?;
+    let is_stuck = |cluster: &TenantCluster| {
+        let status = cluster.status.as_ref();
+        let conditions = status.into_iter().flat_map(|s| &s.conditions);
+        let mut rolling =
+            conditions.filter(|c| c.type_ == "Progressing" && c.reason == "RollingOut");
+        rolling.any(|c| c.observed_generation == cluster.metadata.generation)
+    };
+    let stuck = site.wait("demo", is_stuck).await?;
+    ensure!(image().await?.ends_with(":v1.35.5"));
+    ensure!(stuck.status.and_then(|s| s.version).as_deref() == Some("1.35.4"));
+
+    site.change("demo", &version("1.35.4")).await?;
+    site.kubelet.set(testkit::fakes::kubelet::Mode::Ready);
+    let back = site.wait_ready("demo").await?;
+    operator.settle(&site, "demo").await?;
+    ensure!(image().await?.ends_with(":v1.35.4"));
+    ensure!(back.name_any() == "demo");
+    Ok(())
+}
