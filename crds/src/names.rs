@@ -24,6 +24,10 @@ pub const MANAGED_BY: &str = "covey";
 pub const LABEL_ADDON: &str = "covey.dev/addon";
 /// Annotation: hash of the object as it was wanted; changes when a wanted field goes away.
 pub const ANNOTATION_HASH: &str = "covey.dev/hash";
+/// Value of [`LABEL_COMPONENT`] on a tenant namespace.
+pub const COMPONENT_TENANT_NAMESPACE: &str = "tenant-namespace";
+/// Annotation on a tenant namespace: when it was found that its TenantCluster is gone (RFC 3339).
+pub const ANNOTATION_ORPHANED_SINCE: &str = "covey.dev/orphaned-since";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 

@@ -21,6 +21,7 @@ use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
+use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::StartQueue;
 use crate::state::ControllerState;
@@ -61,6 +62,10 @@ pub struct Context {
     pub machine_state: ControllerState,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
+    /// What is kept about tenant namespaces.
+    pub namespace_state: ControllerState,
+    /// Tenant namespaces whose TenantCluster is gone.
+    pub orphans: Orphans,
     /// Pauses between reconciles of one TenantCluster.
     pub throttle: Throttle,
     /// Starts under way and waiting.

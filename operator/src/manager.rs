@@ -25,6 +25,7 @@ use tenant_cp::Settings;
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::StartQueue;
 use crate::state::{self, ControllerState};
@@ -113,6 +114,11 @@ impl Manager {
                 events("covey.dev/tenant-quota"),
                 metrics.controller("tenant_quota"),
             ),
+            namespace_state: ControllerState::new(
+                events("covey.dev/tenant-namespace"),
+                metrics.controller("tenant_namespace"),
+            ),
+            orphans: Orphans::default(),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),

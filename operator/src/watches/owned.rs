@@ -1,8 +1,8 @@
 //! Watches on everything that was applied for TenantClusters: any change wakes the one it belongs to.
 //!
 //! Invariant: every applied kind is watched but Secrets, on which there is no cluster-wide right
-//! ([`super::secrets`]). What lies elsewhere than where the operator put it wakes nobody, whatever its
-//! labels say: anybody may write them.
+//! ([`super::secrets`]), and tenant namespaces, which have a controller of their own. What lies
+//! elsewhere than where the operator put it wakes nobody, whatever its labels say: anybody may write them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use api::names::{
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -33,7 +33,6 @@ type Owners = BoxStream<'static, ObjectRef<TenantCluster>>;
 /// All watches over the whole management cluster. `clusters` are those that there are.
 pub fn owned(client: &Client, clusters: &Store<TenantCluster>) -> SelectAll<Owners> {
     let mut all = SelectAll::new();
-    all.push(kind::<Namespace>(client, clusters));
     all.push(kind::<Service>(client, clusters));
     all.push(kind::<ServiceAccount>(client, clusters));
     all.push(kind::<PersistentVolumeClaim>(client, clusters));
