@@ -26,6 +26,10 @@ pub const LABEL_ADDON: &str = "covey.dev/addon";
 pub const ANNOTATION_HASH: &str = "covey.dev/hash";
 /// Annotation of the pods of Deployments, StatefulSets and DaemonSets: hash of the template that they are of.
 pub const ANNOTATION_TEMPLATE_HASH: &str = "covey.dev/template-hash";
+/// Value of [`LABEL_COMPONENT`] on a tenant namespace.
+pub const COMPONENT_TENANT_NAMESPACE: &str = "tenant-namespace";
+/// Annotation on a tenant namespace: when it was found that its TenantCluster is gone (RFC 3339).
+pub const ANNOTATION_ORPHANED_SINCE: &str = "covey.dev/orphaned-since";
 /// Finalizer on a TenantCluster: removed once its tenant namespace is gone.
 pub const FINALIZER: &str = "covey.dev/tenant-cluster";
 

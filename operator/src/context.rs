@@ -13,6 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use providers::Providers;
 use tenant_cp::Settings;
+use tenant_cp::network::claims;
 use tenant_cp::network::reservations::Reservations;
 use tenant_cp::problem::Problem;
 use tenant_cp::quota::amounts::Amounts;
@@ -20,6 +21,7 @@ use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
+use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
 use crate::rollouts::unseen::Unseen;
@@ -61,6 +63,10 @@ pub struct Context {
     pub machine_state: ControllerState,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
+    /// What is kept about tenant namespaces.
+    pub namespace_state: ControllerState,
+    /// Tenant namespaces whose TenantCluster is gone.
+    pub orphans: Orphans,
     /// Pauses between reconciles of one TenantCluster.
     pub throttle: Throttle,
     /// Starts and rollouts under way and waiting.
@@ -110,16 +116,26 @@ impl Context {
     }
 
     /// The ranges of a TenantCluster, decided by one reconcile at a time, so that two that are
-    /// created together are not given the same.
+    /// created together are not given the same. `fresh`: nothing was made for it yet.
     ///
     /// # Errors
     /// Those of `tenant_cp::network::decide`.
-    pub fn decide_network(&self, cluster: &TenantCluster) -> Result<NetworkStatus, Problem> {
+    pub fn decide_network(
+        &self,
+        cluster: &TenantCluster,
+        fresh: bool,
+    ) -> Result<NetworkStatus, Problem> {
         let reservations = &self.reservations;
         let mut reservations = reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = self.stores.clusters.state();
         let settings = self.reserved_ranges.settings();
-        reservations.decide(cluster, &clusters, &settings.network)
+        reservations.decide(cluster, &clusters, &settings.network, fresh)
+    }
+
+    /// What a TenantCluster is to be told whose ranges an older one has, too.
+    #[must_use]
+    pub fn contested_network(&self, cluster: &TenantCluster) -> Option<Problem> {
+        claims::contested(cluster, &self.stores.clusters.state())
     }
 
     /// What quotas say against what a TenantCluster asks for; asked by one reconcile at a time, so that

@@ -5,6 +5,7 @@
 //! | [`tenant_cluster`] | TenantClusters: observe → validate → plan → apply → report |
 //! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
+//! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
 //! stores.
@@ -12,13 +13,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Machine, NodePool, TenantCluster, TenantQuota};
+use api::{Machine, NodePool, TenantCluster, TenantQuota, names};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
 use kit::shutdown::Shutdown;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{Controller, controller};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{Controller, controller, watcher};
 use kube::{Resource, ResourceExt};
 use tenant_cp::problem::Problem;
 use tenant_cp::settings::NetworkSettings;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::capacity;
 use crate::context::Context;
+use crate::orphans::TenantNamespace;
 use crate::request_rate::Urgency;
 use crate::reserved_ranges;
 use crate::state::{self, ControllerState};
@@ -37,6 +39,7 @@ use crate::watches;
 pub mod machine;
 pub mod node_pool;
 pub mod tenant_cluster;
+pub mod tenant_namespace;
 pub mod tenant_quota;
 
 /// Node pools that are reconciled at the same time.
@@ -63,6 +66,7 @@ pub async fn run(
         changed_pools,
         machines,
         quotas,
+        namespaces,
     } = triggered;
     // The receivers are in this very function.
     context.triggers.all(&context.stores);
@@ -70,7 +74,8 @@ pub async fn run(
     let pools = node_pools(context, pools, changed_pools, shutdown);
     let machines = all_machines(context, machines, shutdown);
     let quotas = tenant_quotas(context, quotas, shutdown);
-    futures::join!(clusters, pools, machines, quotas);
+    let namespaces = tenant_namespaces(context, namespaces, shutdown);
+    futures::join!(clusters, pools, machines, quotas, namespaces);
 }
 
 fn tenant_clusters(
@@ -81,7 +86,7 @@ fn tenant_clusters(
 ) -> impl Future<Output = ()> + Send {
     let streams = [
         stream(triggered).boxed(),
-        watches::owned::owned(&context.client).boxed(),
+        watches::owned::owned(&context.client, &context.stores.clusters).boxed(),
         all_of(context, clusters_read, |context| &context.stores.clusters),
     ];
     Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
@@ -191,6 +196,53 @@ fn tenant_quotas(
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))
+}
+
+fn tenant_namespaces(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<TenantNamespace>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let (known, writer) = reflector::store();
+    let streams = [stream(triggered).boxed()];
+    let namespaces = Controller::for_stream(futures::stream::pending(), known)
+        .with_config(controller::Config::default().concurrency(1))
+        .reconcile_on(due(context, streams, |context| &context.namespace_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            tenant_namespace::reconcile,
+            tenant_namespace::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()));
+    let context = Arc::clone(context);
+    async move {
+        // Ended when this ends.
+        let mut watches = JoinSet::new();
+        watches.spawn(async move {
+            let selected = watcher::Config::default().labels(names::LABEL_TENANT_UID);
+            let client = context.client.clone();
+            let tell =
+                |namespace: &TenantNamespace, there| on_namespace(&context, namespace, there);
+            kit::store::run_metadata(client, selected, writer, tell).await;
+        });
+        namespaces.await;
+    }
+}
+
+/// A tenant namespace changed, or went.
+fn on_namespace(context: &Context, namespace: &TenantNamespace, there: bool) {
+    let triggers = &context.triggers;
+    if let Some(owner) = watches::owned::owner(&namespace.metadata, &context.stores.clusters) {
+        // Sending fails only once the controllers have ended.
+        let _ = triggers.clusters.send(owner);
+    }
+    match there {
+        true => {
+            let _ = triggers.namespaces.send(ObjectRef::from_obj(namespace));
+        }
+        false => tenant_namespace::forget(context, namespace),
+    }
 }
 
 /// What TenantClusters read of the network's settings that may change.

@@ -13,6 +13,7 @@
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
+//! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
 //! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
 //! | [`admission`] | the validating webhook and its certificate |
 //! | [`status`] | what is waited for, and the conditions of a failure |
@@ -26,6 +27,7 @@ pub mod capacity;
 pub mod context;
 pub mod controllers;
 pub mod manager;
+pub mod orphans;
 pub mod pod_failures;
 pub mod print;
 pub mod rbac;

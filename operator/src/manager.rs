@@ -14,6 +14,7 @@ use kit::events::Publisher;
 use kit::lease::Leadership;
 use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
+use kit::store;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::{Client, ResourceExt};
@@ -25,6 +26,7 @@ use tenant_cp::rollout::revision;
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
 use crate::rollouts::unseen::Unseen;
@@ -114,6 +116,11 @@ impl Manager {
                 events("covey.dev/tenant-quota"),
                 metrics.controller("tenant_quota"),
             ),
+            namespace_state: ControllerState::new(
+                events("covey.dev/tenant-namespace"),
+                metrics.controller("tenant_namespace"),
+            ),
+            orphans: Orphans::default(),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
@@ -159,16 +166,19 @@ impl Manager {
         async move {
             let Some(writers) = writers else { return };
             let client = || context.client.clone();
-            let clusters = kit::store::run(client(), writers.clusters, |cluster, there| {
+            let relists = writers.relists;
+            let (clusters, pools) = (writers.clusters, writers.pools);
+            let (machines, quotas) = (writers.machines, writers.quotas);
+            let clusters = store::run(client(), clusters, relists.clusters, |cluster, there| {
                 on_cluster(&context, cluster, there);
             });
-            let pools = kit::store::run(client(), writers.pools, |pool, there| {
+            let pools = store::run(client(), pools, relists.pools, |pool, there| {
                 on_pool(&context, pool, there);
             });
-            let machines = kit::store::run(client(), writers.machines, |machine, there| {
+            let machines = store::run(client(), machines, relists.machines, |machine, there| {
                 on_machine(&context, machine, there);
             });
-            let quotas = kit::store::run(client(), writers.quotas, |quota, there| {
+            let quotas = store::run(client(), quotas, relists.quotas, |quota, there| {
                 on_quota(&context, quota, there);
             });
             let ranges = Arc::clone(&context.reserved_ranges);
@@ -188,6 +198,9 @@ impl Manager {
         let synced = async {
             context.leadership.acquired().await;
             context.stores.wait_until_ready().await?;
+            // What the former leader wrote last may not be in the stores, however long they have been
+            // kept: a watch may stand still.
+            context.stores.relist().await;
             // Late or not, control planes are reconciled now.
             let _ = tokio::time::timeout(RANGES, context.reserved_ranges.listed()).await;
             Ok::<_, WriterDropped>(())

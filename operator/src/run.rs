@@ -108,6 +108,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "tenantQuotas": context.stores.quotas.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
+            "orphanedNamespaces": context.orphans.state(),
             "reservedRanges": context.reserved_ranges.settings().network.reserved,
         })
     });

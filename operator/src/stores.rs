@@ -2,11 +2,13 @@
 //! questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
-//! live.
+//! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
+//! be as old as its watch.
 
 use std::sync::Arc;
 
 use api::{Machine, NodePool, TenantCluster, TenantQuota};
+use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
 use kube::runtime::reflector::{self, Store};
@@ -24,6 +26,7 @@ pub struct Stores {
     pub machines: Store<Machine>,
     /// All TenantQuotas, as last seen.
     pub quotas: Store<TenantQuota>,
+    relists: Relists,
 }
 
 /// What fills them.
@@ -36,6 +39,21 @@ pub struct Writers {
     pub machines: Writer<Machine>,
     /// Of TenantQuotas.
     pub quotas: Writer<TenantQuota>,
+    /// Who asks each of them for a new list.
+    pub relists: Relists,
+}
+
+/// Questions for new lists, by kind.
+#[derive(Clone, Debug, Default)]
+pub struct Relists {
+    /// Of TenantClusters.
+    pub clusters: Relist,
+    /// Of NodePools.
+    pub pools: Relist,
+    /// Of Machines.
+    pub machines: Relist,
+    /// Of TenantQuotas.
+    pub quotas: Relist,
 }
 
 impl Stores {
@@ -46,17 +64,20 @@ impl Stores {
         let (pools, write_pools) = reflector::store();
         let (machines, write_machines) = reflector::store();
         let (quotas, write_quotas) = reflector::store();
-        let stores = Self {
-            clusters,
-            pools,
-            machines,
-            quotas,
-        };
+        let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
             pools: write_pools,
             machines: write_machines,
             quotas: write_quotas,
+            relists: relists.clone(),
+        };
+        let stores = Self {
+            clusters,
+            pools,
+            machines,
+            quotas,
+            relists,
         };
         (stores, writers)
     }
@@ -70,6 +91,17 @@ impl Stores {
         self.pools.wait_until_ready().await?;
         self.machines.wait_until_ready().await?;
         self.quotas.wait_until_ready().await
+    }
+
+    /// Lists everything anew, and waits for it.
+    pub async fn relist(&self) {
+        let Relists {
+            clusters,
+            pools,
+            machines,
+            quotas,
+        } = &self.relists;
+        futures::join!(clusters.now(), pools.now(), machines.now(), quotas.now());
     }
 
     /// All TenantClusters but this one.

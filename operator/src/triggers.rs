@@ -1,4 +1,5 @@
-//! Triggers: what makes TenantClusters, NodePools, Machines and TenantQuotas be reconciled again.
+//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas and tenant namespaces be
+//! reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -6,11 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use api::{Machine, NodePool, TenantCluster, TenantClusterStatus, TenantQuota};
+use api::{Machine, NodePool, TenantCluster, TenantClusterStatus, TenantQuota, names};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use crate::orphans::TenantNamespace;
 use crate::stores::Stores;
 
 /// The senders. Sending fails only once the controllers have ended, and then nobody needs waking.
@@ -25,6 +27,8 @@ pub struct Triggers {
     pub machines: UnboundedSender<ObjectRef<Machine>>,
     /// TenantQuotas of which something changed, or what their namespaces take; throttled.
     pub quotas: UnboundedSender<ObjectRef<TenantQuota>>,
+    /// Tenant namespaces, of themselves or because their TenantCluster is gone.
+    pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
     seen: Mutex<HashMap<ObjectRef<TenantCluster>, Facts>>,
     /// Which TenantClusters, by UID, were last seen to have workers.
@@ -43,6 +47,8 @@ pub struct Triggered {
     pub machines: UnboundedReceiver<ObjectRef<Machine>>,
     /// TenantQuotas, to be throttled.
     pub quotas: UnboundedReceiver<ObjectRef<TenantQuota>>,
+    /// Tenant namespaces.
+    pub namespaces: UnboundedReceiver<ObjectRef<TenantNamespace>>,
 }
 
 impl Triggers {
@@ -54,12 +60,14 @@ impl Triggers {
         let (changed_pools, triggered_changed_pools) = mpsc::unbounded_channel();
         let (machines, triggered_machines) = mpsc::unbounded_channel();
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
+        let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
             pools,
             changed_pools,
             machines,
             quotas,
+            namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
         };
@@ -69,6 +77,7 @@ impl Triggers {
             changed_pools: triggered_changed_pools,
             machines: triggered_machines,
             quotas: triggered_quotas,
+            namespaces: triggered_namespaces,
         };
         (triggers, triggered)
     }
@@ -102,7 +111,10 @@ impl Triggers {
         } else {
             let known = &self.with_workers;
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.remove(&cluster.uid().unwrap_or_default());
+            let uid = cluster.uid().unwrap_or_default();
+            known.remove(&uid);
+            let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
+            let _ = self.namespaces.send(ObjectRef::new(&namespace));
         }
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

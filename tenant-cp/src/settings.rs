@@ -65,6 +65,27 @@ pub struct Settings {
     pub providers: ProviderSettings,
     /// Storage that tenant clusters are offered. Default: none.
     pub storage: Offer,
+    /// What becomes of tenant namespaces whose TenantCluster is gone.
+    pub orphans: OrphanSettings,
+}
+
+/// What becomes of tenant namespaces whose TenantCluster is gone: somebody took its finalizer off, or it
+/// was lost with the management cluster's etcd.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OrphanSettings {
+    /// How long such a namespace is kept after it was found, for example `24h`. `0s` or null: for ever.
+    /// Default: `24h`.
+    pub remove_after: Option<api::Duration>,
+}
+
+impl OrphanSettings {
+    /// How long it is kept; none for ever.
+    #[must_use]
+    pub fn remove_after(&self) -> Option<std::time::Duration> {
+        let after = self.remove_after.as_ref()?.get()?;
+        (!after.is_zero()).then_some(after)
+    }
 }
 
 /// Images of addons: repository path and tag below the registry.
@@ -268,6 +289,15 @@ impl Default for Settings {
             max_concurrent_rollouts: 2,
             providers: ProviderSettings::default(),
             storage: Offer::default(),
+            orphans: OrphanSettings::default(),
+        }
+    }
+}
+
+impl Default for OrphanSettings {
+    fn default() -> Self {
+        Self {
+            remove_after: Some(api::Duration::from("24h")),
         }
     }
 }

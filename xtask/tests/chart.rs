@@ -133,6 +133,10 @@ fn mistakes_in_values_are_refused_with_their_place() {
             "config.maxConcurrentStarts=many",
             "/config/maxConcurrentStarts",
         ),
+        (
+            "config.orphans.removeAfter=soon",
+            "/config/orphans/removeAfter",
+        ),
         ("config.providers.aws.enabled=true", "'aws'"),
         (
             "config.providers.kubevirt.imagePullPolicy=Sometimes",

@@ -46,6 +46,7 @@ type Ignore = Arc<dyn Fn(&RequestInfo) -> bool + Send + Sync>;
 pub struct FaultPlan {
     answers: Arc<Vec<Answer>>,
     ignore: Ignore,
+    silent: Option<Ignore>,
     state: Arc<State>,
 }
 
@@ -92,6 +93,7 @@ impl FaultPlan {
         Self {
             answers: Arc::new(Vec::new()),
             ignore,
+            silent: None,
             state: Arc::new(state),
         }
     }
@@ -125,6 +127,24 @@ impl FaultPlan {
     ) -> Self {
         self.ignore = Arc::new(ignore);
         self
+    }
+
+    /// Watches that stay open and never tell a word, as over a connection of which only one end knows
+    /// that it is gone. Asked once for each that is begun; default: none.
+    #[must_use]
+    pub fn silencing(
+        mut self,
+        silent: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.silent = Some(Arc::new(silent));
+        self
+    }
+
+    /// Whether a request is a watch that is to be silent.
+    pub(crate) fn silences(&self, method: &Method, uri: &Uri) -> bool {
+        let info = RequestInfo::new(method, uri);
+        let silent = self.silent.as_ref();
+        info.verb == "watch" && silent.is_some_and(|silent| silent(&info))
     }
 
     /// Writes so far; one that was lost before it reached the server included.

@@ -27,12 +27,20 @@ use super::budget::PAGE;
 use fingerprints::{Change, Fingerprints};
 use stream::{Gate, watched};
 
-/// Kinds of objects in a tenant cluster whose changes are noticed at once. Others are found by
-/// the slow sweep: a watch costs a connection per tenant cluster.
-const OBJECTS: [Kind; 4] = [
+/// Kinds of objects in a tenant cluster whose changes are noticed at once: without one of these addons
+/// do not work, nodes do not join, or pods do not find the API. Others are found by the slow sweep: each
+/// watch costs a stream of the tenant's one connection, and a request every five minutes. Of these,
+/// namespaces do not go without what is in them, Endpoints are read by nobody where there is an
+/// EndpointSlice, and what uses a ServiceAccount, a definition or a class has it already.
+const OBJECTS: [Kind; 9] = [
+    kinds::CLUSTER_ROLE,
+    kinds::CLUSTER_ROLE_BINDING,
     kinds::CONFIG_MAP,
     kinds::DAEMON_SET,
     kinds::DEPLOYMENT,
+    kinds::ENDPOINT_SLICE,
+    kinds::ROLE,
+    kinds::ROLE_BINDING,
     kinds::SERVICE,
 ];
 /// A TenantCluster is woken by its own objects no more often than this.

@@ -1,59 +1,79 @@
 //! Watches on everything that was applied for TenantClusters: any change wakes the one it belongs to.
 //!
 //! Invariant: every applied kind is watched but Secrets, on which there is no cluster-wide right
-//! ([`super::secrets`]).
+//! ([`super::secrets`]), and tenant namespaces, which have a controller of their own. What lies
+//! elsewhere than where the operator put it wakes nobody, whatever its labels say: anybody may write them.
+
+use std::sync::Arc;
 
 use api::TenantCluster;
-use api::names::{LABEL_COMPONENT, LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID};
+use api::names::{
+    LABEL_COMPONENT, LABEL_TENANT_NAME, LABEL_TENANT_NAMESPACE, LABEL_TENANT_UID, OPERATOR_BINDING,
+    autoscaler_binding, tenant_namespace,
+};
 use futures::stream::{BoxStream, SelectAll};
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DeserializeGuard;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use tenant_cp::names;
 
 use crate::pod_failures::{self, Pod};
 
-/// All watches over the whole management cluster.
-pub fn owned(client: &Client) -> SelectAll<BoxStream<'static, ObjectRef<TenantCluster>>> {
+type Owners = BoxStream<'static, ObjectRef<TenantCluster>>;
+
+/// All watches over the whole management cluster. `clusters` are those that there are.
+pub fn owned(client: &Client, clusters: &Store<TenantCluster>) -> SelectAll<Owners> {
     let mut all = SelectAll::new();
-    all.push(kind::<Namespace>(client));
-    all.push(kind::<RoleBinding>(client));
-    all.push(kind::<Service>(client));
-    all.push(kind::<ServiceAccount>(client));
-    all.push(kind::<PersistentVolumeClaim>(client));
-    all.push(kind::<NetworkPolicy>(client));
-    all.push(kind::<PodDisruptionBudget>(client));
-    all.push(kind::<StatefulSet>(client));
-    all.push(kind::<Deployment>(client));
-    all.push(pods(client));
+    all.push(kind::<Service>(client, clusters));
+    all.push(kind::<ServiceAccount>(client, clusters));
+    all.push(kind::<PersistentVolumeClaim>(client, clusters));
+    all.push(kind::<NetworkPolicy>(client, clusters));
+    all.push(kind::<PodDisruptionBudget>(client, clusters));
+    all.push(kind::<StatefulSet>(client, clusters));
+    all.push(kind::<Deployment>(client, clusters));
+    all.push(kind::<RoleBinding>(client, clusters));
+    all.push(operator_bindings(client, clusters));
+    all.push(pods(client, clusters));
     all
 }
 
-fn kind<K>(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>>
+fn kind<K>(client: &Client, clusters: &Store<TenantCluster>) -> Owners
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
     K: serde::de::DeserializeOwned,
 {
     let config = watcher::Config::default().labels(LABEL_TENANT_UID);
-    owners(watcher(
-        Api::<PartialObjectMeta<K>>::all(client.clone()),
-        config,
-    ))
-    .boxed()
+    let clusters = clusters.clone();
+    let changes = changes::<K>(client, config);
+    let owners = changes.filter_map(move |meta| std::future::ready(owner(&meta, &clusters)));
+    owners.boxed()
+}
+
+/// What lets the operator into namespaces. By name, because the one in a user's namespace has no
+/// TenantCluster's labels: all of the namespace have it together.
+fn operator_bindings(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
+    let config = watcher::Config::default().fields(&format!("metadata.name={OPERATOR_BINDING}"));
+    let clusters = clusters.clone();
+    let changes = changes::<RoleBinding>(client, config);
+    let owners = changes.flat_map(move |meta| {
+        let namespace = meta.namespace.unwrap_or_default();
+        stream::iter(users_of_binding(&namespace, &clusters.state()))
+    });
+    owners.boxed()
 }
 
 /// The TenantClusters of pods that do not run, or that are gone at last, which neither a StatefulSet nor a
 /// Deployment says. That a pod runs again, those do.
-fn pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>> {
+fn pods(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
     let components = format!(
         "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{})",
         names::ETCD,
@@ -61,42 +81,45 @@ fn pods(client: &Client) -> BoxStream<'static, ObjectRef<TenantCluster>> {
     );
     let config = watcher::Config::default().labels(&components);
     let api = Api::<DeserializeGuard<Pod>>::all(client.clone());
-    let events = watcher(api, config).default_backoff();
-    events
-        .filter_map(|event| async move {
-            match event {
-                Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
-                    // One that cannot be read is of somebody else's making.
-                    let pod = pod.0.ok()?;
-                    pod_failures::of(&pod)?;
-                    owner(&pod.metadata)
-                }
-                Ok(Event::Delete(pod)) => owner(&pod.0.ok()?.metadata),
-                Ok(_) => None,
-                Err(error) => {
-                    interrupted(&error);
-                    None
-                }
+    let (events, clusters) = (watcher(api, config).default_backoff(), clusters.clone());
+    let failing = events.filter_map(move |event| {
+        let owner = match event {
+            // One that cannot be read is of somebody else's making.
+            Ok(Event::Apply(pod) | Event::InitApply(pod)) => pod.0.ok().and_then(|pod| {
+                pod_failures::of(&pod)?;
+                owner(&pod.metadata, &clusters)
+            }),
+            Ok(Event::Delete(pod)) => pod.0.ok().and_then(|pod| owner(&pod.metadata, &clusters)),
+            Ok(_) => None,
+            Err(error) => {
+                interrupted(&error);
+                None
             }
-        })
-        .boxed()
+        };
+        std::future::ready(owner)
+    });
+    failing.boxed()
 }
 
 fn interrupted(error: &watcher::Error) {
     tracing::warn!(error = kit::errors::chain(error), "watch is interrupted");
 }
 
-/// The TenantClusters of a stream of metadata events; deletions count, what is only relisted
-/// after a reconnect counts too (it may have changed meanwhile).
-fn owners<K>(
-    events: impl Stream<Item = Result<Event<PartialObjectMeta<K>>, watcher::Error>> + Send,
-) -> impl Stream<Item = ObjectRef<TenantCluster>> + Send
+/// Metadata of what changed; deletions count, what is only relisted after a reconnect counts too (it may
+/// have changed meanwhile). One that is not selected any more is told as it was before.
+fn changes<K>(
+    client: &Client,
+    config: watcher::Config,
+) -> impl Stream<Item = ObjectMeta> + Send + 'static + use<K>
 where
-    K: Resource<DynamicType = ()> + Send,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
+    K: serde::de::DeserializeOwned,
 {
-    events.default_backoff().filter_map(|event| async move {
+    let api = Api::<PartialObjectMeta<K>>::all(client.clone());
+    let events = watcher(api, config).default_backoff();
+    events.filter_map(|event| async move {
         match event {
-            Ok(Event::Apply(o) | Event::InitApply(o) | Event::Delete(o)) => owner(&o.metadata),
+            Ok(Event::Apply(o) | Event::InitApply(o) | Event::Delete(o)) => Some(o.metadata),
             Ok(Event::Init | Event::InitDone) => None,
             Err(error) => {
                 interrupted(&error);
@@ -106,13 +129,43 @@ where
     })
 }
 
-/// The TenantCluster that an object belongs to, by its labels.
+/// The TenantCluster that an object belongs to: the one that its labels name, where it is there and the
+/// object is its tenant namespace, lies in that, or is its autoscaler's binding.
 #[must_use]
-pub fn owner(meta: &ObjectMeta) -> Option<ObjectRef<TenantCluster>> {
-    let labels = meta.labels.as_ref()?;
-    let (name, namespace) = (
-        labels.get(LABEL_TENANT_NAME)?,
-        labels.get(LABEL_TENANT_NAMESPACE)?,
-    );
-    Some(ObjectRef::new(name).within(namespace))
+pub fn owner(
+    meta: &ObjectMeta,
+    clusters: &Store<TenantCluster>,
+) -> Option<ObjectRef<TenantCluster>> {
+    let label = |key: &str| meta.labels.as_ref()?.get(key).map(String::as_str);
+    let (name, namespace) = (label(LABEL_TENANT_NAME)?, label(LABEL_TENANT_NAMESPACE)?);
+    let uid = label(LABEL_TENANT_UID)?;
+    let own_name = meta.name.as_deref()?;
+    let place = meta.namespace.as_deref().unwrap_or(own_name);
+    let is_binding = place == namespace && own_name == autoscaler_binding(name);
+    if place != tenant_namespace(name, uid) && !is_binding {
+        return None;
+    }
+    let owner = ObjectRef::new(name).within(namespace);
+    let found = clusters.get(&owner)?;
+    (found.uid().as_deref() == Some(uid)).then_some(owner)
 }
+
+/// The TenantClusters that work by the operator's binding in a namespace: all of a user's namespace, or the
+/// one that a tenant namespace is of.
+fn users_of_binding(
+    namespace: &str,
+    clusters: &[Arc<TenantCluster>],
+) -> Vec<ObjectRef<TenantCluster>> {
+    let works_by_it = |cluster: &&Arc<TenantCluster>| {
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        cluster.metadata.namespace.as_deref() == Some(namespace)
+            || tenant_namespace(&cluster.name_any(), uid) == namespace
+    };
+    let users = clusters.iter().filter(works_by_it);
+    users
+        .map(|cluster| ObjectRef::from_obj(&**cluster))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

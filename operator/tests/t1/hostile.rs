@@ -116,7 +116,7 @@ async fn endless_line_of_a_watch_is_cut() -> Result<()> {
         return Ok(());
     };
     // More than there are watches: so some were given up, and came back.
-    site.tenants.wait_played(&ns, 8, PATIENCE).await?;
+    site.tenants.wait_played(&ns, 12, PATIENCE).await?;
     innocent_comes_up(&site).await?;
     is_bounded(&site, &ns, LINE)
 }

@@ -36,9 +36,13 @@ struct Replica {
 }
 
 fn replica(site: &Site, name: &str) -> Result<Replica> {
+    replica_with(site, name, FaultPlan::none())
+}
+
+fn replica_with(site: &Site, name: &str, plan: FaultPlan) -> Result<Replica> {
     let cut_off = Arc::new(AtomicBool::new(false));
     let is_cut_off = Arc::clone(&cut_off);
-    let plan = FaultPlan::none()
+    let plan = plan
         .answering(Answer::status(500).when(move |request| {
             request.resource == "leases" && is_cut_off.load(Ordering::SeqCst)
         }));
@@ -94,6 +98,35 @@ async fn holder(site: &Site, wanted: &str) -> Result<()> {
     wait_for(&leases, operator::manager::LEASE, held, PATIENCE)
         .await
         .map(drop)
+}
+
+/// What the former leader wrote last, and whatever else happened, the one that waits did not hear of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_leader_decides_by_a_list_that_it_made_after_it_had_won() -> Result<()> {
+    let Some(site) = Site::new("stalled").await? else {
+        return Ok(());
+    };
+    let first = replica(&site, "operator-1")?;
+    leads(&first).await?;
+    // Its first watch on TenantClusters stands still, and nothing says so.
+    let is_first = AtomicBool::new(true);
+    let plan = FaultPlan::none().silencing(move |request| {
+        request.resource == "tenantclusters" && is_first.swap(false, Ordering::SeqCst)
+    });
+    let second = replica_with(&site, "operator-2", plan)?;
+    second.operator.context.stores.wait_until_ready().await?;
+    site.create("demo").await?;
+    site.wait_ready("demo").await?;
+    drop(first);
+    site.change(
+        "demo",
+        &json!({ "spec": { "controlPlane": { "replicas": 2 } } }),
+    )
+    .await?;
+    leads(&second).await?;
+    site.wait_ready("demo").await?;
+    ensure!(second.operator.plan.writes() > 0, "who wrote?");
+    Ok(())
 }
 
 async fn works(site: &Site, replicas: i32) -> Result<()> {

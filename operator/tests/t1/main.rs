@@ -22,6 +22,7 @@ mod identity;
 mod leadership;
 mod machines;
 mod neighbours;
+mod orphans;
 mod pool_crash;
 mod quiescence;
 mod quotas;

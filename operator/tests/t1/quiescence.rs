@@ -136,6 +136,39 @@ async fn every_part_that_is_deleted_is_made_again() -> Result<()> {
     Ok(())
 }
 
+/// It has no TenantCluster's labels, and nothing else changes with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn binding_in_the_users_namespace_comes_back_whatever_is_done_to_it() -> Result<()> {
+    let Some((site, operator)) = ready("user-binding").await? else {
+        return Ok(());
+    };
+    let bindings = site.objects(kinds::ROLE_BINDING, &site.users);
+    let before = bindings.get(names::OPERATOR_BINDING).await?;
+    let is_whole = |found: &DynamicObject| {
+        found.labels() == before.labels() && found.data["subjects"] == before.data["subjects"]
+    };
+    let edited = json!({ "metadata": { "labels": null }, "subjects": [] });
+    bindings
+        .patch(
+            names::OPERATOR_BINDING,
+            &PatchParams::default(),
+            &Patch::Merge(edited),
+        )
+        .await?;
+    let mended = |found: Option<&DynamicObject>| found.is_some_and(is_whole);
+    wait_for(&bindings, names::OPERATOR_BINDING, mended, PATIENCE).await?;
+    operator.settle(&site, "demo").await?;
+
+    bindings
+        .delete(names::OPERATOR_BINDING, &Default::default())
+        .await?;
+    let back = |found: Option<&DynamicObject>| {
+        found.is_some_and(|found| found.uid() != before.uid() && is_whole(found))
+    };
+    wait_for(&bindings, names::OPERATOR_BINDING, back, PATIENCE).await?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_that_somebody_edits_is_corrected_and_foreign_finalizers_stay() -> Result<()> {
     let Some((site, operator)) = ready("status-edit").await? else {

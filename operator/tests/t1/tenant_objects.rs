@@ -15,6 +15,14 @@ use crate::support::{Operator, PATIENCE, Site, settled};
 const COREDNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
 const COREFILE: &str = "/api/v1/namespaces/kube-system/configmaps/coredns";
 const DNS: &str = "/api/v1/namespaces/kube-system/services/kube-dns";
+/// Where pods find the API, and rights without which nodes do not join and names are not resolved.
+const TAKEN_AWAY: [&str; 5] = [
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kubeadm:kubelet-bootstrap",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:coredns",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings/kubeadm:bootstrap-signer-clusterinfo",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/kubeadm:nodes-kubeadm-config",
+];
 
 async fn ready(prefix: &str) -> Result<Option<(Site, Operator, String)>> {
     let begun = settled(prefix).await?;
@@ -26,7 +34,7 @@ async fn what_somebody_deletes_or_edits_inside_comes_back() -> Result<()> {
     let Some((site, _operator, ns)) = ready("inside").await? else {
         return Ok(());
     };
-    for path in [COREDNS, COREFILE, DNS] {
+    for path in [COREDNS, COREFILE, DNS].into_iter().chain(TAKEN_AWAY) {
         let uid = |object: Option<&Value>| object.map(|o| o["metadata"]["uid"].clone());
         let before = uid(site.tenants.object(&ns, path).as_ref());
         assert!(before.is_some(), "{path}");

@@ -28,7 +28,7 @@ pub(crate) mod service_accounts;
 /// virtual machines in it.
 #[must_use]
 pub fn foundation(v: &Validated, settings: &Settings, workers: bool) -> Vec<Object> {
-    let mut namespace = labels(v, "tenant-namespace");
+    let mut namespace = labels(v, api::names::COMPONENT_TENANT_NAMESPACE);
     let enforced = if workers { "baseline" } else { "restricted" };
     for (mode, level) in [
         ("enforce", enforced),

@@ -27,31 +27,27 @@ pub struct Claim {
 #[must_use]
 pub fn taken_by(tc: &TenantCluster) -> Vec<Claim> {
     let spec = &tc.spec.network;
-    let status = tc
-        .status
-        .as_ref()
-        .and_then(|status| status.network.as_ref());
-    let texts = [
-        (Use::Pods, spec.pod_cidr.as_deref()),
-        (Use::Services, spec.service_cidr.as_deref()),
-        (Use::Pods, status.map(|network| network.pod_cidr.as_str())),
-        (
-            Use::Services,
-            status.map(|network| network.service_cidr.as_str()),
-        ),
-    ];
-    let mut claims: Vec<Claim> = texts
-        .into_iter()
-        .filter_map(|(use_, text)| {
-            Some(Claim {
-                use_,
-                range: text?.parse::<IpNet>().ok()?.trunc(),
-            })
-        })
-        .collect();
+    let mut claims = held_by(tc);
+    claims.extend(claim(Use::Pods, spec.pod_cidr.as_deref()));
+    claims.extend(claim(Use::Services, spec.service_cidr.as_deref()));
     claims.sort_unstable();
     claims.dedup();
     claims
+}
+
+/// The ranges of `tc` that are in force.
+fn held_by(tc: &TenantCluster) -> Vec<Claim> {
+    let status = tc.status.as_ref();
+    let held = status.and_then(|status| status.network.as_ref());
+    let pods = held.map(|network| network.pod_cidr.as_str());
+    let services = held.map(|network| network.service_cidr.as_str());
+    let claims = [claim(Use::Pods, pods), claim(Use::Services, services)];
+    claims.into_iter().flatten().collect()
+}
+
+fn claim(use_: Use, text: Option<&str>) -> Option<Claim> {
+    let range = text?.parse::<IpNet>().ok()?.trunc();
+    Some(Claim { use_, range })
 }
 
 /// Where the ranges `mine` of `tc` meet a reserved range or one of another TenantCluster, whoever
@@ -73,15 +69,7 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
     settings: &NetworkSettings,
     counts: impl Fn(&TenantCluster) -> bool,
 ) -> Vec<Problem> {
-    // Sorted, so that the message does not depend on the order in which others were read. Those of
-    // the same namespace come first, because they can be named.
-    let mut others: Vec<&TenantCluster> = others
-        .iter()
-        .map(Borrow::borrow)
-        .filter(|other| counts(other))
-        .collect();
-    let foreign = |other: &TenantCluster| other.namespace() != tc.namespace();
-    others.sort_by_key(|other| (foreign(other), other.namespace(), other.name_any()));
+    let others = to_be_named(tc, others, counts);
     let mut problems = Vec::new();
     for (use_, range) in mine {
         if let Some(reserved) = settings.reserved.iter().find(|net| overlap(net, range)) {
@@ -101,16 +89,7 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
                 .map(|c| (other, c))
         });
         if let Some((other, claim)) = met {
-            let whose = match foreign(other) {
-                true => "a range of another tenant cluster".to_owned(),
-                false => format!(
-                    "{} {} of tenant cluster {}/{}",
-                    claim.use_.name(),
-                    claim.range,
-                    other.namespace().unwrap_or_default(),
-                    other.name_any(),
-                ),
-            };
+            let whose = whose(tc, other, claim);
             problems.push(Problem::new(
                 use_.field(),
                 "CIDROverlap",
@@ -122,6 +101,69 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
         }
     }
     problems
+}
+
+/// What the younger of two is told whose ranges are in force and meet all the same: what a former leader
+/// wrote last, and came late, makes such a pair. Of a pair exactly one is told; none where the ranges of
+/// `tc` are its own.
+#[must_use]
+pub fn contested<T: Borrow<TenantCluster>>(tc: &TenantCluster, others: &[T]) -> Option<Problem> {
+    let mine = held_by(tc);
+    if mine.is_empty() {
+        return None;
+    }
+    let others = to_be_named(tc, others, |other| {
+        !same_object(tc, other) && older(other, tc)
+    });
+    let met = others.iter().find_map(|other| {
+        let theirs = held_by(other);
+        let meets = |claim: &&Claim| theirs.iter().any(|c| overlap(&c.range, &claim.range));
+        let mine = mine.iter().find(meets)?;
+        let theirs = theirs.iter().find(|c| overlap(&c.range, &mine.range))?;
+        Some((mine, whose(tc, other, *theirs)))
+    });
+    met.map(|(claim, whose)| {
+        Problem::new(
+            claim.use_.field(),
+            "CIDROverlap",
+            format!(
+                "{} was given twice: it overlaps {whose}, which is older and keeps it; nothing of \
+                 this tenant cluster is stopped, delete it and create it anew to be given free ranges",
+                claim.range
+            ),
+        )
+    })
+}
+
+/// Those that count, in an order that does not depend on how they were read. Those of the same namespace
+/// come first, because they can be named.
+fn to_be_named<'a, T: Borrow<TenantCluster>>(
+    tc: &TenantCluster,
+    others: &'a [T],
+    counts: impl Fn(&TenantCluster) -> bool,
+) -> Vec<&'a TenantCluster> {
+    let others = others.iter().map(Borrow::borrow);
+    let mut others: Vec<&TenantCluster> = others.filter(|other| counts(other)).collect();
+    let key = |other: &&TenantCluster| (is_foreign(tc, other), other.namespace(), other.name_any());
+    others.sort_by_key(key);
+    others
+}
+
+fn is_foreign(tc: &TenantCluster, other: &TenantCluster) -> bool {
+    other.namespace() != tc.namespace()
+}
+
+fn whose(tc: &TenantCluster, other: &TenantCluster, claim: Claim) -> String {
+    match is_foreign(tc, other) {
+        true => "a range of another tenant cluster".to_owned(),
+        false => format!(
+            "{} {} of tenant cluster {}/{}",
+            claim.use_.name(),
+            claim.range,
+            other.namespace().unwrap_or_default(),
+            other.name_any(),
+        ),
+    }
 }
 
 /// Pods and Services of one tenant cluster in each other's way.

@@ -11,6 +11,8 @@ use super::ranges::overlap;
 use super::reservations::Reservations;
 use super::*;
 
+mod given_twice;
+
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
@@ -182,8 +184,10 @@ proptest! {
             all[at as usize].spec.network.pod_cidr = Some("10.128.0.0/15".to_owned());
         }
         let mut reservations = Reservations::default();
-        let decided: Vec<_> = all.iter().map(|tc| reservations.decide(tc, &all, &settings)).collect();
-        let again: Vec<_> = all.iter().map(|tc| reservations.decide(tc, &all, &settings)).collect();
+        let mut ask = || -> Vec<_> {
+            all.iter().map(|tc| reservations.decide(tc, &all, &settings, true)).collect()
+        };
+        let (decided, again) = (ask(), ask());
         prop_assert_eq!(&decided, &again);
         let nets: Vec<IpNet> = decided
             .iter()

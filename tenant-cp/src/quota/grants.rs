@@ -4,7 +4,7 @@
 //! Whoever is about to start or grow asks here, one after another, and the second is refused.
 //! Invariant: a grant is given only within every quota of the namespace, and never taken back but by
 //! its owner, who asks for less. Held by the process that leads, behind one lock; a new leader begins
-//! with what statuses say.
+//! with what statuses say, in a list that it makes first.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};

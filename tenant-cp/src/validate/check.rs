@@ -310,6 +310,18 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
             }
         }
     }
+    let kept = settings.orphans.remove_after.as_ref();
+    if let Some(text) = kept.filter(|text| text.get().is_none()) {
+        problems.push(Problem::new(
+            "orphans.removeAfter",
+            "DurationMalformed",
+            format!(
+                "\"{}\" is not a length of time: write hours, minutes and seconds, such as 24h, or null \
+                 to remove nothing",
+                text.0
+            ),
+        ));
+    }
     if let Err(message) = settings.storage.check() {
         problems.push(Problem::new(
             "storage.classes",

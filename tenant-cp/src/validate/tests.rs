@@ -637,6 +637,7 @@ fn the_default_configuration_is_valid_and_a_bad_one_is_explained() {
     assert_eq!(check_settings(&settings), []);
     settings.etcd_image = "etcd:3.5.9-0".to_owned();
     settings.registry = "http://registry".to_owned();
+    settings.orphans.remove_after = Some("a day".into());
     settings
         .resources
         .etcd
@@ -651,8 +652,26 @@ fn the_default_configuration_is_valid_and_a_bad_one_is_explained() {
             "etcdImage: etcd 3.5.9-0 has known ways around authorisation: use 3.6.14 or later",
             "registry: \"http://registry\" is not a registry: leave out the scheme, as in \
              mirror.example.com/k8s",
+            "orphans.removeAfter: \"a day\" is not a length of time: write hours, minutes and seconds, \
+             such as 24h, or null to remove nothing",
             "resources.etcd: \"lots\" is not a quantity: write a number with an optional suffix, \
              such as 500m, 2 or 1Gi",
         ]
     );
+}
+
+#[test]
+fn orphans_are_kept_for_a_day_or_for_ever() {
+    let kept = |settings: &str| {
+        let settings: Settings = serde_json::from_str(settings).unwrap();
+        settings.orphans.remove_after().map(|time| time.as_secs())
+    };
+    assert_eq!(kept("{}"), Some(24 * 60 * 60));
+    assert_eq!(kept(r#"{"orphans": {}}"#), Some(24 * 60 * 60));
+    assert_eq!(
+        kept(r#"{"orphans": {"removeAfter": "90m"}}"#),
+        Some(90 * 60)
+    );
+    assert_eq!(kept(r#"{"orphans": {"removeAfter": "0s"}}"#), None);
+    assert_eq!(kept(r#"{"orphans": {"removeAfter": null}}"#), None);
 }

@@ -78,6 +78,13 @@ async fn people_annotate_and_delete_machines_and_change_nothing_else() {
             ),
             "labels of covey.dev on a Machine are the operator's",
         ),
+        (
+            changed(
+                "/metadata/annotations",
+                json!({ "covey.dev/machine-number": "7" }),
+            ),
+            "the annotation covey.dev/machine-number of a Machine is the operator's",
+        ),
     ] {
         let answer = write(&person, &object, "apply", true).await;
         let refused = answer.expect_err(message);

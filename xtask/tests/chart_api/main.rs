@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 mod autoscaler;
 mod machines;
 mod objects;
+mod ownership;
 mod policies;
 #[path = "../support/mod.rs"]
 mod support;

@@ -81,6 +81,7 @@ where
             Decision::SendAndDie => true,
             Decision::Send => false,
         };
+        let is_silent = plan.silences(request.method(), request.uri());
         let sent = self.inner.call(request);
         async move {
             if last {
@@ -95,7 +96,8 @@ where
                 biased;
                 () = plan.crashed() => Err(dead()),
                 answer = shake::pause().then(|()| sent) => {
-                    Ok(answer.map_err(Into::into)?.map(|body| mortal(body, plan, is_watch)))
+                    let answer = answer.map_err(Into::into)?;
+                    Ok(answer.map(|body| mortal(body, plan, is_watch, is_silent)))
                 }
             }
         }
@@ -103,8 +105,9 @@ where
     }
 }
 
-/// A body that ends with an error when the plan crashes; in shake mode events of a watch come late.
-fn mortal<B>(body: B, plan: FaultPlan, is_watch: bool) -> ResponseBody
+/// A body that ends with an error when the plan crashes; in shake mode events of a watch come late, those
+/// of one that is silent never.
+fn mortal<B>(body: B, plan: FaultPlan, is_watch: bool, is_silent: bool) -> ResponseBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -112,6 +115,9 @@ where
     let frames = BodyStream::new(body)
         .map(|frame| frame.map_err(Into::into))
         .then(move |frame| async move {
+            if is_silent {
+                std::future::pending::<()>().await;
+            }
             if is_watch {
                 shake::pause().await;
             }

@@ -103,6 +103,10 @@ pub async fn observe(
         tenant_namespace.is_some() && bound(&tenant_binding, &settings.tenant_namespace_role);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     let user_readable = bound(&user_binding, &settings.user_namespace_role) && !deleting;
+    let status = cluster.status.as_ref();
+    let bootstrapped = status.is_some_and(|s| s.bootstrap_hash.is_some());
+    // Everything that is made for it but its status lies in there.
+    let fresh = tenant_namespace.is_none() && !bootstrapped;
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
@@ -141,7 +145,7 @@ pub async fn observe(
     // One that was refused takes no ranges from others, not even in memory.
     let network = match quotas.first() {
         Some(problem) => Err(problem.clone()),
-        None => ctx.decide_network(&cluster),
+        None => ctx.decide_network(&cluster, fresh),
     };
     let tenant = Tenant::NotAsked;
     let mut observed = Observed {

@@ -20,7 +20,9 @@ use crate::status;
 /// [`Error::Own`] and [`Error::Fence`]; Events never fail a reconcile.
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     write_status(ctx, observed, plan.status.clone()).await?;
-    for notice in &plan.events {
+    let contested = ctx.contested_network(&observed.cluster);
+    let contested = contested.map(|problem| Notice::warning(problem.reason, problem.to_string()));
+    for notice in plan.events.iter().chain(&contested) {
         ctx.cluster_state
             .events
             .publish(&observed.cluster.object_ref(&()), notice)

@@ -116,7 +116,17 @@ impl Site {
 
     /// Waits for an Event with this reason about the object of this name.
     pub(crate) async fn wait_event(&self, about: &str, reason: &str) -> Result<Event> {
-        let events: Api<Event> = Api::namespaced(self.admin.clone(), &self.users);
+        self.wait_event_in(&self.users, about, reason).await
+    }
+
+    /// The same for Events in another namespace.
+    pub(crate) async fn wait_event_in(
+        &self,
+        namespace: &str,
+        about: &str,
+        reason: &str,
+    ) -> Result<Event> {
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), namespace);
         let mut told = pin!(watcher(events, watcher::Config::default()).applied_objects());
         let is = |event: &Event| {
             let regarding = event.regarding.as_ref();

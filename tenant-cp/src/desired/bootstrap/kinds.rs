@@ -24,4 +24,14 @@ pub const KINDS: [(&str, &str); 16] = [
 ];
 
 /// Those of [`KINDS`] that the operator watches.
-pub const WATCHED: [&str; 4] = ["ConfigMap", "DaemonSet", "Deployment", "Service"];
+pub const WATCHED: [&str; 9] = [
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "DaemonSet",
+    "Deployment",
+    "EndpointSlice",
+    "Role",
+    "RoleBinding",
+    "Service",
+];
