@@ -11,6 +11,7 @@ mod admit;
 mod build;
 mod check;
 mod component;
+mod configuration;
 mod endpoint;
 mod policy;
 mod pool;

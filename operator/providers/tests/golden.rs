@@ -62,6 +62,7 @@ fn a_machine_with_everything() {
             effect: Some("NoSchedule".to_owned()),
             ..Toleration::default()
         }],
+        nameservers: vec!["192.0.2.53".parse().unwrap()],
         ..KubeVirtSettings::default()
     };
     let kernel = json!({

@@ -4,6 +4,7 @@
 //! half in use.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use api::node_pool::KernelBoot;
 use k8s_openapi::api::core::v1::Toleration;
@@ -34,6 +35,11 @@ pub struct KubeVirtSettings {
     pub node_selector: BTreeMap<String, String>,
     /// Taints of the management cluster's nodes that virtual machines tolerate. Default: none.
     pub tolerations: Vec<Toleration>,
+    /// Resolvers that virtual machines are told, at most 3; they then do not reach the management
+    /// cluster's DNS, which answers for the names of everybody's Services. By IPv4, because KubeVirt
+    /// tells no others, and one of Google's where it finds none (KubeVirt 1.6,
+    /// `pkg/network/dns/resolveconf.go`). Default: none, machines have the management cluster's DNS.
+    pub nameservers: Vec<Ipv4Addr>,
 }
 
 /// Kernel that the operator's image is booted with directly, which is quicker than its own boot
@@ -117,6 +123,7 @@ impl Default for KubeVirtSettings {
             image_pull_policy: ImagePullPolicy::default(),
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            nameservers: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
-use crate::validate::{endpoint, quantity};
+use crate::validate::{configuration, endpoint, quantity};
 use crate::{text, version};
 
 const LEAST_STORAGE: &str = "1Gi";
@@ -390,5 +390,6 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Some(kernel) = kernel {
         check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
     }
+    configuration::check(settings, &mut problems);
     problems
 }

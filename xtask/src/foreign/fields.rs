@@ -9,6 +9,8 @@ pub(super) const VIRTUAL_MACHINE: &[&str] = &[
     "spec.template.spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution.weight",
     "spec.template.spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution.podAffinityTerm.topologyKey",
     "spec.template.spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution.podAffinityTerm.labelSelector.matchLabels",
+    "spec.template.spec.dnsConfig.nameservers",
+    "spec.template.spec.dnsPolicy",
     "spec.template.spec.domain.cpu.cores",
     "spec.template.spec.domain.cpu.maxSockets",
     "spec.template.spec.domain.cpu.sockets",

@@ -4,6 +4,7 @@
 //! again after a crash; nothing in it is secret (the user data is in a Secret that it names).
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use api::foreign::kubevirt::virtual_machine as kv;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineSpec};
@@ -40,12 +41,14 @@ pub fn virtual_machine(
         return Err(Error::NotConfigured("kubevirt"));
     }
     let resolved = resolve(wanted, &machine.spec.version, settings);
-    let labels = labels(machine);
+    let labels = labels(machine, settings);
     let template = kv::VirtualMachineTemplate {
         // These become labels of the virt-launcher pod, by which NetworkPolicies select it.
         metadata: Some(BTreeMap::from([("labels".to_owned(), json!(labels))])),
         spec: Some(kv::VirtualMachineTemplateSpec {
             affinity: Some(apart_from_its_pool(machine)),
+            dns_config: own_resolver(settings),
+            dns_policy: own_resolver(settings).map(|_| "None".to_owned()),
             domain: domain(wanted, resolved.kernel_boot.as_ref(), settings),
             // An eviction of its pod is refused and noted in status.evacuationNodeName of the
             // instance instead; the operator then drains the node and deletes the machine.
@@ -84,13 +87,30 @@ pub fn virtual_machine(
 }
 
 /// Labels of the VirtualMachine, its instance and its pod.
-fn labels(machine: &Machine) -> BTreeMap<String, String> {
+fn labels(machine: &Machine, settings: &KubeVirtSettings) -> BTreeMap<String, String> {
     let mut labels = machine.labels_of_parts();
+    if !settings.nameservers.is_empty() {
+        // The tenant namespace's NetworkPolicy `dns` knows by it whom to keep from the management
+        // cluster's DNS.
+        labels.insert(
+            names::LABEL_RESOLVER.to_owned(),
+            names::RESOLVER_OWN.to_owned(),
+        );
+    }
     labels.insert(
         names::LABEL_COMPONENT.to_owned(),
         names::COMPONENT_WORKER.to_owned(),
     );
     labels
+}
+
+/// Resolvers that the machine is told by DHCP, which passes on what its pod has. None: the pod has
+/// the management cluster's DNS, and with it the names of all Services there.
+fn own_resolver(settings: &KubeVirtSettings) -> Option<kv::VirtualMachineTemplateSpecDnsConfig> {
+    let nameservers = settings.nameservers.iter().map(Ipv4Addr::to_string);
+    (!settings.nameservers.is_empty()).then(|| kv::VirtualMachineTemplateSpecDnsConfig {
+        nameservers: Some(nameservers.collect()),
+    })
 }
 
 /// The cloud controller manager copies this label to the node. On the VirtualMachine alone: nobody
