@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 
 mod addons;
+mod scheduling;
 mod status;
 pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
+pub use scheduling::{PodToleration, Scheduling, Spread};
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
     NetworkStatus, TenantClusterStatus,
@@ -114,6 +116,11 @@ pub struct ControlPlane {
     /// Example: `{"extraArgs": {"v": "4"}}`.
     #[serde(default)]
     pub scheduler: Component,
+
+    /// Where the pods of the control plane run in the management cluster, and those of addons beside
+    /// it. Default: as the platform says. Example: `{"spread": "Required"}`.
+    #[serde(default, skip_serializing_if = "Scheduling::is_default")]
+    pub scheduling: Scheduling,
 }
 
 impl Default for ControlPlane {
@@ -124,6 +131,7 @@ impl Default for ControlPlane {
             api_server: Component::default(),
             controller_manager: Component::default(),
             scheduler: Component::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }
@@ -267,6 +275,12 @@ pub struct Etcd {
     /// Example: `{"requests": {"memory": "256Mi"}}`.
     #[serde(default)]
     pub resources: Resources,
+
+    /// Where the members run in the management cluster. Their volumes may be bound to a node or a
+    /// zone already; a member that may not run there waits. Default: as the platform says.
+    /// Example: `{"spread": "Required"}`.
+    #[serde(default, skip_serializing_if = "Scheduling::is_default")]
+    pub scheduling: Scheduling,
 }
 
 impl Default for Etcd {
@@ -275,6 +289,7 @@ impl Default for Etcd {
             replicas: default_members(),
             storage: Storage::default(),
             resources: Resources::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn deployment(
                     containers: vec![controller_manager::container(v), scheduler::container(v)],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
                     volumes: Some(volumes),
-                    ..pod::spec(names::CONTROL_PLANE)
+                    ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
                 }),
             },
             ..DeploymentSpec::default()

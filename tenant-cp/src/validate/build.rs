@@ -15,8 +15,8 @@ use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::validate::quantity;
 use crate::validate::validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
+use crate::validate::{quantity, scheduling};
 use crate::version;
 
 pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
@@ -60,12 +60,14 @@ pub(super) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             &defaults.scheduler,
             &most.scheduler,
         ),
+        scheduling: scheduling::in_force(&control_plane.scheduling, &settings.tenant_pods),
         etcd: Etcd {
             replicas: spec.etcd.replicas,
             storage_size: spec.etcd.storage.size.0.clone(),
             storage_class_name: spec.etcd.storage.storage_class_name.clone(),
             requests,
             limits,
+            scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },
         network: network(tc)?,
         addons: Addons {

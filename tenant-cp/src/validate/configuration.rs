@@ -8,6 +8,9 @@ use std::net::Ipv4Addr;
 use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
+use crate::settings::tenant_pods::TenantPods;
+use crate::text;
+use crate::validate::scheduling;
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -15,6 +18,21 @@ const MOST_NAMESERVERS: usize = 3;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     nameservers(&settings.providers.kubevirt.nameservers, problems);
+    tenant_pods(&settings.tenant_pods, problems);
+}
+
+fn tenant_pods(pods: &TenantPods, problems: &mut Vec<Problem>) {
+    scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
+    let allowed = &pods.allowed;
+    for (field, keys) in [
+        ("tenantPods.allowed.nodeLabels", &allowed.node_labels),
+        ("tenantPods.allowed.taints", &allowed.taints),
+    ] {
+        for key in keys.iter().filter(|key| !text::is_qualified_name(key)) {
+            let message = scheduling::malformed_key(key);
+            problems.push(Problem::new(field, "KeyMalformed", message));
+        }
+    }
 }
 
 fn nameservers(nameservers: &[Ipv4Addr], problems: &mut Vec<Problem>) {

@@ -12,7 +12,8 @@ use crate::settings::Settings;
 use crate::settings::policy::Prefixes;
 use crate::text;
 use crate::text::image::{image, repository};
-use crate::validate::component;
+use crate::validate::refusal::not_allowed;
+use crate::validate::{component, scheduling};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -27,6 +28,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
         extra_args(&field, program, component, &tc.spec.version, &mut problems);
     }
     storage_class(tc, settings, &mut problems);
+    scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
     problems
 }
@@ -193,18 +195,6 @@ fn machine_images(settings: &Settings) -> Prefixes {
     let mut all: Vec<String> = own.chain(more).collect();
     all.dedup();
     Prefixes(all)
-}
-
-/// The sentence that names what may be chosen, and the setting.
-fn not_allowed(asked: &str, allowed: &[String], setting: &str) -> String {
-    let whoever = format!(
-        "have whoever runs the management cluster allow it (config.{setting} of the chart)"
-    );
-    let way = match allowed.is_empty() {
-        true => format!("remove it, or {whoever}"),
-        false => format!("choose of {}, or {whoever}", allowed.join(", ")),
-    };
-    format!("\"{asked}\" is not allowed here: {way}")
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::EndpointType;
+use api::tenant_cluster::{EndpointType, Spread};
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Toleration;
 use semver::Version;
 
 /// A TenantCluster that can be built.
@@ -34,6 +35,8 @@ pub struct Validated {
     pub controller_manager: Component,
     /// Settings of the kube-scheduler.
     pub scheduler: Component,
+    /// Where the pods of the control plane run, and those of addons beside it.
+    pub scheduling: Scheduling,
     /// Settings of etcd.
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
@@ -106,6 +109,23 @@ pub struct Etcd {
     pub requests: BTreeMap<String, String>,
     /// Limits.
     pub limits: BTreeMap<String, String>,
+    /// Where its pods run.
+    pub scheduling: Scheduling,
+}
+
+/// Where pods run in the management cluster: what the platform says and what the user chose, together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scheduling {
+    /// Labels that a node has to have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that do not keep the pods away.
+    pub tolerations: Vec<Toleration>,
+    /// Whether two of a kind may share a node.
+    pub spread: Spread,
+    /// Their PriorityClass.
+    pub priority_class_name: Option<String>,
+    /// Their RuntimeClass.
+    pub runtime_class_name: Option<String>,
 }
 
 /// Address ranges inside the tenant cluster.

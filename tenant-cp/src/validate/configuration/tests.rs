@@ -44,3 +44,23 @@ fn resolvers_are_at_most_three_addresses_of_hosts() {
         assert!(serde_json::from_value::<Settings>(unreadable).is_err());
     }
 }
+
+#[test]
+fn pods_of_tenants_are_scheduled_by_labels_and_taints_that_there_can_be() {
+    let pods = json!({
+        "nodeSelector": {"pool": "tenants", "a b": "x"},
+        "allowed": {"nodeLabels": ["zone", "topology.kubernetes.io/"], "taints": ["*"]},
+    });
+    let key = "use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, and \
+               before it, where wanted, a DNS name and /";
+    assert_eq!(
+        said(json!({"tenantPods": pods})),
+        [
+            format!("tenantPods.nodeSelector[a b]: \"a b\" cannot be a key: {key}"),
+            format!(
+                "tenantPods.allowed.nodeLabels: \"topology.kubernetes.io/\" cannot be a key: {key}"
+            ),
+            format!("tenantPods.allowed.taints: \"*\" cannot be a key: {key}"),
+        ]
+    );
+}
