@@ -12,10 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 
 mod addons;
+mod nodes;
 mod scheduling;
 mod status;
+pub use crate::taints::PodToleration;
 pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
-pub use scheduling::{PodToleration, Scheduling, Spread};
+pub use nodes::{Nodes, Proxy, RegistryMirror};
+pub use scheduling::{Scheduling, Spread};
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
     NetworkStatus, TenantClusterStatus,
@@ -76,6 +79,12 @@ pub struct TenantClusterSpec {
     /// Default: CoreDNS, kube-proxy, flannel and konnectivity. Example: `{"cni": {"type": "none"}}`.
     #[serde(default)]
     pub addons: Addons,
+
+    /// What all machines of all node pools are given: mirrors of registries, a proxy, trusted
+    /// authorities, time servers. A change holds for machines made afterwards. Default: nothing.
+    /// Example: `{"ntpServers": ["ntp.example.com"]}`.
+    #[serde(default, skip_serializing_if = "Nodes::is_default")]
+    pub nodes: Nodes,
 
     /// Where the images come from. Default: where the operator is configured to take them from.
     /// Example: `{"registry": "mirror.example.com/k8s"}`.

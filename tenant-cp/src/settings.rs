@@ -14,7 +14,9 @@ pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
 pub use policy::{EndpointPolicy, Prefixes};
-pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
+pub use providers::{
+    ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
+};
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 
 /// Configuration of the operator that decides what objects are wanted.

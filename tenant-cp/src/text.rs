@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 pub(crate) mod image;
+pub(crate) mod url;
 
 /// A label of RFC 1123: 1 to 63 of a–z, 0–9 and `-`, no `-` at either end.
 pub(crate) fn is_label(text: &str) -> bool {

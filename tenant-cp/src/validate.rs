@@ -13,6 +13,7 @@ mod check;
 mod component;
 mod configuration;
 mod endpoint;
+mod nodes;
 mod policy;
 mod pool;
 pub(crate) mod quantity;

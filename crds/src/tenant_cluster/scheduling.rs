@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::node_pool::TaintEffect;
+use crate::taints::PodToleration;
 
 /// Where pods run in the management cluster. Whoever runs that says what may be chosen
 /// (`config.tenantPods.allowed` of the chart). A change replaces the pods, one after the other.
@@ -50,25 +50,6 @@ impl Scheduling {
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// Taints of nodes that do not keep a pod away.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodToleration {
-    /// Key of the taints. Required, no default. Example: `example.com/control-planes`.
-    #[schemars(length(min = 1, max = 317))]
-    pub key: String,
-
-    /// Value of the taints. Default: any. Example: `yes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
-    pub value: Option<String>,
-
-    /// Effect of the taints. Default: any. Example: `NoSchedule`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"]))]
-    pub effect: Option<TaintEffect>,
 }
 
 /// Whether two pods of a kind may share a node.

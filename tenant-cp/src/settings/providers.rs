@@ -40,6 +40,24 @@ pub struct KubeVirtSettings {
     /// tells no others, and one of Google's where it finds none (KubeVirt 1.6,
     /// `pkg/network/dns/resolveconf.go`). Default: none, machines have the management cluster's DNS.
     pub nameservers: Vec<Ipv4Addr>,
+    /// What users may choose of where their virtual machines run, and of what they take there.
+    pub allowed: MachinePolicy,
+}
+
+/// What users may choose of where their virtual machines run, and of what they take there.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MachinePolicy {
+    /// Keys of labels that they may ask of nodes. Default: none.
+    pub node_labels: Vec<String>,
+    /// Keys of taints that they may have tolerated. Default: none.
+    pub taints: Vec<String>,
+    /// Names of devices that they may take (`gpus`, `hostDevices`). Default: none.
+    pub devices: Vec<String>,
+    /// Whether they may have cores for themselves. Default: false.
+    pub dedicated_cpus: bool,
+    /// Whether they may have huge pages. Default: false.
+    pub huge_pages: bool,
 }
 
 /// Kernel that the operator's image is booted with directly, which is quicker than its own boot
@@ -124,6 +142,7 @@ impl Default for KubeVirtSettings {
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
             nameservers: Vec::new(),
+            allowed: MachinePolicy::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
-use crate::validate::{configuration, endpoint, quantity, scheduling};
+use crate::validate::{configuration, endpoint, nodes, quantity, scheduling};
 use crate::{text, version};
 
 const LEAST_STORAGE: &str = "1Gi";
@@ -56,6 +56,7 @@ pub(super) fn check_with(
     component::check(control_plane, managed, &mut problems);
     etcd(tc, &mut problems);
     scheduling::check(tc, &mut problems);
+    nodes::check(&tc.spec.nodes, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
     if let Some(registry) = &tc.spec.images.registry

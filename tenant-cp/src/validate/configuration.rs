@@ -8,7 +8,6 @@ use std::net::Ipv4Addr;
 use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::settings::tenant_pods::TenantPods;
 use crate::text;
 use crate::validate::scheduling;
 
@@ -18,15 +17,18 @@ const MOST_NAMESERVERS: usize = 3;
 
 pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     nameservers(&settings.providers.kubevirt.nameservers, problems);
-    tenant_pods(&settings.tenant_pods, problems);
-}
-
-fn tenant_pods(pods: &TenantPods, problems: &mut Vec<Problem>) {
+    let pods = &settings.tenant_pods;
     scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
-    let allowed = &pods.allowed;
+    let (pods, machines) = (&pods.allowed, &settings.providers.kubevirt.allowed);
     for (field, keys) in [
-        ("tenantPods.allowed.nodeLabels", &allowed.node_labels),
-        ("tenantPods.allowed.taints", &allowed.taints),
+        ("tenantPods.allowed.nodeLabels", &pods.node_labels),
+        ("tenantPods.allowed.taints", &pods.taints),
+        (
+            "providers.kubevirt.allowed.nodeLabels",
+            &machines.node_labels,
+        ),
+        ("providers.kubevirt.allowed.taints", &machines.taints),
+        ("providers.kubevirt.allowed.devices", &machines.devices),
     ] {
         for key in keys.iter().filter(|key| !text::is_qualified_name(key)) {
             let message = scheduling::malformed_key(key);

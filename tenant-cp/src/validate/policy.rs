@@ -3,6 +3,7 @@
 //! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
 //! because who runs the management cluster may take something off a list at any time.
 
+use api::node_pool::KubeVirt;
 use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, TenantCluster};
 
@@ -10,6 +11,7 @@ use crate::flags::{Program, allowed_since, managed_flags};
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::settings::policy::Prefixes;
+use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
@@ -164,7 +166,50 @@ pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
             Problem::new(field, "MachineImageNotAllowed", message)
         })
     };
-    asked.into_iter().filter_map(problem).collect()
+    let mut problems: Vec<Problem> = asked.into_iter().filter_map(problem).collect();
+    placement(kubevirt, &settings.providers.kubevirt, &mut problems);
+    problems
+}
+
+/// Where a machine may run, and what it may take there.
+fn placement(kubevirt: &KubeVirt, settings: &KubeVirtSettings, problems: &mut Vec<Problem>) {
+    const FIELD: &str = "spec.provider.kubevirt";
+    const SETTING: &str = "providers.kubevirt.allowed";
+    let allowed = &settings.allowed;
+    scheduling::check_nodes_allowed(
+        (FIELD, SETTING),
+        (&kubevirt.node_selector, &kubevirt.tolerations),
+        &settings.node_selector,
+        (&allowed.node_labels, &allowed.taints),
+        problems,
+    );
+    let mut refuse = |field: String, asked: &str, allowed: &[String], setting: &str| {
+        let message = not_allowed(asked, allowed, &format!("{SETTING}.{setting}"));
+        problems.push(Problem::new(
+            format!("{FIELD}.{field}"),
+            "DeviceNotAllowed",
+            message,
+        ));
+    };
+    let lists = [
+        ("gpus", &kubevirt.gpus),
+        ("hostDevices", &kubevirt.host_devices),
+    ];
+    for (name, devices) in lists {
+        for (number, device) in devices.iter().enumerate() {
+            let called = &device.device_name;
+            if text::is_qualified_name(called) && !allowed.devices.contains(called) {
+                let field = format!("{name}[{number}].deviceName");
+                refuse(field, called, &allowed.devices, "devices");
+            }
+        }
+    }
+    if kubevirt.dedicated_cpus && !allowed.dedicated_cpus {
+        refuse("dedicatedCpus".to_owned(), "true", &[], "dedicatedCpus");
+    }
+    if let Some(pages) = kubevirt.huge_pages.filter(|_| !allowed.huge_pages) {
+        refuse("hugePages".to_owned(), pages.as_str(), &[], "hugePages");
+    }
 }
 
 fn machine_image(asked: &str, allowed: &Prefixes) -> Option<String> {

@@ -23,18 +23,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
             &spec.node_selector,
             problems,
         );
-        for (number, toleration) in spec.tolerations.iter().enumerate() {
-            let value = toleration.value.as_deref().unwrap_or_default();
-            let message = if !text::is_qualified_name(&toleration.key) {
-                malformed_key(&toleration.key)
-            } else if !text::is_label_value(value) {
-                malformed_value(value)
-            } else {
-                continue;
-            };
-            let field = format!("{field}.tolerations[{number}]");
-            problems.push(Problem::new(field, "TolerationMalformed", message));
-        }
+        check_tolerations(field, &spec.tolerations, problems);
         for (name, kind, class) in classes(spec) {
             if let Some(class) = class.filter(|class| !text::is_subdomain(class)) {
                 let message = format!(
@@ -55,25 +44,13 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
 pub(super) fn check_policy(tc: &TenantCluster, pods: &TenantPods, problems: &mut Vec<Problem>) {
     let allowed = &pods.allowed;
     for (field, spec) in fields(tc) {
-        let mut refuse = |name: &str, asked: &str, allowed: &[String], setting: &str| {
-            let setting = format!("tenantPods.allowed.{setting}");
-            let message = not_allowed(asked, allowed, &setting);
-            let field = format!("{field}.{name}");
-            problems.push(Problem::new(field, "SchedulingNotAllowed", message));
-        };
-        for key in spec.node_selector.keys() {
-            let is_key = text::is_qualified_name(key);
-            if is_key && !allowed.node_labels.contains(key) {
-                let name = format!("nodeSelector[{key}]");
-                refuse(&name, key, &allowed.node_labels, "nodeLabels");
-            }
-        }
-        for (number, PodToleration { key, .. }) in spec.tolerations.iter().enumerate() {
-            if text::is_qualified_name(key) && !allowed.taints.contains(key) {
-                let name = format!("tolerations[{number}].key");
-                refuse(&name, key, &allowed.taints, "taints");
-            }
-        }
+        check_nodes_allowed(
+            (field, "tenantPods.allowed"),
+            (&spec.node_selector, &spec.tolerations),
+            &pods.node_selector,
+            (&allowed.node_labels, &allowed.taints),
+            problems,
+        );
         let lists = [
             (
                 &pods.priority_class_name,
@@ -92,14 +69,9 @@ pub(super) fn check_policy(tc: &TenantCluster, pods: &TenantPods, problems: &mut
                 && own.as_ref() != Some(class)
                 && !allowed.contains(class)
             {
-                refuse(name, class, allowed, setting);
-            }
-        }
-        for (key, value) in &spec.node_selector {
-            if let Some(own) = pods.node_selector.get(key).filter(|own| *own != value) {
-                let message =
-                    format!("the platform's nodes for tenant clusters have {key}={own}: remove it");
-                let field = format!("{field}.nodeSelector[{key}]");
+                let setting = format!("tenantPods.allowed.{setting}");
+                let message = not_allowed(class, allowed, &setting);
+                let field = format!("{field}.{name}");
                 problems.push(Problem::new(field, "SchedulingNotAllowed", message));
             }
         }
@@ -142,6 +114,61 @@ pub(super) fn check_selector(
     }
 }
 
+/// Tolerations below `field`.
+pub(super) fn check_tolerations(
+    field: &str,
+    tolerations: &[PodToleration],
+    problems: &mut Vec<Problem>,
+) {
+    for (number, toleration) in tolerations.iter().enumerate() {
+        let value = toleration.value.as_deref().unwrap_or_default();
+        let message = if !text::is_qualified_name(&toleration.key) {
+            malformed_key(&toleration.key)
+        } else if !text::is_label_value(value) {
+            malformed_value(value)
+        } else {
+            continue;
+        };
+        let field = format!("{field}.tolerations[{number}]");
+        problems.push(Problem::new(field, "TolerationMalformed", message));
+    }
+}
+
+/// Nodes that the platform does not let users choose: what they ask of labels and taints below `field`.
+/// `own` are the labels that the platform asks for itself; `setting` has the lists.
+pub(super) fn check_nodes_allowed(
+    (field, setting): (&str, &str),
+    (selector, tolerations): (&BTreeMap<String, String>, &[PodToleration]),
+    own: &BTreeMap<String, String>,
+    (labels, taints): (&[String], &[String]),
+    problems: &mut Vec<Problem>,
+) {
+    let mut refuse = |name: String, message: String| {
+        let field = format!("{field}.{name}");
+        problems.push(Problem::new(field, "SchedulingNotAllowed", message));
+    };
+    for (key, value) in selector
+        .iter()
+        .filter(|(key, _)| text::is_qualified_name(key))
+    {
+        let name = format!("nodeSelector[{key}]");
+        if !labels.contains(key) {
+            let setting = format!("{setting}.nodeLabels");
+            refuse(name, not_allowed(key, labels, &setting));
+        } else if let Some(own) = own.get(key).filter(|own| *own != value) {
+            let message = format!("the platform's nodes for this have {key}={own}: remove it");
+            refuse(name, message);
+        }
+    }
+    for (number, PodToleration { key, .. }) in tolerations.iter().enumerate() {
+        if text::is_qualified_name(key) && !taints.contains(key) {
+            let setting = format!("{setting}.taints");
+            let name = format!("tolerations[{number}].key");
+            refuse(name, not_allowed(key, taints, &setting));
+        }
+    }
+}
+
 /// A key of labels or taints that could never be one.
 pub(super) fn malformed_key(key: &str) -> String {
     format!(
@@ -158,13 +185,9 @@ fn malformed_value(value: &str) -> String {
 }
 
 fn toleration(spec: &PodToleration) -> Toleration {
-    let operator = match spec.value {
-        Some(_) => "Equal",
-        None => "Exists",
-    };
     Toleration {
         key: Some(spec.key.clone()),
-        operator: Some(operator.to_owned()),
+        operator: Some(spec.operator().to_owned()),
         value: spec.value.clone(),
         effect: spec.effect.map(|effect| effect.as_str().to_owned()),
         toleration_seconds: None,

@@ -15,6 +15,7 @@ use crate::flags::Program;
 
 mod autoscaler;
 mod changes;
+mod nodes;
 mod policy;
 mod scheduling;
 mod storage;

@@ -64,3 +64,21 @@ fn pods_of_tenants_are_scheduled_by_labels_and_taints_that_there_can_be() {
         ]
     );
 }
+
+#[test]
+fn machines_are_allowed_labels_taints_and_devices_that_there_can_be() {
+    let allowed = json!({
+        "nodeLabels": ["zone"], "taints": ["a b"], "devices": ["nvidia.com/GP102GL_Tesla_P40", "/"],
+    });
+    let seen = said(json!({"providers": {"kubevirt": {"allowed": allowed}}}));
+    let fields: Vec<_> = seen
+        .iter()
+        .filter_map(|text| text.split_once(": "))
+        .collect();
+    let fields: Vec<_> = fields.into_iter().map(|(field, _)| field).collect();
+    let field = "providers.kubevirt.allowed";
+    assert_eq!(
+        fields,
+        [format!("{field}.taints"), format!("{field}.devices")]
+    );
+}

@@ -99,7 +99,7 @@ fn scheduling_is_the_platforms_but_for_what_it_lets_users_choose() {
     assert_eq!(
         said(&scheduling(&asked), &settings),
         [format!(
-            "{field}.nodeSelector[{zone}]: the platform's nodes for tenant clusters have {zone}=b: \
+            "{field}.nodeSelector[{zone}]: the platform's nodes for this have {zone}=b: \
              remove it"
         )]
     );
