@@ -44,6 +44,16 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
+/// Whether Covey writes labels and annotations with this key itself.
+pub(crate) fn is_ours(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let within = |domain: &str| {
+        let rest = prefix.strip_suffix(domain);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    within(api::GROUP) || prefix == "app.kubernetes.io"
+}
+
 /// The value of a label: empty, or 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit
 /// at both ends.
 pub(crate) fn is_label_value(text: &str) -> bool {

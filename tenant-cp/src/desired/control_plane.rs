@@ -59,7 +59,8 @@ pub(crate) fn deployment(
         pod::empty_dir("audit", "1500Mi"),
         pod::empty_dir("tmp", "64Mi"),
     ];
-    let mut at_start = vec![files::AUDIT_POLICY, files::ADMISSION];
+    let admission = files::admission(&v.pod_security);
+    let mut at_start = vec![files::AUDIT_POLICY, admission.as_str()];
     let mut annotations = BTreeMap::new();
     if v.addons.konnectivity {
         init_containers.insert(0, konnectivity::container(v, settings));

@@ -19,7 +19,9 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
-use crate::validate::{configuration, endpoint, nodes, quantity, scheduling};
+use crate::validate::{
+    authentication, configuration, dns, endpoint, nodes, pod_security, quantity, scheduling,
+};
 use crate::{text, version};
 
 const LEAST_STORAGE: &str = "1Gi";
@@ -57,6 +59,9 @@ pub(super) fn check_with(
     etcd(tc, &mut problems);
     scheduling::check(tc, &mut problems);
     nodes::check(&tc.spec.nodes, &mut problems);
+    authentication::check(tc, &mut problems);
+    pod_security::check(&control_plane.pod_security, &mut problems);
+    dns::check(tc, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
     if let Some(registry) = &tc.spec.images.registry

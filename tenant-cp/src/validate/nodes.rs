@@ -9,9 +9,7 @@ use api::tenant_cluster::Nodes;
 
 use crate::problem::Problem;
 use crate::text::{self, url};
-
-const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-const END: &str = "-----END CERTIFICATE-----";
+use crate::validate::certificate;
 
 pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
     let mut add = |field: String, reason: &'static str, message: String| {
@@ -57,13 +55,7 @@ pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
         }
     }
     for (number, pem) in nodes.trusted_cas.iter().enumerate() {
-        let message = if pem.contains("PRIVATE KEY") {
-            "there is a private key in it: give certificates alone, and make a new key, because this \
-             one is no secret any more"
-        } else if !are_certificates(pem) {
-            "it is not certificates as PEM: write all of it from -----BEGIN CERTIFICATE----- to \
-             -----END CERTIFICATE-----"
-        } else {
+        let Some(message) = certificate::problem(pem) else {
             continue;
         };
         let field = format!("trustedCAs[{number}]");
@@ -74,14 +66,4 @@ pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
             add(format!("ntpServers[{number}]"), "HostMalformed", message);
         }
     }
-}
-
-/// Certificates, one or more, and nothing but comments between them.
-fn are_certificates(pem: &str) -> bool {
-    let mut blocks = pem.split(BEGIN).skip(1).peekable();
-    blocks.peek().is_some()
-        && blocks.all(|block| {
-            let body = block.split_once(END).map(|(body, _)| body);
-            body.is_some_and(|body| pki::public_key_pin(&format!("{BEGIN}{body}{END}\n")).is_some())
-        })
 }

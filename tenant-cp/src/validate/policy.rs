@@ -69,6 +69,12 @@ fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
             refuse(&field, "AnnotationNotAllowed", key, allowed, "annotations");
         }
     }
+    for key in endpoint.labels.keys() {
+        if text::is_qualified_name(key) && !text::is_ours(key) && !policy.allows_label(key) {
+            let (field, allowed) = (format!("labels[{key}]"), &policy.labels);
+            refuse(&field, "LabelNotAllowed", key, allowed, "labels");
+        }
+    }
 }
 
 /// Flags that Covey sets itself are said by [`super::check`].

@@ -177,7 +177,7 @@ pub(super) fn malformed_key(key: &str) -> String {
     )
 }
 
-fn malformed_value(value: &str) -> String {
+pub(super) fn malformed_value(value: &str) -> String {
     format!(
         "\"{value}\" cannot be a value: use up to 63 letters, digits, -, _ and ., with a letter or \
          digit at both ends"

@@ -15,6 +15,7 @@ use crate::flags::Program;
 
 mod autoscaler;
 mod changes;
+mod choices;
 mod nodes;
 mod policy;
 mod scheduling;

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::{EndpointType, Spread};
+use api::tenant_cluster::{
+    EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer, KubeProxyMode, PodSecurity, Spread,
+};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
 use semver::Version;
@@ -41,8 +43,16 @@ pub struct Validated {
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
     pub network: Network,
+    /// Who may say who somebody is, besides the tenant cluster itself.
+    pub issuers: Vec<Issuer>,
     /// What is installed inside the tenant cluster.
     pub addons: Addons,
+    /// Settings of CoreDNS.
+    pub dns: Dns,
+    /// How kube-proxy has packets translated.
+    pub kube_proxy_mode: KubeProxyMode,
+    /// What pods may be in namespaces that say nothing of it.
+    pub pod_security: PodSecurity,
     /// Storage that it is offered; none where it wants no volumes.
     pub storage: Option<api::storage::Offer>,
     /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
@@ -66,6 +76,24 @@ pub struct Addons {
     pub cloud_controller: bool,
 }
 
+/// Settings of CoreDNS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dns {
+    /// Number of pods.
+    pub replicas: i32,
+    /// Zones that other servers are asked for.
+    pub forward: Vec<ForwardedZone>,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            forward: Vec::new(),
+        }
+    }
+}
+
 /// How the API is published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
@@ -79,6 +107,12 @@ pub struct Endpoint {
     pub cert_sans: Vec<String>,
     /// Annotations of the Service.
     pub annotations: BTreeMap<String, String>,
+    /// Further labels of the Service.
+    pub labels: BTreeMap<String, String>,
+    /// Which nodes answer; none: the API server's default.
+    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// Whether a load balancer needs ports of nodes; none: the API server's default.
+    pub allocate_node_ports: Option<bool>,
     /// Class of the load balancer.
     pub load_balancer_class: Option<String>,
     /// Who may reach the load balancer.
