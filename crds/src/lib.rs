@@ -15,6 +15,7 @@ pub mod names;
 pub mod node_pool;
 pub mod quantity;
 pub mod storage;
+mod taints;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
 pub mod tenant_cluster;
 #[allow(unreachable_pub)] // as above

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
 use crate::names;
-use crate::node_pool::Taint;
+use crate::node_pool::kubelet::Kubelet;
 use crate::node_pool::provider::Provider;
+use crate::taints::Taint;
 
 mod status;
 pub use status::{MachineAddress, MachinePhase, MachineStatus};
@@ -32,6 +33,7 @@ pub use status::{MachineAddress, MachinePhase, MachineStatus};
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')").message("the name must be a DNS label of at most 52 characters that starts with a letter, because the node has the same name; create a NodePool instead, it names its Machines"),
     validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.clusterUID == oldSelf.spec.clusterUID && self.spec.poolName == oldSelf.spec.poolName").message("clusterName, clusterUID and poolName of a Machine cannot change; delete the Machine to have it replaced"),
     validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
+    validation = Rule::new("has(self.spec.kubelet) == has(oldSelf.spec.kubelet) && (!has(self.spec.kubelet) || self.spec.kubelet == oldSelf.spec.kubelet)").message("kubelet of a Machine cannot change; change the NodePool, which replaces its Machines"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolName"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
@@ -69,6 +71,11 @@ pub struct MachineSpec {
     /// provider's default of the day when the machine was made. Cannot change. Required, no default.
     /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
     pub provider: Provider,
+
+    /// Settings of the kubelet, as the node pool said. Cannot change. Default: none beyond Covey's own.
+    /// Example: `{"maxPods": 200}`.
+    #[serde(default, skip_serializing_if = "Kubelet::is_default")]
+    pub kubelet: Kubelet,
 
     /// Labels that the node has when it joins. Default: none.
     /// Example: `{"example.com/disk": "fast"}`.

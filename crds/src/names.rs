@@ -42,6 +42,10 @@ pub const LABEL_MACHINE: &str = "covey.dev/machine";
 pub const NOT_OF_MACHINES: &str = "!covey.dev/machine";
 /// Label: UID of the Machine, so that one of the same name is never taken for it.
 pub const LABEL_MACHINE_UID: &str = "covey.dev/machine-uid";
+/// Label on a machine's virtual machine and its pod: whose resolver it asks for names.
+pub const LABEL_RESOLVER: &str = "covey.dev/resolver";
+/// Value of [`LABEL_RESOLVER`]: not the management cluster's.
+pub const RESOLVER_OWN: &str = "own";
 /// Annotation on a Machine: its number in the node pool, from which its name is derived.
 pub const ANNOTATION_MACHINE_NUMBER: &str = "covey.dev/machine-number";
 /// Annotation on a Machine, any value: goes first when its node pool shrinks. On a NodePool, names

@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
 use crate::int_or_percent::{IntOrPercent, Round};
+pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+pub(crate) mod kubelet;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Autoscaling, Refused};
-pub use provider::{KernelBoot, KubeVirt, Provider, ProviderKind};
+pub use kubelet::Kubelet;
+pub use provider::{HostDevice, HugePages, KernelBoot, KubeVirt, Provider, ProviderKind};
 pub use status::NodePoolStatus;
 
 /// Workers of one tenant cluster that are made from one template.
@@ -82,6 +85,11 @@ pub struct NodePoolSpec {
     /// `rollout` says. Required, no default. Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
     pub provider: Provider,
 
+    /// Settings of the kubelets. A change replaces the machines as `rollout` says. Default: none beyond
+    /// Covey's own. Example: `{"maxPods": 200, "systemReserved": {"memory": "200Mi"}}`.
+    #[serde(default, skip_serializing_if = "Kubelet::is_default")]
+    pub kubelet: Kubelet,
+
     /// Labels that a node has when it joins, at most 64; those of `kubernetes.io` that a kubelet
     /// may not set are refused. A change holds for machines made afterwards. Default: none.
     /// Example: `{"example.com/disk": "fast"}`.
@@ -126,48 +134,6 @@ fn default_replicas() -> i32 {
 
 fn default_drain_timeout() -> Duration {
     Duration::from("5m")
-}
-
-/// A taint that a node has when it joins.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Taint {
-    /// Key, with an optional prefix. Required, no default. Example: `example.com/gpu`.
-    #[schemars(length(min = 1, max = 317))]
-    pub key: String,
-
-    /// Value. Default: empty. Example: `yes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
-    pub value: Option<String>,
-
-    /// What happens to pods that do not tolerate it. Required, no default. Example: `NoSchedule`.
-    pub effect: TaintEffect,
-}
-
-/// What a taint does to pods that do not tolerate it.
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
-)]
-pub enum TaintEffect {
-    /// They are not scheduled onto the node.
-    NoSchedule,
-    /// They are scheduled onto the node only when there is no other.
-    PreferNoSchedule,
-    /// They are not scheduled onto the node, and those that run leave it.
-    NoExecute,
-}
-
-impl TaintEffect {
-    /// The text of the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-        }
-    }
 }
 
 /// How machines are replaced.

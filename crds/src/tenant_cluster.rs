@@ -12,8 +12,20 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 
 mod addons;
+mod authentication;
+mod nodes;
+mod pod_security;
+mod scheduling;
 mod status;
-pub use addons::{Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, Csi, OptionalAddon};
+pub use crate::taints::PodToleration;
+pub use addons::{
+    Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, CoreDns, Csi, ForwardedZone,
+    KubeProxy, KubeProxyMode, OptionalAddon,
+};
+pub use authentication::{Authentication, Issuer};
+pub use nodes::{Nodes, Proxy, RegistryMirror};
+pub use pod_security::{PodSecurity, PodSecurityLevel};
+pub use scheduling::{Scheduling, Spread};
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
     NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
@@ -75,6 +87,12 @@ pub struct TenantClusterSpec {
     #[serde(default)]
     pub addons: Addons,
 
+    /// What all machines of all node pools are given: mirrors of registries, a proxy, trusted
+    /// authorities, time servers. A change holds for machines made afterwards. Default: nothing.
+    /// Example: `{"ntpServers": ["ntp.example.com"]}`.
+    #[serde(default, skip_serializing_if = "Nodes::is_default")]
+    pub nodes: Nodes,
+
     /// Where the images come from. Default: where the operator is configured to take them from.
     /// Example: `{"registry": "mirror.example.com/k8s"}`.
     #[serde(default)]
@@ -114,6 +132,21 @@ pub struct ControlPlane {
     /// Example: `{"extraArgs": {"v": "4"}}`.
     #[serde(default)]
     pub scheduler: Component,
+
+    /// How users prove who they are, besides certificates and ServiceAccounts. Default: not otherwise.
+    /// Example: `{"issuers": [{"url": "https://login.example.com", "audiences": ["kubernetes"]}]}`.
+    #[serde(default, skip_serializing_if = "Authentication::is_default")]
+    pub authentication: Authentication,
+
+    /// What pods may be in namespaces that say nothing of it. A change restarts the API server. Default:
+    /// anything. Example: `{"enforce": "baseline", "warn": "restricted"}`.
+    #[serde(default, skip_serializing_if = "PodSecurity::is_default")]
+    pub pod_security: PodSecurity,
+
+    /// Where the pods of the control plane run in the management cluster, and those of addons beside
+    /// it. Default: as the platform says. Example: `{"spread": "Required"}`.
+    #[serde(default, skip_serializing_if = "Scheduling::is_default")]
+    pub scheduling: Scheduling,
 }
 
 impl Default for ControlPlane {
@@ -124,6 +157,9 @@ impl Default for ControlPlane {
             api_server: Component::default(),
             controller_manager: Component::default(),
             scheduler: Component::default(),
+            authentication: Authentication::default(),
+            pod_security: PodSecurity::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }
@@ -140,6 +176,8 @@ fn default_replicas() -> i32 {
     validation = Rule::new("self.type != 'NodePort' || (has(self.host) && self.host != '')").field_path(".host").message("endpoint.type NodePort needs endpoint.host: the address or DNS name under which clients reach the management cluster's nodes"),
     validation = Rule::new("self.type == 'LoadBalancer' || !has(self.loadBalancerClass)").field_path(".loadBalancerClass").message("endpoint.loadBalancerClass is for endpoint.type LoadBalancer only; remove it or change the type"),
     validation = Rule::new("self.type == 'LoadBalancer' || !has(self.sourceRanges) || self.sourceRanges.size() == 0").field_path(".sourceRanges").message("endpoint.sourceRanges is for endpoint.type LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("self.type != 'ClusterIP' || !has(self.externalTrafficPolicy)").field_path(".externalTrafficPolicy").message("endpoint.externalTrafficPolicy is for endpoint.type NodePort and LoadBalancer only; remove it or change the type"),
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.allocateLoadBalancerNodePorts)").field_path(".allocateLoadBalancerNodePorts").message("endpoint.allocateLoadBalancerNodePorts is for endpoint.type LoadBalancer only; remove it or change the type"),
     validation = Rule::new("has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)").field_path(".loadBalancerClass").message("endpoint.loadBalancerClass cannot be added, changed or removed later (Kubernetes does not allow it on a Service); create a new tenant cluster")
 )]
 pub struct Endpoint {
@@ -175,6 +213,23 @@ pub struct Endpoint {
     #[schemars(extend("maxProperties" = 64))]
     pub annotations: BTreeMap<String, String>,
 
+    /// Labels of the Service, at most 16, besides Covey's own. Default: none.
+    /// Example: `{"example.com/pool": "tenants"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "maxLength": 63}))]
+    pub labels: BTreeMap<String, String>,
+
+    /// `Local`: only nodes on which a pod of the control plane runs answer, and they see who asks.
+    /// For `NodePort` and `LoadBalancer`. Default: `Cluster`, every node answers. Example: `Local`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["Cluster", "Local"]))]
+    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+
+    /// `false`: the load balancer needs no port on the nodes. For `LoadBalancer`. Default: `true`.
+    /// Example: `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocate_load_balancer_node_ports: Option<bool>,
+
     /// Class of the load balancer. Cannot change. Default: the management cluster's default.
     /// Example: `example.com/internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,6 +241,26 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub source_ranges: Vec<String>,
+}
+
+/// Which nodes answer for a Service.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ExternalTrafficPolicy {
+    /// Every one.
+    Cluster,
+    /// Those with a pod of it.
+    Local,
+}
+
+impl ExternalTrafficPolicy {
+    /// The text of `Service.spec.externalTrafficPolicy`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
 }
 
 /// Type of the Service that publishes the API.
@@ -267,6 +342,12 @@ pub struct Etcd {
     /// Example: `{"requests": {"memory": "256Mi"}}`.
     #[serde(default)]
     pub resources: Resources,
+
+    /// Where the members run in the management cluster. Their volumes may be bound to a node or a
+    /// zone already; a member that may not run there waits. Default: as the platform says.
+    /// Example: `{"spread": "Required"}`.
+    #[serde(default, skip_serializing_if = "Scheduling::is_default")]
+    pub scheduling: Scheduling,
 }
 
 impl Default for Etcd {
@@ -275,6 +356,7 @@ impl Default for Etcd {
             replicas: default_members(),
             storage: Storage::default(),
             resources: Resources::default(),
+            scheduling: Scheduling::default(),
         }
     }
 }

@@ -96,6 +96,18 @@ fn refused() -> Vec<Case> {
              the type",
         ),
         create(
+            endpoint(&json!({"externalTrafficPolicy": "Local"})),
+            "endpoint.externalTrafficPolicy is for endpoint.type NodePort and LoadBalancer only; remove \
+             it or change the type",
+        ),
+        create(
+            endpoint(
+                &json!({"type": "NodePort", "host": "x", "allocateLoadBalancerNodePorts": false}),
+            ),
+            "endpoint.allocateLoadBalancerNodePorts is for endpoint.type LoadBalancer only; remove it \
+             or change the type",
+        ),
+        create(
             tc(&json!({"etcd": {"replicas": 2}})),
             "etcd.replicas must be 1 or 3",
         ),
@@ -198,6 +210,12 @@ fn what_is_right_is_let_through() {
         (
             None,
             endpoint(&json!({"type": "LoadBalancer", "sourceRanges": ["10.0.0.0/8"]})),
+        ),
+        (
+            None,
+            endpoint(
+                &json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": false}),
+            ),
         ),
         (
             None,

@@ -71,6 +71,9 @@ const MACHINE_OWNERS: &str = "clusterName, clusterUID and poolName of a Machine 
 const MACHINE_TEMPLATE: &str = "version and provider of a Machine cannot change; change the \
                                 NodePool, which replaces its Machines";
 
+const MACHINE_KUBELET: &str = "kubelet of a Machine cannot change; change the NodePool, which \
+                               replaces its Machines";
+
 #[test]
 fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
     let none = json!({});
@@ -122,6 +125,7 @@ fn a_right_node_pool_is_let_through() {
 fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
     let none = json!({});
     let good = machine(&none);
+    let pods = |most: i32| json!({"kubelet": {"maxPods": most}});
     let bigger = json!({"provider": {"kubevirt": {"cpu": 4}}});
     check(
         "Machine",
@@ -149,7 +153,10 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 machine(&json!({"version": "1.36.3"})),
                 MACHINE_TEMPLATE,
             ),
-            change(good, machine(&bigger), MACHINE_TEMPLATE),
+            change(good.clone(), machine(&bigger), MACHINE_TEMPLATE),
+            change(good.clone(), machine(&pods(30)), MACHINE_KUBELET),
+            change(machine(&pods(30)), good, MACHINE_KUBELET),
+            change(machine(&pods(30)), machine(&pods(31)), MACHINE_KUBELET),
         ],
     );
 }

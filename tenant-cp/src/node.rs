@@ -3,5 +3,6 @@
 //! Invariant: each is a function of its input; who asks brings time and chance along.
 
 pub mod bootstrap_token;
+mod host_files;
 pub mod serving_certificate;
 pub mod user_data;

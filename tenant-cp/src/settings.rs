@@ -12,8 +12,12 @@ use crate::problem::Problem;
 
 pub(crate) mod policy;
 pub(crate) mod providers;
+pub(crate) mod tenant_pods;
 pub use policy::{EndpointPolicy, Prefixes};
-pub use providers::{ImagePullPolicy, KernelSettings, KubeVirtSettings, ProviderSettings};
+pub use providers::{
+    ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
+};
+pub use tenant_pods::{SchedulingPolicy, TenantPods};
 
 /// Configuration of the operator that decides what objects are wanted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -42,6 +46,8 @@ pub struct Settings {
     pub resources: DefaultResources,
     /// Limits of memory for tenants that name none.
     pub memory_limits: MemoryLimits,
+    /// Where pods of tenant namespaces run.
+    pub tenant_pods: TenantPods,
     /// How long certificates last.
     pub certificates: CertificateSettings,
     /// How DNS pods of the management cluster are found by a NetworkPolicy.
@@ -279,6 +285,7 @@ impl Default for Settings {
             network: NetworkSettings::default(),
             resources: DefaultResources::default(),
             memory_limits: MemoryLimits::default(),
+            tenant_pods: TenantPods::default(),
             certificates: CertificateSettings::default(),
             dns: DnsSettings::default(),
             operator_namespace: "covey-system".to_owned(),

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 pub(crate) mod image;
+pub(crate) mod url;
 
 /// A label of RFC 1123: 1 to 63 of a–z, 0–9 and `-`, no `-` at either end.
 pub(crate) fn is_label(text: &str) -> bool {
@@ -41,6 +42,16 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
         && name.bytes().all(inner)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Whether Covey writes labels and annotations with this key itself.
+pub(crate) fn is_ours(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let within = |domain: &str| {
+        let rest = prefix.strip_suffix(domain);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    within(api::GROUP) || prefix == "app.kubernetes.io"
 }
 
 /// The value of a label: empty, or 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit

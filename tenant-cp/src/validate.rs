@@ -8,20 +8,28 @@ use api::TenantCluster;
 use crate::settings::Settings;
 
 mod admit;
+mod authentication;
 pub(crate) mod build;
+mod certificate;
 mod check;
 mod component;
+mod configuration;
+mod dns;
 mod endpoint;
+mod nodes;
+mod pod_security;
 mod policy;
 mod pool;
 pub(crate) mod quantity;
+mod refusal;
+mod scheduling;
 pub mod validated;
 
 pub use admit::{admit, transition_warnings};
 pub use check::{check, check_settings, warnings};
 pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use quantity::bytes;
-pub use validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
+pub use validated::{Addons, Component, Dns, Endpoint, Etcd, Network, Scheduling, Validated};
 
 use crate::problem::Problem;
 

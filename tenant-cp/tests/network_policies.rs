@@ -57,6 +57,33 @@ fn policy_of_workers_is_left_as_it_is_while_it_is_not_known_what_is_reserved() {
     }
 }
 
+/// A worker asks the management cluster's DNS only where it knows no other resolver: with it a tenant
+/// learns the names of everybody's Services.
+#[test]
+fn workers_with_resolvers_of_their_own_reach_these_and_not_the_management_clusters() {
+    let before = reserved(&["192.0.2.0/24"]);
+    let mut settings = before.clone();
+    settings.providers.kubevirt.nameservers = ["192.0.2.53", "198.51.100.53"]
+        .map(|address| address.parse().unwrap())
+        .into();
+    let ports = json!([{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }]);
+    let dns = |settings: &Settings| policy(&minimal(), settings, "dns").unwrap();
+    assert_eq!(dns(&before)["podSelector"], json!({}));
+    let own = json!([{ "key": "covey.dev/resolver", "operator": "DoesNotExist" }]);
+    let selector = json!({ "matchExpressions": own });
+    assert_eq!(dns(&settings)["podSelector"], selector);
+    assert_eq!(dns(&settings)["egress"], dns(&before)["egress"]);
+
+    let workers = |settings: &Settings| policy(&minimal(), settings, "workers").unwrap();
+    let egress = workers(&settings)["egress"].as_array().unwrap().clone();
+    let (last, others) = egress.split_last().unwrap();
+    assert_eq!(json!(others), workers(&before)["egress"]);
+    let to = json!([
+        { "ipBlock": { "cidr": "192.0.2.53/32" } }, { "ipBlock": { "cidr": "198.51.100.53/32" } },
+    ]);
+    assert_eq!(*last, json!({ "to": to, "ports": ports }));
+}
+
 #[test]
 fn workers_reach_an_endpoint_that_is_a_port_of_nodes_and_nothing_else_of_them() {
     let last = |host: &str, port: Option<i32>| {

@@ -14,7 +14,7 @@ use proto::kubernetes as core;
 
 use super::Group;
 use crate::cache::objects::Node;
-use crate::cache::shape::Shape;
+use crate::cache::shape::{DISK, Shape};
 use crate::cache::state::State;
 
 const MEBIBYTE: i64 = 1 << 20;
@@ -24,15 +24,6 @@ const KERNEL: i64 = 64 * MEBIBYTE;
 /// And the share of its size: 1/64 for the kernel's table of pages (64 bytes for each 4096), and as
 /// much again to be safe.
 const PAGES: i64 = 32;
-/// What a kubelet keeps free before it evicts (`memory.available`, its default; the configuration of
-/// workers reserves nothing else: `tenant_cp::desired::bootstrap::kubeadm`).
-const EVICTION: i64 = 100 * MEBIBYTE;
-/// Size of the root filesystem: that of the worker image has 8 GiB, without what ext4 keeps.
-const DISK: i64 = 7 << 30;
-/// Share of it that a kubelet gives to pods (`nodefs.available`: 10 %).
-const DISK_PERCENT: i64 = 90;
-/// Pods of one node, a kubelet's default.
-const PODS: &str = "110";
 /// What the worker images are made for.
 const ARCH: &str = "amd64";
 const OS: &str = "linux";
@@ -51,12 +42,13 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
     let shape = &group.pool.shape;
     let usable = usable(shape)?;
     let name = format!("{}{SUFFIX}", group.pool.name);
-    let resources = |memory: i64, disk: i64| {
+    let kept = &shape.kept;
+    let resources = |cpu: String, memory: i64, disk: i64| {
         let all = [
-            ("cpu", shape.cpu.to_string()),
+            ("cpu", cpu),
             ("ephemeral-storage", disk.to_string()),
             ("memory", memory.to_string()),
-            ("pods", PODS.to_owned()),
+            ("pods", kept.pods.to_string()),
         ];
         let quantity =
             |(name, string): (&str, String)| (name.to_owned(), core::Quantity { string });
@@ -79,8 +71,12 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             ..core::NodeSpec::default()
         }),
         status: Some(core::NodeStatus {
-            capacity: resources(usable, DISK),
-            allocatable: resources(usable - EVICTION, DISK / 100 * DISK_PERCENT),
+            capacity: resources(shape.cpu.to_string(), usable, DISK),
+            allocatable: resources(
+                processors(shape),
+                usable - kept.memory,
+                (DISK - kept.disk).max(0),
+            ),
             conditions: conditions(),
             addresses: vec![core::NodeAddress {
                 r#type: "Hostname".to_owned(),
@@ -99,7 +95,16 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
 #[must_use]
 pub fn usable(shape: &Shape) -> Option<i64> {
     let usable = shape.memory - KERNEL - shape.memory / PAGES;
-    (shape.cpu > 0 && usable > EVICTION).then_some(usable)
+    let has_processors = i64::from(shape.cpu) * 1000 > shape.kept.cpu;
+    (has_processors && usable > shape.kept.memory).then_some(usable)
+}
+
+/// What is left of the processors for pods, in whole cores or in thousandths of one.
+fn processors(shape: &Shape) -> String {
+    match shape.kept.cpu {
+        0 => shape.cpu.to_string(),
+        kept => format!("{}m", i64::from(shape.cpu) * 1000 - kept),
+    }
 }
 
 fn labels(group: Group<'_>, state: &State, hostname: &str) -> BTreeMap<String, String> {

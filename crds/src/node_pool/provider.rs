@@ -3,12 +3,15 @@
 //! Invariant: exactly one provider is named; a field that one provider alone understands is below
 //! the name of that provider.
 
+use std::collections::BTreeMap;
+
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
 use crate::quantity::Quantity;
+use crate::taints::PodToleration;
 
 /// Who makes the machines: exactly one. There is one provider so far, so it cannot change either.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -85,6 +88,84 @@ pub struct KubeVirt {
     /// (m), seconds (s). Its pods have been drained by then. Default: `30s`. Example: `2m`.
     #[serde(default = "default_shutdown_timeout")]
     pub shutdown_timeout: Duration,
+
+    /// Labels that the management cluster's node has to have, at most 8, besides those that the platform
+    /// asks for; whoever runs it says which may be chosen, as of all that follows
+    /// (`config.providers.kubevirt.allowed` of the chart). Default: none.
+    /// Example: `{"topology.kubernetes.io/zone": "a"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 8, "additionalProperties" = {"type": "string", "maxLength": 63}))]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// Taints of the management cluster's nodes that do not keep the virtual machine away, at most 8.
+    /// Default: none but the platform's. Example: `[{"key": "example.com/gpus"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub tolerations: Vec<PodToleration>,
+
+    /// `true`: each processor is a core of the node that nobody else has. Default: `false`.
+    /// Example: `true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dedicated_cpus: bool,
+
+    /// Pages of this size hold the memory, which is a multiple of it. Default: ordinary ones.
+    /// Example: `2Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["2Mi", "1Gi"]))]
+    pub huge_pages: Option<HugePages>,
+
+    /// Graphics processors that the machine has for itself, at most 8 kinds. Default: none.
+    /// Example: `[{"deviceName": "nvidia.com/GP102GL_Tesla_P40"}]`.
+    #[serde(default, rename = "gpus", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["deviceName"]))]
+    pub gpus: Vec<HostDevice>,
+
+    /// Other devices of the node that the machine has for itself, at most 8 kinds. Default: none.
+    /// Example: `[{"deviceName": "intel.com/qat", "count": 2}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["deviceName"]))]
+    pub host_devices: Vec<HostDevice>,
+}
+
+/// Size of the pages that hold a virtual machine's memory.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum HugePages {
+    /// 2 MiB.
+    #[serde(rename = "2Mi")]
+    Mebibytes2,
+    /// 1 GiB.
+    #[serde(rename = "1Gi")]
+    Gibibyte,
+}
+
+impl HugePages {
+    /// As Kubernetes writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mebibytes2 => "2Mi",
+            Self::Gibibyte => "1Gi",
+        }
+    }
+}
+
+/// A kind of device of the management cluster's nodes.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostDevice {
+    /// What the node calls it, as KubeVirt's `permittedHostDevices` do. Required, no default.
+    /// Example: `nvidia.com/GP102GL_Tesla_P40`.
+    #[schemars(length(min = 1, max = 317))]
+    pub device_name: String,
+
+    /// How many, 1 to 16. Default: 1. Example: 2.
+    #[serde(default = "default_count")]
+    #[schemars(range(min = 1, max = 16))]
+    pub count: i32,
+}
+
+fn default_count() -> i32 {
+    1
 }
 
 impl Default for KubeVirt {
@@ -96,6 +177,12 @@ impl Default for KubeVirt {
             kernel_boot: None,
             serial_console: false,
             shutdown_timeout: default_shutdown_timeout(),
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            dedicated_cpus: false,
+            huge_pages: None,
+            gpus: Vec::new(),
+            host_devices: Vec::new(),
         }
     }
 }

@@ -14,15 +14,15 @@ use crate::quantity::Quantity;
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addons {
-    /// DNS for pods: CoreDNS, two pods behind the tenth address of the Service range.
-    /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
+    /// DNS for pods: CoreDNS behind the tenth address of the Service range.
+    /// Default: `{"enabled": true}`. Example: `{"replicas": 4}`.
     #[serde(default, rename = "coreDNS")]
-    pub core_dns: Addon,
+    pub core_dns: CoreDns,
 
-    /// Services for pods: kube-proxy on every node, in its nftables mode.
-    /// Default: `{"enabled": true}`. Example: `{"enabled": false}`.
+    /// Services for pods: kube-proxy on every node.
+    /// Default: `{"enabled": true}`. Example: `{"mode": "iptables"}`.
     #[serde(default)]
-    pub kube_proxy: Addon,
+    pub kube_proxy: KubeProxy,
 
     /// Network between pods. Default: `{"type": "flannel"}`. Example: `{"type": "none"}`.
     #[serde(default)]
@@ -67,6 +67,94 @@ impl Default for Addon {
     fn default() -> Self {
         Self { enabled: true }
     }
+}
+
+/// Services for pods.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubeProxy {
+    /// Whether Covey installs it. Default: `true`. Example: `false`.
+    pub enabled: bool,
+
+    /// How it has packets translated: `nftables`, or `iptables` for nodes with a kernel older than 5.13.
+    /// A change restarts it node by node. Default: `nftables`. Example: `iptables`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["nftables", "iptables"]))]
+    pub mode: Option<KubeProxyMode>,
+}
+
+impl Default for KubeProxy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            mode: None,
+        }
+    }
+}
+
+/// How kube-proxy has packets translated.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KubeProxyMode {
+    /// By nftables.
+    #[default]
+    Nftables,
+    /// By iptables.
+    Iptables,
+}
+
+impl KubeProxyMode {
+    /// The text of `KubeProxyConfiguration.mode`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+        }
+    }
+}
+
+/// DNS for pods.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CoreDns {
+    /// Whether Covey installs it. Default: `true`. Example: `false`.
+    pub enabled: bool,
+
+    /// Number of pods, 1 to 32. Default: 2. Example: 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 32))]
+    pub replicas: Option<i32>,
+
+    /// Zones that other servers are asked for, at most 16. Default: none, the machines' resolver is
+    /// asked for whatever is outside of the tenant cluster.
+    /// Example: `[{"zone": "corp.example.com", "servers": ["10.1.0.53"]}]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["zone"]))]
+    pub forward: Vec<ForwardedZone>,
+}
+
+impl Default for CoreDns {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            replicas: None,
+            forward: Vec::new(),
+        }
+    }
+}
+
+/// A zone that other servers are asked for.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForwardedZone {
+    /// The zone; names below it belong to it. Required, no default. Example: `corp.example.com`.
+    #[schemars(length(min = 1, max = 253))]
+    pub zone: String,
+
+    /// Addresses of the servers, at most 4. Required, no default. Example: `["10.1.0.53"]`.
+    #[schemars(length(min = 1, max = 4), inner(length(min = 1, max = 45)))]
+    pub servers: Vec<String>,
 }
 
 /// An addon that is off unless it is switched on.

@@ -53,6 +53,7 @@ pub fn full(namespace: &str, name: &str) -> TenantCluster {
         annotations: map(&[("example.com/load-balancer", "internal")]),
         load_balancer_class: Some("example.com/balancer".to_owned()),
         source_ranges: vec!["10.0.0.0/8".to_owned(), "192.0.2.0/24".to_owned()],
+        ..Endpoint::default()
     };
     let amounts = |cpu: &str, memory: &str| {
         [("cpu", cpu), ("memory", memory)]

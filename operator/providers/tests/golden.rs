@@ -62,6 +62,7 @@ fn a_machine_with_everything() {
             effect: Some("NoSchedule".to_owned()),
             ..Toleration::default()
         }],
+        nameservers: vec!["192.0.2.53".parse().unwrap()],
         ..KubeVirtSettings::default()
     };
     let kernel = json!({
@@ -72,6 +73,11 @@ fn a_machine_with_everything() {
         "kubevirt": {
             "cpu": 4, "memory": "8Gi", "image": "example.com/worker:mine", "kernelBoot": kernel,
             "serialConsole": true, "shutdownTimeout": "2m",
+            "nodeSelector": {"zone": "a", "example.com/workers": "no"},
+            "tolerations": [{"key": "example.com/gpus", "value": "yes", "effect": "NoSchedule"}],
+            "dedicatedCpus": true, "hugePages": "1Gi",
+            "gpus": [{"deviceName": "nvidia.com/TU104GL_Tesla_T4", "count": 2}],
+            "hostDevices": [{"deviceName": "intel.com/qat"}],
         },
     });
     check("everything", provider, &settings);

@@ -131,14 +131,26 @@ async fn every_field_that_is_sent_is_one_that_kubevirt_knows() -> Result<()> {
     let Some(world) = World::new("fields").await? else {
         return Ok(());
     };
-    world.provider.create(&world.machine).await?;
+    let settings = KubeVirtSettings {
+        nameservers: vec!["192.0.2.53".parse()?],
+        ..KubeVirtSettings::default()
+    };
+    let provider = KubeVirt::new(world.client.clone(), settings.clone(), MANAGER);
+    let mut machine = world.machine.clone();
+    machine.spec.provider = serde_json::from_value(json!({"kubevirt": {
+        "cpu": 4, "memory": "8Gi", "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "example.com/gpus"}],
+        "dedicatedCpus": true, "hugePages": "1Gi",
+        "gpus": [{"deviceName": "nvidia.com/TU104GL_Tesla_T4", "count": 2}],
+        "hostDevices": [{"deviceName": "intel.com/qat"}],
+    }}))?;
+    provider.create(&machine).await?;
     let resource = kube::api::ApiResource::erase::<VirtualMachine>(&());
     let raw =
         Api::<DynamicObject>::namespaced_with(world.client.clone(), &world.namespace, &resource);
     // What it does not know would have been dropped.
     let stored = raw.get("workers-a").await?;
-    let settings = KubeVirtSettings::default();
-    let sent = providers::kubevirt::virtual_machine::virtual_machine(&world.machine, &settings)?;
+    let sent = providers::kubevirt::virtual_machine::virtual_machine(&machine, &settings)?;
     assert_eq!(stored.data["spec"], serde_json::to_value(&sent.spec)?);
     let managers = stored.metadata.managed_fields.unwrap_or_default();
     let manager = managers.first().and_then(|m| m.manager.as_deref());

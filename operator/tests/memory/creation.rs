@@ -127,7 +127,7 @@ impl Ledger {
 async fn a_creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let recording = Arc::new(crate::real::recording()?);
     let whole = FaultPlan::none();
-    let (died, expected) = in_memory(&recording, &whole).await?;
+    let (died, expected) = Box::pin(in_memory(&recording, &whole)).await?;
     ensure!(!died, "it died without faults");
     let expected = Arc::new(expected);
     let ledger = Arc::new(Ledger::default());
@@ -142,7 +142,9 @@ async fn a_creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
                 let plan = FaultPlan::none();
                 plan.arm(crash);
                 let what = || format!("died at the write {crash:?}");
-                let (died, state) = in_memory(&recording, &plan).await.with_context(what)?;
+                let (died, state) = Box::pin(in_memory(&recording, &plan))
+                    .await
+                    .with_context(what)?;
                 let different = differences(&expected, &state);
                 ensure!(
                     different.is_empty(),

@@ -156,7 +156,7 @@ pub(crate) fn deployment(v: &Validated, settings: &Settings, pair: Option<&KeyPa
             automount_service_account_token: Some(true),
             containers: vec![container(v, settings)],
             volumes: Some(vec![pod::secret_volume(NAME)]),
-            ..pod::spec(NAME)
+            ..pod::spec(NAME, &v.scheduling)
         }),
     };
     Object::new(&Deployment {

@@ -3,19 +3,22 @@
 //! Invariant: its Service has the tenth address of the Service range, which `kubelet-config` names;
 //! a tenant cluster without nodes has two pods that wait, and that is fine.
 
+use api::tenant_cluster::ForwardedZone;
 use serde_json::{Value, json};
 
 use crate::addons::manifest::{
     Inputs, account, cluster_role, cluster_role_binding, config_map, files_annotation,
     service_account,
 };
-use crate::network::addresses::network_address;
+use crate::network::addresses::{host_and_port, network_address};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "coredns";
 
 pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
-    let corefile = json!({ "Corefile": corefile(&inputs.v.network.dns_domain) });
+    let v = inputs.v;
+    let corefile = corefile(&v.network.dns_domain) + &forwarded(&v.dns.forward);
+    let corefile = json!({ "Corefile": corefile });
     vec![
         service_account(NAMESPACE, NAME),
         cluster_role(
@@ -64,6 +67,29 @@ fn corefile(domain: &str) -> String {
     )
 }
 
+/// A server block for each zone that other servers are asked for (coredns.io, plugin `forward`).
+fn forwarded(zones: &[ForwardedZone]) -> String {
+    let block = |zone: &ForwardedZone| {
+        let servers: Vec<String> = zone.servers.iter().map(|s| server(s)).collect();
+        format!(
+            "{}:53 {{
+    errors
+    forward . {}
+    cache 30
+}}
+",
+            zone.zone,
+            servers.join(" ")
+        )
+    };
+    zones.iter().map(block).collect()
+}
+
+/// In brackets where there are colons in it.
+fn server(address: &str) -> String {
+    host_and_port(address, 53)
+}
+
 fn service(inputs: &Inputs<'_>) -> Value {
     let address = network_address(&inputs.v.network.service_cidr, 10).to_string();
     let port = |name: &str, protocol: &str, port: i32| json!({ "name": name, "protocol": protocol, "port": port, "targetPort": port });
@@ -94,7 +120,7 @@ fn deployment(inputs: &Inputs<'_>, corefile: &Value) -> Value {
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "name": NAME, "namespace": NAMESPACE, "labels": labels },
         "spec": {
-            "replicas": 2,
+            "replicas": inputs.v.dns.replicas,
             "revisionHistoryLimit": 2,
             "selector": { "matchLabels": labels },
             "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1 } },

@@ -1,4 +1,4 @@
-//! kube-proxy in its nftables mode, on every node.
+//! kube-proxy on every node, in its nftables mode unless another is asked for.
 //!
 //! Its version is the control plane's: it must not be newer than that and may be newer than the
 //! kubelet beside it (Kubernetes' version skew policy).
@@ -78,8 +78,9 @@ conntrack:
   min: 0
   tcpCloseWaitTimeout: 0s
   tcpEstablishedTimeout: 0s
-mode: nftables
+mode: {mode}
 ",
+        mode = inputs.v.kube_proxy_mode.as_str(),
         pods = json!(inputs.v.network.pod_cidr),
     )
 }

@@ -152,8 +152,16 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.service_account(material.service_account.as_ref()?);
             files.put("encryption.yaml", material.encryption.as_ref()?.reveal());
             files.put("audit-policy.yaml", apiserver::files::AUDIT_POLICY);
-            files.put("authentication.yaml", apiserver::files::AUTHENTICATION);
-            files.put("admission.yaml", apiserver::files::ADMISSION);
+            // Without konnectivity a kube-apiserver with issuers does not start (`oidc: egress lookup
+            // required`); `validate` lets nobody ask for that.
+            let issuers = match v.addons.konnectivity {
+                true => v.issuers.as_slice(),
+                false => &[],
+            };
+            let authentication = apiserver::files::authentication(issuers);
+            files.put("authentication.yaml", &authentication);
+            let admission = apiserver::files::admission(&v.pod_security);
+            files.put("admission.yaml", &admission);
             if v.addons.konnectivity {
                 files.put("egress-selector.yaml", apiserver::files::EGRESS);
             }

@@ -59,7 +59,8 @@ pub(crate) fn deployment(
         pod::empty_dir("audit", "1500Mi"),
         pod::empty_dir("tmp", "64Mi"),
     ];
-    let mut at_start = vec![files::AUDIT_POLICY, files::ADMISSION];
+    let admission = files::admission(&v.pod_security);
+    let mut at_start = vec![files::AUDIT_POLICY, admission.as_str()];
     let mut annotations = BTreeMap::new();
     if v.addons.konnectivity {
         init_containers.insert(0, konnectivity::container(v, settings));
@@ -102,7 +103,7 @@ pub(crate) fn deployment(
                     containers: vec![controller_manager::container(v), scheduler::container(v)],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
                     volumes: Some(volumes),
-                    ..pod::spec(names::CONTROL_PLANE)
+                    ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
                 }),
             },
             ..DeploymentSpec::default()

@@ -135,7 +135,7 @@ pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
                         pod::secret_volume(names::ETCD),
                         pod::secret_key_volume(IDENTITY, names::ETCD, names::ETCD_IDENTITY),
                     ]),
-                    ..pod::spec(names::ETCD)
+                    ..pod::spec(names::ETCD, &v.etcd.scheduling)
                 }),
             },
             volume_claim_templates: Some(vec![PersistentVolumeClaim {

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use api::tenant_cluster::Spread;
 use k8s_openapi::{
     api::core::v1::{
         Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
         KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
         PodSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-        SecretVolumeSource, SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
+        SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+        WeightedPodAffinityTerm,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
@@ -19,6 +21,7 @@ use k8s_openapi::{
 
 use crate::meta::selector;
 use crate::settings::Settings;
+use crate::validate::validated::Scheduling;
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
@@ -88,8 +91,14 @@ pub(crate) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar
 }
 
 /// What every pod has; the caller adds containers and volumes.
-pub(crate) fn spec(component: &str) -> PodSpec {
+pub(crate) fn spec(component: &str, scheduling: &Scheduling) -> PodSpec {
+    let required = scheduling.spread == Spread::Required;
     PodSpec {
+        node_selector: Some(scheduling.node_selector.clone()).filter(|map| !map.is_empty()),
+        tolerations: Some(scheduling.tolerations.clone()).filter(|list| !list.is_empty()),
+        priority_class_name: scheduling.priority_class_name.clone(),
+        runtime_class_name: scheduling.runtime_class_name.clone(),
+        topology_spread_constraints: required.then(|| vec![one_per_node(component)]),
         service_account_name: Some(component.to_owned()),
         automount_service_account_token: Some(false),
         // Variables for every Service of the namespace are of no use to these programs.
@@ -108,6 +117,27 @@ pub(crate) fn spec(component: &str) -> PodSpec {
             ..PodSecurityContext::default()
         }),
         ..PodSpec::default()
+    }
+}
+
+/// More than any component has pods: with fewer nodes than this the emptiest one counts as empty, so
+/// that no node gets a second pod (kubernetes.io/docs, "Pod Topology Spread Constraints", `minDomains`).
+const MOST_PODS: i32 = 9;
+
+/// At most one pod of the component on a node. Of one revision: a rollout starts the new pod before it
+/// ends the old one, and with as many pods as nodes it would wait for ever.
+fn one_per_node(component: &str) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        label_selector: Some(LabelSelector {
+            match_labels: Some(selector(component)),
+            ..LabelSelector::default()
+        }),
+        match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
+        max_skew: 1,
+        min_domains: Some(MOST_PODS),
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        when_unsatisfiable: "DoNotSchedule".to_owned(),
+        ..TopologySpreadConstraint::default()
     }
 }
 

@@ -15,6 +15,7 @@ use k8s_openapi::{
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::object::Object;
+use crate::text::is_ours;
 use crate::validate::validated::Validated;
 
 /// Port of the Service `control-plane`. The user's port is the node port where there is one; the
@@ -46,6 +47,13 @@ fn control_plane(v: &Validated) -> Object {
     let endpoint = &v.endpoint;
     let balancer = endpoint.type_ == EndpointType::LoadBalancer;
     let mut metadata = meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE);
+    metadata.labels.get_or_insert_default().extend(
+        endpoint
+            .labels
+            .clone()
+            .into_iter()
+            .filter(|(key, _)| !is_ours(key)),
+    );
     metadata.annotations = Some(endpoint.annotations.clone()).filter(|map| !map.is_empty());
     let node_port = endpoint
         .port
@@ -59,6 +67,11 @@ fn control_plane(v: &Validated) -> Object {
                 node_port,
                 ..service_port("https", port(v), names::API_PORT)
             }]),
+            external_traffic_policy: endpoint
+                .external_traffic_policy
+                .filter(|_| endpoint.type_ != EndpointType::ClusterIP)
+                .map(|policy| policy.as_str().to_owned()),
+            allocate_load_balancer_node_ports: endpoint.allocate_node_ports.filter(|_| balancer),
             load_balancer_class: endpoint.load_balancer_class.clone().filter(|_| balancer),
             load_balancer_source_ranges: Some(endpoint.source_ranges.clone())
                 .filter(|ranges| balancer && !ranges.is_empty()),

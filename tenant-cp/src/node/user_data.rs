@@ -9,13 +9,15 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::EndpointStatus;
+use api::node_pool::Kubelet;
+use api::tenant_cluster::{EndpointStatus, Nodes};
 use k8s_openapi::api::core::v1::Taint;
 use pki::Key;
 use serde_json::{Value, json};
 
 use crate::network::addresses::host_and_port;
 use crate::node::bootstrap_token::Token;
+use crate::node::host_files;
 
 /// Where the files of the join are in the machine: in memory, gone with a reboot.
 pub const DIRECTORY: &str = "/run/covey";
@@ -37,6 +39,10 @@ pub struct Machine {
     pub taints: Vec<Taint>,
     /// Public keys for the image's default user, in the form of `authorized_keys`.
     pub ssh_authorized_keys: Vec<String>,
+    /// Settings of the kubelet.
+    pub kubelet: Kubelet,
+    /// What all machines of the tenant cluster are given; none where that is not known.
+    pub nodes: Option<Nodes>,
     /// Whether a cloud controller will initialise the node (addon `cloudController`); until it has,
     /// nothing is scheduled there.
     pub cloud_provider_external: bool,
@@ -76,12 +82,16 @@ pub fn user_data(
     // in YAML 1.1 and 1.2).
     let configuration = format!("{:#}\n", configuration(endpoint, &pin, token, machine));
     let file = |path: &str, mode: &str, content: &str| json!({ "path": path, "owner": "root:root", "permissions": mode, "content": content });
+    let mut files = vec![file(CONFIGURATION, "0600", &configuration)];
+    let more = host_files::files(&machine.kubelet, machine.nodes.as_ref());
+    files.extend(
+        more.iter()
+            .map(|more| file(&more.path, more.mode, &more.content)),
+    );
+    // Last: its appearance is what a unit of the image may wait for.
+    files.push(file(SCRIPT, "0700", JOIN));
     let mut data = json!({
-        "write_files": [
-            file(CONFIGURATION, "0600", &configuration),
-            // Last: its appearance is what a unit of the image may wait for.
-            file(SCRIPT, "0700", JOIN),
-        ],
+        "write_files": files,
         // The machine's own name is looked up by kubeadm and the kubelet; no DNS knows it.
         "manage_etc_hosts": "localhost",
         "runcmd": [["sh", SCRIPT], ["sh", "-c", FORGET]],
@@ -100,6 +110,10 @@ const JOIN: &str = "\
 cd /run/covey || exit 1
 exec 9>lock
 flock 9
+if [ -e prepare.sh ]; then
+  sh prepare.sh
+  rm -f prepare.sh
+fi
 while [ -e join.yaml ]; do
   if kubeadm join --config join.yaml; then
     rm -f join.yaml
@@ -143,7 +157,7 @@ fn configuration(endpoint: &EndpointStatus, pin: &str, token: &Token, machine: &
     if !machine.taints.is_empty() {
         registration["taints"] = json!(machine.taints);
     }
-    json!({
+    let mut join = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",
         "discovery": { "bootstrapToken": {
@@ -152,7 +166,11 @@ fn configuration(endpoint: &EndpointStatus, pin: &str, token: &Token, machine: &
             "token": token.text(),
         }},
         "nodeRegistration": registration,
-    })
+    });
+    if !machine.kubelet.is_default() {
+        join["patches"] = json!({ "directory": host_files::PATCHES });
+    }
+    join
 }
 
 /// Labels of Kubernetes' own domains that a kubelet may put on its own node

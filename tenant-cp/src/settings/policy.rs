@@ -27,6 +27,8 @@ impl Prefixes {
 pub struct EndpointPolicy {
     /// Keys of annotations; one that ends in `/` stands for all with this prefix. Default: none.
     pub annotations: Vec<String>,
+    /// Keys of labels, in the same way. Default: none.
+    pub labels: Vec<String>,
     /// Values of `loadBalancerClass`; leaving it out is always allowed. Default: none.
     pub classes: Vec<String>,
     /// Types of the Service. Default: all.
@@ -37,19 +39,28 @@ impl EndpointPolicy {
     /// Whether an annotation with this key may be set.
     #[must_use]
     pub fn allows_annotation(&self, key: &str) -> bool {
-        self.annotations
-            .iter()
-            .any(|allowed| match allowed.ends_with('/') {
-                true => key.starts_with(allowed.as_str()),
-                false => key == allowed,
-            })
+        allows(&self.annotations, key)
     }
+
+    /// Whether a label with this key may be set.
+    #[must_use]
+    pub fn allows_label(&self, key: &str) -> bool {
+        allows(&self.labels, key)
+    }
+}
+
+fn allows(keys: &[String], key: &str) -> bool {
+    keys.iter().any(|allowed| match allowed.ends_with('/') {
+        true => key.starts_with(allowed.as_str()),
+        false => key == allowed,
+    })
 }
 
 impl Default for EndpointPolicy {
     fn default() -> Self {
         Self {
             annotations: Vec::new(),
+            labels: Vec::new(),
             classes: Vec::new(),
             types: vec![
                 EndpointType::ClusterIP,

@@ -4,6 +4,7 @@
 //! half in use.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use api::node_pool::KernelBoot;
 use k8s_openapi::api::core::v1::Toleration;
@@ -34,6 +35,29 @@ pub struct KubeVirtSettings {
     pub node_selector: BTreeMap<String, String>,
     /// Taints of the management cluster's nodes that virtual machines tolerate. Default: none.
     pub tolerations: Vec<Toleration>,
+    /// Resolvers that virtual machines are told, at most 3; they then do not reach the management
+    /// cluster's DNS, which answers for the names of everybody's Services. By IPv4, because KubeVirt
+    /// tells no others, and one of Google's where it finds none (KubeVirt 1.6,
+    /// `pkg/network/dns/resolveconf.go`). Default: none, machines have the management cluster's DNS.
+    pub nameservers: Vec<Ipv4Addr>,
+    /// What users may choose of where their virtual machines run, and of what they take there.
+    pub allowed: MachinePolicy,
+}
+
+/// What users may choose of where their virtual machines run, and of what they take there.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MachinePolicy {
+    /// Keys of labels that they may ask of nodes. Default: none.
+    pub node_labels: Vec<String>,
+    /// Keys of taints that they may have tolerated. Default: none.
+    pub taints: Vec<String>,
+    /// Names of devices that they may take (`gpus`, `hostDevices`). Default: none.
+    pub devices: Vec<String>,
+    /// Whether they may have cores for themselves. Default: false.
+    pub dedicated_cpus: bool,
+    /// Whether they may have huge pages. Default: false.
+    pub huge_pages: bool,
 }
 
 /// Kernel that the operator's image is booted with directly, which is quicker than its own boot
@@ -117,6 +141,8 @@ impl Default for KubeVirtSettings {
             image_pull_policy: ImagePullPolicy::default(),
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            nameservers: Vec::new(),
+            allowed: MachinePolicy::default(),
         }
     }
 }

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use api::TenantCluster;
 use api::names::tenant_namespace;
 use api::storage::Offer;
-use api::tenant_cluster::{Autoscaler, AutoscalerLimits, CniType, Component as Spec, Csi};
+use api::tenant_cluster::{Autoscaler, AutoscalerLimits, CniType, Component as Spec, CoreDns, Csi};
 use kube::ResourceExt;
 
 use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::validate::quantity;
-use crate::validate::validated::{Addons, Component, Endpoint, Etcd, Network, Validated};
+use crate::validate::validated::{Addons, Component, Dns, Endpoint, Etcd, Network, Validated};
+use crate::validate::{quantity, scheduling};
 use crate::version;
 
 pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
@@ -60,12 +60,14 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             &defaults.scheduler,
             &most.scheduler,
         ),
+        scheduling: scheduling::in_force(&control_plane.scheduling, &settings.tenant_pods),
         etcd: Etcd {
             replicas: spec.etcd.replicas,
             storage_size: spec.etcd.storage.size.0.clone(),
             storage_class_name: spec.etcd.storage.storage_class_name.clone(),
             requests,
             limits,
+            scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },
         network: network(tc)?,
         addons: Addons {
@@ -75,6 +77,10 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             konnectivity: spec.addons.konnectivity.enabled,
             cloud_controller: spec.addons.cloud_controller.enabled,
         },
+        issuers: control_plane.authentication.issuers.clone(),
+        dns: dns(&spec.addons.core_dns),
+        kube_proxy_mode: spec.addons.kube_proxy.mode.unwrap_or_default(),
+        pod_security: control_plane.pod_security.clone(),
         storage: storage(&spec.addons.csi, settings),
         autoscaler: autoscaler(&spec.addons.autoscaler),
         registry: spec
@@ -94,6 +100,14 @@ fn storage(csi: &Csi, settings: &Settings) -> Option<Offer> {
     csi.enabled.then(offered)
 }
 
+fn dns(core_dns: &CoreDns) -> Dns {
+    let default = Dns::default();
+    Dns {
+        replicas: core_dns.replicas.unwrap_or(default.replicas),
+        forward: core_dns.forward.clone(),
+    }
+}
+
 fn autoscaler(autoscaler: &Autoscaler) -> Option<AutoscalerLimits> {
     autoscaler.enabled.then(|| autoscaler.limits.clone())
 }
@@ -105,6 +119,9 @@ fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {
         port: endpoint.port,
         cert_sans: endpoint.cert_sans.clone(),
         annotations: endpoint.annotations.clone(),
+        labels: endpoint.labels.clone(),
+        external_traffic_policy: endpoint.external_traffic_policy,
+        allocate_node_ports: endpoint.allocate_load_balancer_node_ports,
         load_balancer_class: endpoint.load_balancer_class.clone(),
         source_ranges: endpoint.source_ranges.clone(),
     }

@@ -19,7 +19,9 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
-use crate::validate::{endpoint, quantity};
+use crate::validate::{
+    authentication, configuration, dns, endpoint, nodes, pod_security, quantity, scheduling,
+};
 use crate::{text, version};
 
 const LEAST_STORAGE: &str = "1Gi";
@@ -55,6 +57,11 @@ pub(super) fn check_with(
     endpoint::check(&control_plane.endpoint, &mut problems);
     component::check(control_plane, managed, &mut problems);
     etcd(tc, &mut problems);
+    scheduling::check(tc, &mut problems);
+    nodes::check(&tc.spec.nodes, &mut problems);
+    authentication::check(tc, &mut problems);
+    pod_security::check(&control_plane.pod_security, &mut problems);
+    dns::check(tc, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
@@ -402,5 +409,6 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Some(kernel) = kernel {
         check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);
     }
+    configuration::check(settings, &mut problems);
     problems
 }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use crate::problem::Problem;
 use crate::text;
+use crate::validate::scheduling::{malformed_key, malformed_value};
 
 const FIELD: &str = "spec.controlPlane.endpoint";
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB` is 256 KiB);
@@ -81,6 +82,18 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
         if let Some((reason, message)) = annotation(key) {
             add(&format!("annotations[{key}]"), reason, message);
         }
+    }
+    for (key, value) in &endpoint.labels {
+        let message = if !text::is_qualified_name(key) {
+            malformed_key(key)
+        } else if !text::is_label_value(value) {
+            malformed_value(value)
+        } else if text::is_ours(key) {
+            format!("\"{key}\" is written by Covey itself: remove it")
+        } else {
+            continue;
+        };
+        add(&format!("labels[{key}]"), "LabelMalformed", message);
     }
     let size: usize = endpoint
         .annotations

@@ -3,6 +3,7 @@
 //! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
 //! because who runs the management cluster may take something off a list at any time.
 
+use api::node_pool::KubeVirt;
 use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, TenantCluster};
 
@@ -10,9 +11,11 @@ use crate::flags::{Program, allowed_since, managed_flags};
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::settings::policy::Prefixes;
+use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
-use crate::validate::component;
+use crate::validate::refusal::not_allowed;
+use crate::validate::{component, scheduling};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -27,6 +30,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
         extra_args(&field, program, component, &tc.spec.version, &mut problems);
     }
     storage_class(tc, settings, &mut problems);
+    scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
     problems
 }
@@ -63,6 +67,12 @@ fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
         if text::is_qualified_name(key) && !policy.allows_annotation(key) {
             let (field, allowed) = (format!("annotations[{key}]"), &policy.annotations);
             refuse(&field, "AnnotationNotAllowed", key, allowed, "annotations");
+        }
+    }
+    for key in endpoint.labels.keys() {
+        if text::is_qualified_name(key) && !text::is_ours(key) && !policy.allows_label(key) {
+            let (field, allowed) = (format!("labels[{key}]"), &policy.labels);
+            refuse(&field, "LabelNotAllowed", key, allowed, "labels");
         }
     }
 }
@@ -162,7 +172,50 @@ pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
             Problem::new(field, "MachineImageNotAllowed", message)
         })
     };
-    asked.into_iter().filter_map(problem).collect()
+    let mut problems: Vec<Problem> = asked.into_iter().filter_map(problem).collect();
+    placement(kubevirt, &settings.providers.kubevirt, &mut problems);
+    problems
+}
+
+/// Where a machine may run, and what it may take there.
+fn placement(kubevirt: &KubeVirt, settings: &KubeVirtSettings, problems: &mut Vec<Problem>) {
+    const FIELD: &str = "spec.provider.kubevirt";
+    const SETTING: &str = "providers.kubevirt.allowed";
+    let allowed = &settings.allowed;
+    scheduling::check_nodes_allowed(
+        (FIELD, SETTING),
+        (&kubevirt.node_selector, &kubevirt.tolerations),
+        &settings.node_selector,
+        (&allowed.node_labels, &allowed.taints),
+        problems,
+    );
+    let mut refuse = |field: String, asked: &str, allowed: &[String], setting: &str| {
+        let message = not_allowed(asked, allowed, &format!("{SETTING}.{setting}"));
+        problems.push(Problem::new(
+            format!("{FIELD}.{field}"),
+            "DeviceNotAllowed",
+            message,
+        ));
+    };
+    let lists = [
+        ("gpus", &kubevirt.gpus),
+        ("hostDevices", &kubevirt.host_devices),
+    ];
+    for (name, devices) in lists {
+        for (number, device) in devices.iter().enumerate() {
+            let called = &device.device_name;
+            if text::is_qualified_name(called) && !allowed.devices.contains(called) {
+                let field = format!("{name}[{number}].deviceName");
+                refuse(field, called, &allowed.devices, "devices");
+            }
+        }
+    }
+    if kubevirt.dedicated_cpus && !allowed.dedicated_cpus {
+        refuse("dedicatedCpus".to_owned(), "true", &[], "dedicatedCpus");
+    }
+    if let Some(pages) = kubevirt.huge_pages.filter(|_| !allowed.huge_pages) {
+        refuse("hugePages".to_owned(), pages.as_str(), &[], "hugePages");
+    }
 }
 
 fn machine_image(asked: &str, allowed: &Prefixes) -> Option<String> {
@@ -193,18 +246,6 @@ fn machine_images(settings: &Settings) -> Prefixes {
     let mut all: Vec<String> = own.chain(more).collect();
     all.dedup();
     Prefixes(all)
-}
-
-/// The sentence that names what may be chosen, and the setting.
-fn not_allowed(asked: &str, allowed: &[String], setting: &str) -> String {
-    let whoever = format!(
-        "have whoever runs the management cluster allow it (config.{setting} of the chart)"
-    );
-    let way = match allowed.is_empty() {
-        true => format!("remove it, or {whoever}"),
-        false => format!("choose of {}, or {whoever}", allowed.join(", ")),
-    };
-    format!("\"{asked}\" is not allowed here: {way}")
 }
 
 #[cfg(test)]

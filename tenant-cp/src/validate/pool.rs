@@ -17,6 +17,7 @@ use crate::validate::policy;
 use crate::version::{self, VersionError};
 
 mod capacity;
+mod kubelet;
 pub(super) mod machine;
 mod node;
 
@@ -57,6 +58,10 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     }
     machine::check(&spec.provider, &settings.providers, &mut problems);
     machine::check_keys(&spec.ssh_authorized_keys, &mut problems);
+    kubelet::check(&spec.kubelet, &mut problems);
+    if let Some(machine) = &spec.provider.kubevirt {
+        kubelet::check_size(&spec.kubelet, machine, &mut problems);
+    }
     node::check_labels(&spec.labels, &mut problems);
     node::check_taints(&spec.taints, &mut problems);
     rollout(pool, &mut problems);
@@ -97,7 +102,11 @@ pub fn admit_pool<T: Borrow<TenantCluster>>(
         problems.extend(policy::check_pool(pool, settings));
         problems.extend(skew(pool, clusters));
         let cluster = cluster_of(pool, clusters);
-        problems.extend(cluster.and_then(|tc| capacity::check(pool, tc, settings)));
+        problems.extend(
+            cluster
+                .into_iter()
+                .flat_map(|tc| capacity::check(pool, tc, settings)),
+        );
         problems
     };
     let known = old.map(review).unwrap_or_default();

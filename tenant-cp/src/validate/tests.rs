@@ -15,7 +15,10 @@ use crate::flags::Program;
 
 mod autoscaler;
 mod changes;
+mod choices;
+mod nodes;
 mod policy;
+mod scheduling;
 mod storage;
 
 /// A valid TenantCluster as the API stores it, with `patch` merged into it (RFC 7386).

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::EndpointType;
+use api::tenant_cluster::{
+    EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer, KubeProxyMode, PodSecurity, Spread,
+};
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Toleration;
 use semver::Version;
 
 /// A TenantCluster that can be built.
@@ -34,12 +37,22 @@ pub struct Validated {
     pub controller_manager: Component,
     /// Settings of the kube-scheduler.
     pub scheduler: Component,
+    /// Where the pods of the control plane run, and those of addons beside it.
+    pub scheduling: Scheduling,
     /// Settings of etcd.
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
     pub network: Network,
+    /// Who may say who somebody is, besides the tenant cluster itself.
+    pub issuers: Vec<Issuer>,
     /// What is installed inside the tenant cluster.
     pub addons: Addons,
+    /// Settings of CoreDNS.
+    pub dns: Dns,
+    /// How kube-proxy has packets translated.
+    pub kube_proxy_mode: KubeProxyMode,
+    /// What pods may be in namespaces that say nothing of it.
+    pub pod_security: PodSecurity,
     /// Storage that it is offered; none where it wants no volumes.
     pub storage: Option<api::storage::Offer>,
     /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
@@ -63,6 +76,24 @@ pub struct Addons {
     pub cloud_controller: bool,
 }
 
+/// Settings of CoreDNS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dns {
+    /// Number of pods.
+    pub replicas: i32,
+    /// Zones that other servers are asked for.
+    pub forward: Vec<ForwardedZone>,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            forward: Vec::new(),
+        }
+    }
+}
+
 /// How the API is published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
@@ -76,6 +107,12 @@ pub struct Endpoint {
     pub cert_sans: Vec<String>,
     /// Annotations of the Service.
     pub annotations: BTreeMap<String, String>,
+    /// Further labels of the Service.
+    pub labels: BTreeMap<String, String>,
+    /// Which nodes answer; none: the API server's default.
+    pub external_traffic_policy: Option<ExternalTrafficPolicy>,
+    /// Whether a load balancer needs ports of nodes; none: the API server's default.
+    pub allocate_node_ports: Option<bool>,
     /// Class of the load balancer.
     pub load_balancer_class: Option<String>,
     /// Who may reach the load balancer.
@@ -106,6 +143,23 @@ pub struct Etcd {
     pub requests: BTreeMap<String, String>,
     /// Limits.
     pub limits: BTreeMap<String, String>,
+    /// Where its pods run.
+    pub scheduling: Scheduling,
+}
+
+/// Where pods run in the management cluster: what the platform says and what the user chose, together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scheduling {
+    /// Labels that a node has to have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that do not keep the pods away.
+    pub tolerations: Vec<Toleration>,
+    /// Whether two of a kind may share a node.
+    pub spread: Spread,
+    /// Their PriorityClass.
+    pub priority_class_name: Option<String>,
+    /// Their RuntimeClass.
+    pub runtime_class_name: Option<String>,
 }
 
 /// Address ranges inside the tenant cluster.

@@ -55,6 +55,36 @@ fn it_is_a_whole_node() {
     assert_eq!(ready.unwrap().status, "True");
 }
 
+/// A pod that fits here and not on the node would make the pool grow in vain.
+#[test]
+fn what_kubelets_keep_is_not_offered() {
+    let kubelet = json!({
+        "maxPods": 30,
+        "systemReserved": { "cpu": "100m", "memory": "200Mi", "ephemeral-storage": "1Gi" },
+        "kubeReserved": { "cpu": "0.25", "memory": "300Mi" },
+        "evictionHard": { "memory.available": "5%", "nodefs.available": "512Mi" },
+    });
+    let size = json!({ "kubevirt": { "cpu": 4, "memory": "8Gi" } });
+    let of = |spec: Value| template(spec, []).unwrap().status.unwrap();
+    let kept = of(json!({ "provider": size, "kubelet": kubelet }));
+    let plain = of(json!({ "provider": size }));
+    assert_eq!(kept.capacity["memory"], plain.capacity["memory"]);
+    let bytes = |of: &core::Quantity| of.string.parse::<i64>().unwrap();
+    let free = |status: &core::NodeStatus, name: &str| {
+        bytes(&status.capacity[name]) - bytes(&status.allocatable[name])
+    };
+    assert_eq!(kept.allocatable["cpu"].string, "3650m");
+    assert_eq!(kept.allocatable["pods"].string, "30");
+    let share = ((8_i64 << 30) + 19) / 20;
+    assert_eq!(free(&kept, "memory"), (500 << 20) + share);
+    assert_eq!(free(&kept, "ephemeral-storage"), (1536 << 20));
+
+    let too_much = json!({ "systemReserved": { "memory": "7900Mi" } });
+    assert!(template(json!({ "provider": size, "kubelet": too_much }), []).is_none());
+    let all = json!({ "kubeReserved": { "cpu": 4 } });
+    assert!(template(json!({ "provider": size, "kubelet": all }), []).is_none());
+}
+
 #[test]
 fn its_instance_type_is_what_the_provider_labels_machines_with() {
     let settings = tenant_cp::settings::KubeVirtSettings {

@@ -62,6 +62,7 @@ pub fn small(cluster: &str) -> NodePoolSpec {
         provider: Provider {
             kubevirt: Some(kubevirt),
         },
+        kubelet: Default::default(),
         labels: BTreeMap::new(),
         taints: Vec::new(),
         ssh_authorized_keys: Vec::new(),

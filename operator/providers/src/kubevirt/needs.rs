@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::node_pool::KubeVirt;
+use k8s_openapi::api::core::v1::Toleration;
 use tenant_cp::settings::KubeVirtSettings;
 
 use crate::Needs;
@@ -50,8 +51,16 @@ pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
     let processors = i64::from(wanted.cpu.max(1));
     let own_kernel = wanted.kernel_boot.is_some();
     let kernel = own_kernel || wanted.image.is_none() && settings.kernel.enabled;
-    let mut cpu = ceil(processors * 1000, CPU_ALLOCATION_RATIO);
-    let mut bytes = memory
+    let mut cpu = match wanted.dedicated_cpus {
+        true => processors * 1000,
+        false => ceil(processors * 1000, CPU_ALLOCATION_RATIO),
+    };
+    // Huge pages are counted by themselves, and nobody watches here how many a node has left.
+    let ordinary = match wanted.huge_pages {
+        Some(_) => 0,
+        None => memory,
+    };
+    let mut bytes = ordinary
         .checked_add(ceil(memory, PAGE_TABLES))?
         .checked_add(PROGRAMS + processors * PER_PROCESSOR)?;
     let images = 1 + i64::from(kernel);
@@ -60,13 +69,17 @@ pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
         cpu += count * more_cpu;
         bytes = bytes.checked_add(count * more_memory)?;
     }
-    let mut node_labels = settings.node_selector.clone();
+    let known = labels(settings);
+    let mut node_labels = wanted.node_selector.clone();
+    // Of others, which were allowed once, it is not known which nodes have them.
+    node_labels.retain(|key, _| known.contains(key));
+    node_labels.extend(settings.node_selector.clone());
     node_labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
     Some(Needs {
         cpu,
         memory: bytes,
         node_labels,
-        tolerations: settings.tolerations.clone(),
+        tolerations: tolerations(wanted, settings),
         objects: OBJECTS,
     })
 }
@@ -75,8 +88,20 @@ pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
 #[must_use]
 pub fn labels(settings: &KubeVirtSettings) -> BTreeSet<String> {
     let asked: &BTreeMap<_, _> = &settings.node_selector;
-    let asked = asked.keys().cloned();
+    let asked = asked.keys().chain(&settings.allowed.node_labels).cloned();
     asked.chain([SCHEDULABLE.to_owned()]).collect()
+}
+
+/// The taints of nodes that do not keep it away: the platform's, and those that the user named.
+pub(super) fn tolerations(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Vec<Toleration> {
+    let named = wanted.tolerations.iter().map(|named| Toleration {
+        key: Some(named.key.clone()),
+        operator: Some(named.operator().to_owned()),
+        value: named.value.clone(),
+        effect: named.effect.map(|effect| effect.as_str().to_owned()),
+        toleration_seconds: None,
+    });
+    settings.tolerations.iter().cloned().chain(named).collect()
 }
 
 fn ceil(value: i64, by: i64) -> i64 {
@@ -110,6 +135,34 @@ mod tests {
         assert_eq!(of(1, "1Gi", |_| {}).map(|n| n.0), Some(120));
         assert_eq!(of(1, "much", |_| {}), None);
         assert_eq!(of(1, "8Ei", |_| {}), None, "more than can be counted");
+    }
+
+    #[test]
+    fn cores_of_ones_own_are_whole_and_huge_pages_are_no_ordinary_memory() {
+        let dedicated = |k: &mut KubeVirt| k.dedicated_cpus = true;
+        let usual = of(2, "4Gi", |_| {}).unwrap();
+        assert_eq!(of(2, "4Gi", dedicated), Some((2020, usual.1)));
+        let pages = |k: &mut KubeVirt| k.huge_pages = Some(api::node_pool::HugePages::Gibibyte);
+        let (cpu, memory) = of(2, "4Gi", pages).unwrap();
+        assert_eq!(cpu, usual.0);
+        assert_eq!(memory, (8 + 228 + 16) * MIB + 2_000_000);
+    }
+
+    #[test]
+    fn a_label_of_which_nothing_is_known_keeps_no_node_away() {
+        let mut settings = KubeVirtSettings::default();
+        settings.allowed.node_labels = vec!["zone".to_owned()];
+        settings.node_selector = [("pool".to_owned(), "workers".to_owned())].into();
+        let mut wanted = KubeVirt::default();
+        for (key, value) in [("zone", "a"), ("once-allowed", "x"), ("pool", "other")] {
+            wanted
+                .node_selector
+                .insert(key.to_owned(), value.to_owned());
+        }
+        let asked = needs(&wanted, &settings).unwrap().node_labels;
+        let keys: Vec<_> = asked.keys().map(String::as_str).collect();
+        assert_eq!(keys, [SCHEDULABLE, "pool", "zone"]);
+        assert_eq!(asked["pool"], "workers");
     }
 
     #[test]

@@ -4,10 +4,11 @@
 //! again after a crash; nothing in it is secret (the user data is in a Secret that it names).
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use api::foreign::kubevirt::virtual_machine as kv;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineSpec};
-use api::node_pool::{KernelBoot, KubeVirt};
+use api::node_pool::{HostDevice, KernelBoot, KubeVirt};
 use api::{Machine, names};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -40,12 +41,14 @@ pub fn virtual_machine(
         return Err(Error::NotConfigured("kubevirt"));
     }
     let resolved = resolve(wanted, &machine.spec.version, settings);
-    let labels = labels(machine);
+    let labels = labels(machine, settings);
     let template = kv::VirtualMachineTemplate {
         // These become labels of the virt-launcher pod, by which NetworkPolicies select it.
         metadata: Some(BTreeMap::from([("labels".to_owned(), json!(labels))])),
         spec: Some(kv::VirtualMachineTemplateSpec {
             affinity: Some(apart_from_its_pool(machine)),
+            dns_config: own_resolver(settings),
+            dns_policy: own_resolver(settings).map(|_| "None".to_owned()),
             domain: domain(wanted, resolved.kernel_boot.as_ref(), settings),
             // An eviction of its pod is refused and noted in status.evacuationNodeName of the
             // instance instead; the operator then drains the node and deletes the machine.
@@ -55,12 +58,12 @@ pub fn virtual_machine(
                 name: INTERFACE.to_owned(),
                 pod: Some(kv::VirtualMachineTemplateSpecNetworksPod::default()),
             }]),
-            node_selector: some(settings.node_selector.clone()),
+            node_selector: some(node_selector(wanted, settings)),
             termination_grace_period_seconds: wanted
                 .shutdown_timeout
                 .get()
                 .and_then(|timeout| i64::try_from(timeout.as_secs()).ok()),
-            tolerations: tolerations(settings),
+            tolerations: tolerations(wanted, settings),
             volumes: Some(volumes(machine, &resolved, settings)),
         }),
     };
@@ -84,13 +87,30 @@ pub fn virtual_machine(
 }
 
 /// Labels of the VirtualMachine, its instance and its pod.
-fn labels(machine: &Machine) -> BTreeMap<String, String> {
+fn labels(machine: &Machine, settings: &KubeVirtSettings) -> BTreeMap<String, String> {
     let mut labels = machine.labels_of_parts();
+    if !settings.nameservers.is_empty() {
+        // The tenant namespace's NetworkPolicy `dns` knows by it whom to keep from the management
+        // cluster's DNS.
+        labels.insert(
+            names::LABEL_RESOLVER.to_owned(),
+            names::RESOLVER_OWN.to_owned(),
+        );
+    }
     labels.insert(
         names::LABEL_COMPONENT.to_owned(),
         names::COMPONENT_WORKER.to_owned(),
     );
     labels
+}
+
+/// Resolvers that the machine is told by DHCP, which passes on what its pod has. None: the pod has
+/// the management cluster's DNS, and with it the names of all Services there.
+fn own_resolver(settings: &KubeVirtSettings) -> Option<kv::VirtualMachineTemplateSpecDnsConfig> {
+    let nameservers = settings.nameservers.iter().map(Ipv4Addr::to_string);
+    (!settings.nameservers.is_empty()).then(|| kv::VirtualMachineTemplateSpecDnsConfig {
+        nameservers: Some(nameservers.collect()),
+    })
 }
 
 /// The cloud controller manager copies this label to the node. On the VirtualMachine alone: nobody
@@ -166,9 +186,26 @@ fn domain(
     let most_memory = tenant_cp::validate::bytes(&wanted.memory.0)
         .filter(|bytes| bytes % MEMORY_BLOCK == 0)
         .map(|_| memory());
+    let gpus: Vec<_> = devices("gpu", &wanted.gpus)
+        .map(
+            |(name, device_name)| kv::VirtualMachineTemplateSpecDomainDevicesGpus {
+                name,
+                device_name: Some(device_name),
+            },
+        )
+        .collect();
+    let host_devices: Vec<_> = devices("device", &wanted.host_devices)
+        .map(
+            |(name, device_name)| kv::VirtualMachineTemplateSpecDomainDevicesHostDevices {
+                name,
+                device_name: Some(device_name),
+            },
+        )
+        .collect();
     kv::VirtualMachineTemplateSpecDomain {
         cpu: Some(kv::VirtualMachineTemplateSpecDomainCpu {
             cores: Some(wanted.cpu),
+            dedicated_cpu_placement: wanted.dedicated_cpus.then_some(true),
             max_sockets: Some(1),
             sockets: Some(1),
         }),
@@ -177,6 +214,8 @@ fn domain(
             autoattach_serial_console: Some(wanted.serial_console),
             // In this order they are /dev/vda and /dev/vdb.
             disks: Some(vec![disk(ROOT_DISK), disk(USER_DATA)]),
+            gpus: (!gpus.is_empty()).then_some(gpus),
+            host_devices: (!host_devices.is_empty()).then_some(host_devices),
             interfaces: Some(vec![interface]),
             log_serial_console: Some(wanted.serial_console),
             // Keys are made at the first boot; without it that waits for entropy.
@@ -185,6 +224,11 @@ fn domain(
         firmware: kernel_boot.map(|kernel| kernel_from(kernel, settings.image_pull_policy)),
         memory: Some(kv::VirtualMachineTemplateSpecDomainMemory {
             guest: Some(memory()),
+            hugepages: wanted.huge_pages.map(|size| {
+                kv::VirtualMachineTemplateSpecDomainMemoryHugepages {
+                    page_size: Some(size.as_str().to_owned()),
+                }
+            }),
             max_guest: most_memory,
         }),
         // All of it is reserved, whatever KubeVirt's memoryOvercommit says: the kubelet inside
@@ -243,18 +287,42 @@ fn volumes(
     ]
 }
 
+/// What the platform asks of nodes is never given up for what a user asks.
+fn node_selector(wanted: &KubeVirt, settings: &KubeVirtSettings) -> BTreeMap<String, String> {
+    let mut labels = wanted.node_selector.clone();
+    labels.extend(settings.node_selector.clone());
+    labels
+}
+
 fn tolerations(
+    wanted: &KubeVirt,
     settings: &KubeVirtSettings,
 ) -> Option<Vec<kv::VirtualMachineTemplateSpecTolerations>> {
-    let tolerations = settings.tolerations.iter().cloned();
-    let tolerations = tolerations.map(|t| kv::VirtualMachineTemplateSpecTolerations {
-        effect: t.effect,
-        key: t.key,
-        operator: t.operator,
-        toleration_seconds: t.toleration_seconds,
-        value: t.value,
+    let all = super::needs::tolerations(wanted, settings);
+    let tolerations = all.into_iter();
+    let tolerations: Vec<_> = tolerations
+        .map(|t| kv::VirtualMachineTemplateSpecTolerations {
+            effect: t.effect,
+            key: t.key,
+            operator: t.operator,
+            toleration_seconds: t.toleration_seconds,
+            value: t.value,
+        })
+        .collect();
+    (!tolerations.is_empty()).then_some(tolerations)
+}
+
+/// Names of so many devices of each kind: what KubeVirt calls them in the machine, and what the node does.
+fn devices<'a>(
+    kind: &'a str,
+    wanted: &'a [HostDevice],
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let each = wanted.iter().flat_map(|device| {
+        let count = usize::try_from(device.count).unwrap_or_default();
+        std::iter::repeat_n(&device.device_name, count)
     });
-    (!settings.tolerations.is_empty()).then(|| tolerations.collect())
+    each.enumerate()
+        .map(move |(number, device)| (format!("{kind}-{number}"), device.clone()))
 }
 
 fn some(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {

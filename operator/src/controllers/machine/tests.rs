@@ -12,6 +12,7 @@ use super::observed::{Node, Pod};
 use super::plan::{Action, LEAVE, PATIENCE};
 use world::{Api, NAME, World};
 
+mod joining;
 mod laws;
 mod leaving;
 mod world;

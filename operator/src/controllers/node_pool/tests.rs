@@ -18,6 +18,7 @@ mod capacity;
 mod laws;
 mod quotas;
 mod ranges;
+mod template;
 mod world;
 
 fn is(type_: (String, String), status: &str, reason: &str) -> bool {

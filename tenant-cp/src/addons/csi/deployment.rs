@@ -59,7 +59,7 @@ pub(crate) fn deployment(v: &Validated, settings: &Settings, offer: &Offer) -> O
         spec: Some(PodSpec {
             containers,
             volumes: Some(volumes),
-            ..pod::spec(NAME)
+            ..pod::spec(NAME, &v.scheduling)
         }),
     };
     Object::new(&Deployment {

@@ -8,7 +8,8 @@
 //! | control-plane | etcd | 2379 |
 //! | operator | etcd | 2382 |
 //! | etcd | etcd | 2379, 2380 |
-//! | all pods | DNS of the management cluster | 53 |
+//! | all pods, but workers that have resolvers of their own | DNS of the management cluster | 53 |
+//! | workers | resolvers of their own (`providers.kubevirt.nameservers`) | 53 |
 //! | all pods here | workers | all |
 //! | workers | workers | all |
 //! | workers | the endpoint, where that is a port of nodes | that port |
@@ -24,7 +25,7 @@
 //! administrator can make its API server call any address (webhooks, aggregated APIs, node proxies).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
@@ -34,7 +35,10 @@ use k8s_openapi::{
         IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
         NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
     },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+        util::intstr::IntOrString,
+    },
 };
 
 use crate::meta::{meta, selector};
@@ -66,10 +70,10 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
         policy(
             "dns",
             NetworkPolicySpec {
-                pod_selector: Some(LabelSelector::default()),
+                pod_selector: Some(asking_cluster_dns(settings)),
                 policy_types: types(&["Egress"]),
                 egress: Some(vec![NetworkPolicyEgressRule {
-                    ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
+                    ports: Some(dns_ports()),
                     to: Some(vec![dns(settings)]),
                 }]),
                 ..NetworkPolicySpec::default()
@@ -190,8 +194,41 @@ fn workers_egress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyEgress
             ports: None,
         },
     ];
+    rules.extend(to_nameservers(settings));
     rules.extend(to_node_port(v));
     rules
+}
+
+/// Resolvers may be in a range that is reserved.
+fn to_nameservers(settings: &Settings) -> Option<NetworkPolicyEgressRule> {
+    let nameservers = &settings.providers.kubevirt.nameservers;
+    let only = |address: &Ipv4Addr| {
+        let address = IpNet::from(IpAddr::V4(*address));
+        block(address.to_string(), Vec::new())
+    };
+    (!nameservers.is_empty()).then(|| NetworkPolicyEgressRule {
+        to: Some(nameservers.iter().map(only).collect()),
+        ports: Some(dns_ports()),
+    })
+}
+
+/// All pods; but for machines that have resolvers of their own, once new ones get them. One that was
+/// made before knows no other resolver than the management cluster's until it is replaced.
+fn asking_cluster_dns(settings: &Settings) -> LabelSelector {
+    let own = !settings.providers.kubevirt.nameservers.is_empty();
+    let without = LabelSelectorRequirement {
+        key: api::names::LABEL_RESOLVER.to_owned(),
+        operator: "DoesNotExist".to_owned(),
+        values: None,
+    };
+    LabelSelector {
+        match_expressions: own.then(|| vec![without]),
+        ..LabelSelector::default()
+    }
+}
+
+fn dns_ports() -> Vec<NetworkPolicyPort> {
+    vec![port("UDP", 53), port("TCP", 53)]
 }
 
 /// Ports of nodes, where the kube-apiserver's `--service-node-port-range` is not another one.

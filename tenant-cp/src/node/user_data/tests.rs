@@ -32,6 +32,8 @@ fn machine() -> Machine {
             time_added: None,
         }],
         ssh_authorized_keys: vec!["ssh-ed25519 AAAA me".to_owned()],
+        kubelet: Kubelet::default(),
+        nodes: None,
         cloud_provider_external: false,
     }
 }
@@ -88,6 +90,29 @@ fn user_data_is_a_cloud_config_that_joins_and_forgets() {
               "value": "example.com/tier=gold,topology.kubernetes.io/zone=a" },
         ])
     );
+}
+
+#[test]
+fn kubelet_is_configured_by_a_patch_that_kubeadm_reads_and_only_where_it_is_asked_for() {
+    let (_, data, join) = read(&machine());
+    assert_eq!(join.get("patches"), None);
+    assert_eq!(data["write_files"].as_array().unwrap().len(), 2);
+    let more = Machine {
+        kubelet: Kubelet {
+            max_pods: Some(50),
+            ..Kubelet::default()
+        },
+        ..machine()
+    };
+    let (_, data, join) = read(&more);
+    assert_eq!(
+        join["patches"],
+        json!({ "directory": "/run/covey/patches" })
+    );
+    let files = data["write_files"].as_array().unwrap();
+    let paths: Vec<_> = files.iter().map(|file| file["path"].as_str()).collect();
+    let patch = "/run/covey/patches/kubeletconfiguration+merge.json";
+    assert_eq!(paths, [Some(CONFIGURATION), Some(patch), Some(SCRIPT)]);
 }
 
 #[test]

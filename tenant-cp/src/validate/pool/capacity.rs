@@ -9,10 +9,18 @@ use ipnet::IpNet;
 use crate::network::node_ranges::{MASK_FLAG, node_count, node_mask};
 use crate::problem::Problem;
 use crate::settings::Settings;
+use crate::validate::pool::kubelet;
 
-pub(super) fn check(pool: &NodePool, tc: &TenantCluster, settings: &Settings) -> Option<Problem> {
-    let (pods, mask) = shares(tc, settings)?;
-    let most = node_count(&pods, mask);
+pub(super) fn check(pool: &NodePool, tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
+    let Some((pods, mask)) = shares(tc, settings) else {
+        return Vec::new();
+    };
+    let few = kubelet::check_addresses(pool, tc, &pods, mask);
+    nodes(pool, &pods, mask).into_iter().chain(few).collect()
+}
+
+fn nodes(pool: &NodePool, pods: &IpNet, mask: u8) -> Option<Problem> {
+    let most = node_count(pods, mask);
     let replicas = pool.spec.replicas;
     let (field, wanted) = match &pool.spec.autoscaling {
         Some(bounds) if bounds.max > replicas => ("spec.autoscaling.max", bounds.max),

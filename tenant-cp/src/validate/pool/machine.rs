@@ -7,7 +7,7 @@ use api::node_pool::{KernelBoot, KubeVirt, Provider};
 use crate::problem::Problem;
 use crate::settings::providers::ProviderSettings;
 use crate::text;
-use crate::validate::quantity;
+use crate::validate::{quantity, scheduling};
 
 /// With less, the kubelet, the container runtime and the addons of a node do not get up.
 const LEAST_MEMORY: &str = "1Gi";
@@ -33,6 +33,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
         ));
     }
     sizes(kubevirt, problems);
+    placement(kubevirt, problems);
     let field = |name: &str| format!("spec.provider.kubevirt.{name}");
     if let Some(image) = &kubevirt.image
         && let Err(message) = text::image::image(image)
@@ -52,6 +53,56 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
                  as 30s or 2m",
                 shutdown.0
             ),
+        ));
+    }
+}
+
+/// Devices of one kind that a machine may have (KubeVirt has no bound; a node has fewer).
+const DEVICES: std::ops::RangeInclusive<i32> = 1..=16;
+
+/// Where the machine runs, and what it takes there.
+fn placement(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
+    const FIELD: &str = "spec.provider.kubevirt";
+    let selector = format!("{FIELD}.nodeSelector");
+    scheduling::check_selector(&selector, &kubevirt.node_selector, problems);
+    scheduling::check_tolerations(FIELD, &kubevirt.tolerations, problems);
+    let lists = [
+        ("gpus", &kubevirt.gpus),
+        ("hostDevices", &kubevirt.host_devices),
+    ];
+    for (name, devices) in lists {
+        for (number, device) in devices.iter().enumerate() {
+            let called = device.device_name.as_str();
+            let is_name = called.contains('/') && text::is_qualified_name(called);
+            let twice = devices[..number]
+                .iter()
+                .any(|other| other.device_name == called);
+            let message = if !is_name {
+                format!(
+                    "\"{called}\" is not the name of a device: write it as nodes do, such as \
+                     nvidia.com/GP102GL_Tesla_P40"
+                )
+            } else if !DEVICES.contains(&device.count) {
+                format!("{} devices cannot be had: choose 1 to 16", device.count)
+            } else if twice {
+                format!("{called} is named twice: use count")
+            } else {
+                continue;
+            };
+            let field = format!("{FIELD}.{name}[{number}]");
+            problems.push(Problem::new(field, "DeviceMalformed", message));
+        }
+    }
+    let memory = kubevirt.memory.0.as_str();
+    if let Some(pages) = kubevirt.huge_pages
+        && let (Some(all), Some(page)) = (quantity::bytes(memory), quantity::bytes(pages.as_str()))
+        && all % page != 0
+    {
+        let pages = pages.as_str();
+        problems.push(Problem::new(
+            format!("{FIELD}.hugePages"),
+            "MemoryNotInPages",
+            format!("{memory} is no whole number of pages of {pages}: choose another memory"),
         ));
     }
 }

@@ -9,6 +9,7 @@ use api::node_pool::Taint;
 
 use crate::problem::Problem;
 use crate::text;
+use crate::validate::scheduling::malformed_key;
 
 /// Domains of Kubernetes that people may take labels from (kubernetes.io/docs,
 /// "Well-Known Labels, Annotations and Taints").
@@ -66,13 +67,6 @@ pub(super) fn check_taints(taints: &[Taint], problems: &mut Vec<Problem>) {
         let field = format!("spec.taints[{number}]");
         problems.push(Problem::new(field, "TaintInvalid", message));
     }
-}
-
-fn malformed_key(key: &str) -> String {
-    format!(
-        "\"{key}\" cannot be a key: use up to 63 letters, digits, -, _ and ., with a letter or \
-         digit at both ends, and before it, where wanted, a DNS name and /"
-    )
 }
 
 /// Why a key is not for people to use.

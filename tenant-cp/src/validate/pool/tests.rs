@@ -1,4 +1,5 @@
-//! A table of mistakes and the sentence for each, and what is let through.
+//! A table of mistakes and the sentence for each, and what is let through. Long because it is one table,
+//! which is read against the documentation.
 
 use std::collections::BTreeSet;
 
@@ -100,6 +101,58 @@ fn mistakes() -> Vec<(NodePool, &'static str)> {
         (
             kubevirt(&json!({"memory": "512m"})),
             "spec.provider.kubevirt.memory: 512m is less than 1Gi, with which no node becomes ready: write gibibytes as Gi, as in 4Gi (a number alone counts bytes)",
+        ),
+        (
+            spec(&json!({"kubelet": {"maxPods": 0}})),
+            "spec.kubelet.maxPods: 0 pods cannot be had on a node: choose 1 to 1000",
+        ),
+        (
+            spec(&json!({"kubelet": {"systemReserved": {"pid": "100"}}})),
+            "spec.kubelet.systemReserved[pid]: pid cannot be reserved: choose of cpu, ephemeral-storage, memory",
+        ),
+        (
+            spec(&json!({"kubelet": {"kubeReserved": {"cpu": "few"}}})),
+            "spec.kubelet.kubeReserved[cpu]: \"few\" is not a quantity: write a number with an optional suffix, such as 500m, 2 or 1Gi",
+        ),
+        (
+            spec(
+                &json!({"kubelet": {"kubeReserved": {"memory": "3Gi"}, "systemReserved": {"memory": "1Gi"}}}),
+            ),
+            "spec.kubelet: systemReserved and kubeReserved leave pods no memory of the machine's 4Gi: reserve less",
+        ),
+        (
+            spec(&json!({"kubelet": {"evictionHard": {"memory": "1Gi"}}})),
+            "spec.kubelet.evictionHard[memory]: memory is no signal of a kubelet: choose of imagefs.available, imagefs.inodesFree, memory.available, nodefs.available, nodefs.inodesFree, pid.available",
+        ),
+        (
+            spec(&json!({"kubelet": {"evictionHard": {"nodefs.available": "100%"}}})),
+            "spec.kubelet.evictionHard[nodefs.available]: \"100%\" is neither an amount nor a share: write it as 500Mi, or as 10% (more than 0% and less than 100%)",
+        ),
+        (
+            kubevirt(&json!({"nodeSelector": {"zone": "-"}})),
+            "spec.provider.kubevirt.nodeSelector[zone]: \"-\" cannot be a value: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends",
+        ),
+        (
+            kubevirt(&json!({"tolerations": [{"key": "/"}]})),
+            "spec.provider.kubevirt.tolerations[0]: \"/\" cannot be a key: use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, and before it, where wanted, a DNS name and /",
+        ),
+        (
+            kubevirt(&json!({"gpus": [{"deviceName": "tesla"}]})),
+            "spec.provider.kubevirt.gpus[0]: \"tesla\" is not the name of a device: write it as nodes do, such as nvidia.com/GP102GL_Tesla_P40",
+        ),
+        (
+            kubevirt(&json!({"hostDevices": [{"deviceName": "a.example/x", "count": 0}]})),
+            "spec.provider.kubevirt.hostDevices[0]: 0 devices cannot be had: choose 1 to 16",
+        ),
+        (
+            kubevirt(
+                &json!({"hostDevices": [{"deviceName": "a.example/x"}, {"deviceName": "a.example/x"}]}),
+            ),
+            "spec.provider.kubevirt.hostDevices[1]: a.example/x is named twice: use count",
+        ),
+        (
+            kubevirt(&json!({"hugePages": "1Gi", "memory": "2500Mi"})),
+            "spec.provider.kubevirt.hugePages: 2500Mi is no whole number of pages of 1Gi: choose another memory",
         ),
         (
             kubevirt(&json!({"memory": 4})),
@@ -354,6 +407,33 @@ fn more_nodes_than_the_pod_range_has_shares_for_are_refused() {
     let mut larger = demo.clone();
     larger.spec.network.pod_cidr = Some("10.128.0.0/16".to_owned());
     assert_eq!(said(None, &many, &[larger]), [""; 0]);
+}
+
+#[test]
+fn more_pods_than_a_node_has_addresses_for_are_refused() {
+    let said = |pods: i32, tc: &TenantCluster| {
+        let pool = spec(&json!({"kubelet": {"maxPods": pods}}));
+        let clusters = std::slice::from_ref(tc);
+        said(&admit_pool(None, &pool, clusters, &Settings::default()))
+    };
+    let mut demo = cluster("demo", "1.35.4");
+    assert_eq!(said(253, &demo), [""; 0]);
+    assert_eq!(
+        said(254, &demo),
+        [
+            "spec.kubelet.maxPods: 254 pods are more than 253, for which a node has addresses, because \
+          its share of the pod range of TenantCluster demo is a /24: choose 253 or fewer"
+        ]
+    );
+    let flags = &mut demo.spec.control_plane.controller_manager.extra_args;
+    flags.insert("node-cidr-mask-size".to_owned(), "23".to_owned());
+    assert_eq!(said(254, &demo), [""; 0]);
+    demo.spec.addons.cni.type_ = api::tenant_cluster::CniType::None;
+    assert_eq!(
+        said(900, &demo),
+        [""; 0],
+        "another network may have its own addresses"
+    );
 }
 
 #[test]

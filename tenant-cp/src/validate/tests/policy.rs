@@ -238,3 +238,63 @@ fn flag_that_was_let_in_before_stops_no_upgrade() {
     new.spec.version = "1.36.1".to_owned();
     assert_eq!(said(Some(&old), &new, &Settings::default()), [""; 0]);
 }
+
+#[test]
+fn machines_run_where_the_platform_says_and_take_what_it_lets_them() {
+    let pool = |kubevirt: Value| -> api::NodePool {
+        serde_json::from_value(json!({
+            "metadata": {"name": "workers", "namespace": "team-a"},
+            "spec": {"clusterName": "demo", "provider": {"kubevirt": kubevirt}},
+        }))
+        .unwrap()
+    };
+    let said = |pool: &api::NodePool, settings: &Settings| {
+        let none: [TenantCluster; 0] = [];
+        let problems = admit_pool(None, pool, &none, settings);
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let asked = pool(json!({
+        "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "gpus"}],
+        "dedicatedCpus": true,
+        "hugePages": "2Mi",
+        "gpus": [{"deviceName": "nvidia.com/T4"}],
+        "hostDevices": [{"deviceName": "intel.com/qat", "count": 2}],
+    }));
+    let field = "spec.provider.kubevirt";
+    let refused = |name: &str, asked: &str, setting: &str| {
+        format!(
+            "{field}.{name}: \"{asked}\" is not allowed here: remove it, or have whoever runs the \
+             management cluster allow it (config.providers.kubevirt.allowed.{setting} of the chart)"
+        )
+    };
+    assert_eq!(
+        said(&asked, &Settings::default()),
+        [
+            refused("nodeSelector[zone]", "zone", "nodeLabels"),
+            refused("tolerations[0].key", "gpus", "taints"),
+            refused("gpus[0].deviceName", "nvidia.com/T4", "devices"),
+            refused("hostDevices[0].deviceName", "intel.com/qat", "devices"),
+            refused("dedicatedCpus", "true", "dedicatedCpus"),
+            refused("hugePages", "2Mi", "hugePages"),
+        ]
+    );
+    let allowed = json!({"providers": {"kubevirt": {
+        "nodeSelector": {"pool": "machines"},
+        "allowed": {
+            "nodeLabels": ["zone", "pool"], "taints": ["gpus"], "dedicatedCpus": true,
+            "devices": ["intel.com/qat", "nvidia.com/T4"], "hugePages": true,
+        },
+    }}});
+    let settings: Settings = serde_json::from_value(allowed).unwrap();
+    assert_eq!(said(&asked, &settings), [""; 0]);
+    assert_eq!(
+        said(
+            &pool(json!({"nodeSelector": {"pool": "control-planes"}})),
+            &settings
+        ),
+        [format!(
+            "{field}.nodeSelector[pool]: the platform's nodes for this have pool=machines: remove it"
+        )]
+    );
+}

@@ -170,6 +170,8 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         labels: machine.spec.labels.clone(),
         taints: machine.spec.taints.iter().map(taint).collect(),
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),
+        kubelet: machine.spec.kubelet.clone(),
+        nodes: cluster.map(|cluster| cluster.spec.nodes.clone()),
         cloud_provider_external: cluster.is_some_and(external_cloud_provider),
     };
     let data = user_data::user_data(&seen.endpoint, &seen.authority, token, &of_machine)?;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use api::node_pool::Provider;
+use api::node_pool::{Kubelet, Provider};
 use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
 use kube::ResourceExt;
 use serde_json::json;
@@ -28,13 +28,17 @@ pub(super) struct Template {
     /// Kubernetes version, without the leading `v`.
     pub(super) version: String,
     provider: Provider,
+    kubelet: Kubelet,
 }
 
 impl Template {
     /// Whether a Machine is made from this. Labels, taints and keys are those of the day it was
     /// made: a change of them replaces nobody.
     pub(super) fn fits(&self, machine: &Machine) -> bool {
-        machine.spec.version == self.version && machine.spec.provider == self.provider
+        let spec = &machine.spec;
+        spec.version == self.version
+            && spec.provider == self.provider
+            && spec.kubelet == self.kubelet
     }
 }
 
@@ -57,6 +61,7 @@ pub(super) fn template(
     Ok(Some(Template {
         version: wanted.to_string(),
         provider: pool.spec.provider.clone(),
+        kubelet: pool.spec.kubelet.clone(),
     }))
 }
 
@@ -87,6 +92,7 @@ pub(super) fn machine(
         pool_name: pool.name_any(),
         version: template.version.clone(),
         provider: template.provider.clone(),
+        kubelet: template.kubelet.clone(),
         labels: pool.spec.labels.clone(),
         taints: pool.spec.taints.clone(),
         ssh_authorized_keys: pool.spec.ssh_authorized_keys.clone(),

@@ -1,0 +1,45 @@
+//! What a machine boots with of what pool and tenant cluster say.
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::world::{World, read};
+use crate::controllers::machine::plan::Action;
+
+/// Paths of the files that a machine of this pool and tenant cluster is given.
+fn files(kubelet: Value, nodes: Value) -> Vec<String> {
+    let mut world = World::new();
+    world.machine.spec.kubelet = read(kubelet);
+    world.cluster.as_mut().unwrap().spec.nodes = read(nodes);
+    world.settle();
+    world.user_data = None;
+    let plan = world.plan();
+    let found = plan.actions.iter().find_map(|action| match action {
+        Action::CreateUserData(secret) => secret.value["data"]["userdata"].as_str(),
+        _ => None,
+    });
+    let data = base64::engine::general_purpose::STANDARD.decode(found.unwrap());
+    let data = String::from_utf8(data.unwrap()).unwrap();
+    let paths = data.lines().filter_map(|line| line.split_once("path: "));
+    let paths = paths.map(|(_, path)| path.trim_matches(['"', '\'']).to_owned());
+    paths.filter(|path| path.starts_with('/')).collect()
+}
+
+#[test]
+fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
+    let join = ["/run/covey/join.yaml", "/run/covey/join.sh"];
+    assert_eq!(files(json!({}), json!({})), join);
+    let nodes = json!({"registryMirrors": [
+        {"registry": "docker.io", "endpoints": ["https://mirror.example.com"]},
+    ]});
+    assert_eq!(
+        files(json!({"maxPods": 50}), nodes),
+        [
+            join[0],
+            "/run/covey/patches/kubeletconfiguration+merge.json",
+            "/etc/containerd/certs.d/docker.io/hosts.toml",
+            "/run/covey/prepare.sh",
+            join[1],
+        ]
+    );
+}

@@ -1,0 +1,69 @@
+//! What is wrong with the operator's configuration of machines and pods; more of
+//! [`check_settings`](super::check_settings).
+//!
+//! Invariant: fields are those of the configuration, and each sentence says what to write instead.
+
+use std::net::Ipv4Addr;
+
+use crate::network::metadata::is_no_hosts;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::text;
+use crate::validate::scheduling;
+
+/// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
+/// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
+const MOST_NAMESERVERS: usize = 3;
+
+pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
+    nameservers(&settings.providers.kubevirt.nameservers, problems);
+    let pods = &settings.tenant_pods;
+    scheduling::check_selector("tenantPods.nodeSelector", &pods.node_selector, problems);
+    let (pods, machines) = (&pods.allowed, &settings.providers.kubevirt.allowed);
+    for (field, keys) in [
+        ("tenantPods.allowed.nodeLabels", &pods.node_labels),
+        ("tenantPods.allowed.taints", &pods.taints),
+        (
+            "providers.kubevirt.allowed.nodeLabels",
+            &machines.node_labels,
+        ),
+        ("providers.kubevirt.allowed.taints", &machines.taints),
+        ("providers.kubevirt.allowed.devices", &machines.devices),
+    ] {
+        for key in keys.iter().filter(|key| !text::is_qualified_name(key)) {
+            let message = scheduling::malformed_key(key);
+            problems.push(Problem::new(field, "KeyMalformed", message));
+        }
+    }
+}
+
+fn nameservers(nameservers: &[Ipv4Addr], problems: &mut Vec<Problem>) {
+    const FIELD: &str = "providers.kubevirt.nameservers";
+    if nameservers.len() > MOST_NAMESERVERS {
+        problems.push(Problem::new(
+            FIELD,
+            "NameserversTooMany",
+            format!(
+                "{} resolvers are more than a machine asks: name at most {MOST_NAMESERVERS}",
+                nameservers.len()
+            ),
+        ));
+    }
+    for (number, address) in nameservers.iter().enumerate() {
+        let message = if is_no_hosts((*address).into()) {
+            format!(
+                "{address} is no address at which machines reach a resolver: name one outside of \
+                 them, such as 192.0.2.53"
+            )
+        } else if nameservers[..number].contains(address) {
+            format!("{address} is named twice: remove one of them")
+        } else {
+            continue;
+        };
+        let field = format!("{FIELD}[{number}]");
+        problems.push(Problem::new(field, "NameserverMalformed", message));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What an operator refuses to start with, and the sentence for each.
+
+use serde_json::{Value, json};
+
+use crate::settings::Settings;
+use crate::validate::check_settings;
+
+fn settings(configuration: Value) -> Settings {
+    serde_json::from_value(configuration).unwrap()
+}
+
+fn said(configuration: Value) -> Vec<String> {
+    let problems = check_settings(&settings(configuration));
+    problems.iter().map(ToString::to_string).collect()
+}
+
+fn nameservers(addresses: &[&str]) -> Value {
+    json!({"providers": {"kubevirt": {"nameservers": addresses}}})
+}
+
+#[test]
+fn resolvers_are_at_most_three_addresses_of_hosts() {
+    let fine = ["192.0.2.53", "192.0.2.54"];
+    assert_eq!(said(nameservers(&fine)), [""; 0]);
+    assert_eq!(
+        said(nameservers(&[
+            "127.0.0.53",
+            "192.0.2.1",
+            "192.0.2.1",
+            "224.0.0.251"
+        ])),
+        [
+            "providers.kubevirt.nameservers: 4 resolvers are more than a machine asks: name at \
+             most 3",
+            "providers.kubevirt.nameservers[0]: 127.0.0.53 is no address at which machines reach a \
+             resolver: name one outside of them, such as 192.0.2.53",
+            "providers.kubevirt.nameservers[2]: 192.0.2.1 is named twice: remove one of them",
+            "providers.kubevirt.nameservers[3]: 224.0.0.251 is no address at which machines reach a \
+             resolver: name one outside of them, such as 192.0.2.53",
+        ]
+    );
+    for unreadable in ["dns.example.com", "2001:db8::53"] {
+        let unreadable = nameservers(&[unreadable]);
+        assert!(serde_json::from_value::<Settings>(unreadable).is_err());
+    }
+}
+
+#[test]
+fn pods_of_tenants_are_scheduled_by_labels_and_taints_that_there_can_be() {
+    let pods = json!({
+        "nodeSelector": {"pool": "tenants", "a b": "x"},
+        "allowed": {"nodeLabels": ["zone", "topology.kubernetes.io/"], "taints": ["*"]},
+    });
+    let key = "use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, and \
+               before it, where wanted, a DNS name and /";
+    assert_eq!(
+        said(json!({"tenantPods": pods})),
+        [
+            format!("tenantPods.nodeSelector[a b]: \"a b\" cannot be a key: {key}"),
+            format!(
+                "tenantPods.allowed.nodeLabels: \"topology.kubernetes.io/\" cannot be a key: {key}"
+            ),
+            format!("tenantPods.allowed.taints: \"*\" cannot be a key: {key}"),
+        ]
+    );
+}
+
+#[test]
+fn machines_are_allowed_labels_taints_and_devices_that_there_can_be() {
+    let allowed = json!({
+        "nodeLabels": ["zone"], "taints": ["a b"], "devices": ["nvidia.com/GP102GL_Tesla_P40", "/"],
+    });
+    let seen = said(json!({"providers": {"kubevirt": {"allowed": allowed}}}));
+    let fields: Vec<_> = seen
+        .iter()
+        .filter_map(|text| text.split_once(": "))
+        .collect();
+    let fields: Vec<_> = fields.into_iter().map(|(field, _)| field).collect();
+    let field = "providers.kubevirt.allowed";
+    assert_eq!(
+        fields,
+        [format!("{field}.taints"), format!("{field}.devices")]
+    );
+}
