@@ -4,7 +4,7 @@
 //! A renewed certificate changes a Secret and not the pod: these programs read their files again by
 //! themselves, but for konnectivity's server, which reads its serving certificate only when it
 //! starts. That one, and other files that are read only at the start, are hashed into annotations of
-//! the pod, so that their change makes one rollout.
+//! the pod, so that their change makes one rollout ([`at_start`] names them).
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
 
 pub(crate) mod apiserver;
@@ -24,10 +24,11 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use pki::Store;
 use serde_json::json;
 
 use crate::desired::pod;
+use crate::generations::bundle;
+use crate::material::{Material, encryption_configuration};
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::network::addresses::Addresses;
@@ -48,9 +49,9 @@ pub(crate) fn deployment(
     v: &Validated,
     settings: &Settings,
     addresses: &Addresses,
-    store: &Store,
+    material: &Material,
 ) -> Object {
-    let mut init_containers = vec![apiserver::container(v, addresses)];
+    let mut init_containers = vec![apiserver::container(v, addresses, material)];
     let mut volumes = vec![
         pod::secret_volume(names::API_SERVER),
         pod::secret_volume(names::CONTROLLER_MANAGER),
@@ -59,14 +60,13 @@ pub(crate) fn deployment(
         pod::empty_dir("audit", "1500Mi"),
         pod::empty_dir("tmp", "64Mi"),
     ];
-    let mut at_start = vec![files::AUDIT_POLICY, files::ADMISSION];
     let mut annotations = BTreeMap::new();
     if v.addons.konnectivity {
         init_containers.insert(0, konnectivity::container(v, settings));
         volumes.push(pod::secret_volume(names::KONNECTIVITY_SERVER));
         volumes.push(pod::empty_dir(names::KONNECTIVITY, "1Mi"));
-        at_start.push(files::EGRESS);
-        let certificate = store
+        let certificate = material
+            .store
             .get(names::KONNECTIVITY_SERVER)
             .map(|pair| &pair.certificate);
         annotations.insert(
@@ -74,7 +74,8 @@ pub(crate) fn deployment(
             object::hash(&json!(certificate)),
         );
     }
-    annotations.insert(ANNOTATION_FILES.to_owned(), object::hash(&json!(at_start)));
+    let files = object::hash(&json!(at_start(v, material)));
+    annotations.insert(ANNOTATION_FILES.to_owned(), files);
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),
         spec: Some(DeploymentSpec {
@@ -99,7 +100,10 @@ pub(crate) fn deployment(
                 }),
                 spec: Some(PodSpec {
                     init_containers: Some(init_containers),
-                    containers: vec![controller_manager::container(v), scheduler::container(v)],
+                    containers: vec![
+                        controller_manager::container(v, material),
+                        scheduler::container(v),
+                    ],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
                     volumes: Some(volumes),
                     ..pod::spec(names::CONTROL_PLANE)
@@ -109,4 +113,30 @@ pub(crate) fn deployment(
         }),
         ..Deployment::default()
     })
+}
+
+/// What the kube-apiserver and the kube-controller-manager read only when they start. Not among it, because
+/// they read it again by themselves: their own pairs, who may sign clients and front proxies
+/// (`DynamicFileCAContent`), and what the kube-controller-manager signs with (`NewDynamicServingContentFromFiles`).
+fn at_start(v: &Validated, material: &Material) -> Vec<String> {
+    let mut files = vec![files::AUDIT_POLICY.to_owned(), files::ADMISSION.to_owned()];
+    if v.addons.konnectivity {
+        files.push(files::EGRESS.to_owned());
+    }
+    // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only;
+    // `--root-ca-file`, and what the kubeconfigs of all programs of the pod believe.
+    let trusted = [names::ETCD_CA, names::KUBELET_SERVING_CA, names::CA];
+    files.extend(
+        trusted
+            .iter()
+            .filter_map(|name| bundle(&material.store, name)),
+    );
+    // The public key stands for the pair.
+    let keys = material.service_account.active_first();
+    files.extend(keys.map(|(_, keys)| keys.public.clone()));
+    // It is read again every minute, but nobody can see when: a rollout can be seen, and no key may write
+    // before every kube-apiserver can read it.
+    let encryption = encryption_configuration(&material.encryption);
+    files.extend(encryption.map(|file| file.reveal().to_owned()));
+    files
 }

@@ -181,7 +181,10 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
 }
 
 fn mask_times(value: &mut Value) {
-    const BY_NATURE: [&str; 8] = [
+    const BY_NATURE: [&str; 11] = [
+        "covey.dev/authority-hash",
+        "covey.dev/certificate-hash",
+        "covey.dev/files-hash",
         "covey.dev/konnectivity-certificate-hash",
         "lastTransitionTime",
         "notAfter",

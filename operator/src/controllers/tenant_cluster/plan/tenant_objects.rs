@@ -5,6 +5,7 @@
 
 use serde_json::json;
 use tenant_cp::addons::addon::Addon;
+use tenant_cp::generations::bundle;
 use tenant_cp::object::{Key, Object};
 use tenant_cp::tenant_objects;
 use tenant_cp::{Settings, Validated, names};
@@ -29,16 +30,16 @@ pub(super) fn plan(
     let Some(addresses) = addresses(valid, observed).filter(|_| observed.is_started()) else {
         return (part, None);
     };
-    let certificate = |name: &str| {
-        let pair = observed.material.store.get(name);
-        pair.map(|pair| pair.certificate.as_str())
-    };
-    let Some(authority) = certificate("ca") else {
+    let trusted = |name: &str| bundle(&observed.material.store, name);
+    let Some(authority) = trusted(names::CA) else {
         return (part, None);
     };
+    let kubelets = trusted(names::KUBELET_SERVING_CA);
+    let konnectivity = trusted(names::KONNECTIVITY_AUTHORITY);
     let trust = tenant_objects::Trust {
-        authority,
-        konnectivity: certificate(names::KONNECTIVITY_AUTHORITY),
+        authority: &authority,
+        kubelets: kubelets.as_deref(),
+        konnectivity: konnectivity.as_deref(),
     };
     let objects = tenant_objects::wanted(valid, settings, &addresses, trust);
     // What is left out while that is not known is still wanted.

@@ -30,8 +30,8 @@ impl Objects {
         settings: &Settings,
         addresses: &Addresses,
     ) -> Self {
-        let store = &observed.material.store;
-        let all = management_objects::workloads(valid, settings, addresses, store);
+        let material = &observed.material;
+        let all = management_objects::workloads(valid, settings, addresses, material);
         let can_start =
             |object: &Object| mounts(object).all(|secret| has_secret(observed, &secret));
         Self::sorted(all.into_iter().filter(can_start).collect())
