@@ -11,13 +11,11 @@
 mod etcd_identity;
 mod files;
 mod kubeconfig;
-pub mod material;
 mod secrets;
 mod wants;
 
 pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
 pub use kubeconfig::kubeconfig;
-pub use material::{Material, ServiceAccountKeys, encryption_configuration};
 pub use secrets::{
     CONSUMERS, SMALL_AUTHORITIES, SecretData, authority_secrets, established, leaf_secrets,
     read_store, renewed_secret,
@@ -30,6 +28,8 @@ use api::tenant_cluster::CertificateStatus;
 use jiff::Timestamp;
 use pki::{Due, Reason, Signer, Store, Want};
 
+pub use crate::generations::Generations;
+pub use crate::material::{Material, ServiceAccountKeys, encryption_configuration, encryption_key};
 use crate::names::{ENCRYPTION, SERVICE_ACCOUNT};
 
 /// What must be made, and what must not be although it is missing.
@@ -39,7 +39,7 @@ pub struct Plan {
     pub due: Vec<Due>,
     /// Service account keys must be made: `pki::issue::key_pair`.
     pub service_account: bool,
-    /// The encryption file must be made: `encryption_configuration(&pki::issue::random_bytes()?)`.
+    /// An encryption key must be made: `encryption_key(&pki::issue::random_bytes()?)`.
     pub encryption: bool,
     /// What a person must mend; goes to the condition `CertificatesReady`.
     pub problems: Vec<Problem>,
@@ -70,8 +70,8 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     let store = &sound;
     let mut plan = Plan {
         due: pki::plan(wants, store, now),
-        service_account: material.service_account.is_none(),
-        encryption: material.encryption.is_none(),
+        service_account: material.service_account.is_empty(),
+        encryption: material.encryption.is_empty(),
         problems: pki::authority_problems(wants, store, now)
             .into_iter()
             .map(|problem| Problem {
@@ -100,7 +100,7 @@ pub fn plan(wants: &[Want], material: &Material, established: bool, now: Timesta
     let hopeless: BTreeSet<&str> = wants
         .iter()
         .filter(|want| {
-            let companions = secrets::companions(&want.name).iter();
+            let companions = secrets::companions(want).iter();
             let signed = match &want.signer {
                 Signer::Own => lost.contains(want.name.as_str()),
                 Signer::By(signer) => lost.contains(signer.as_str()),

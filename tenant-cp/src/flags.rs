@@ -1,6 +1,7 @@
 //! Flags of a program: ours, those a user may change, and those a user may add.
 //!
-//! Invariant: no flag stands twice, and none that Covey manages comes from the user.
+//! Invariant: no flag stands twice but those that are lists (`service-account-key-file`), and none that
+//! Covey manages comes from the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,31 +83,25 @@ pub fn allowed_flags(program: Program) -> BTreeMap<&'static str, u64> {
     flags.collect()
 }
 
-/// The command line without the program: Covey's flags, then the user's, each sorted by name.
+/// The command line without the program: Covey's flags, then the user's, each sorted by name. One that is
+/// computed several times is there as often, in the order given.
 pub(crate) fn args(
     program: Program,
     computed: &[(&'static str, String)],
     extra: &BTreeMap<String, String>,
 ) -> Vec<String> {
     let table = program.table();
-    let own = |list: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
-        list.iter()
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect()
-    };
-    let mut flags: BTreeMap<&str, String> = own(table.fixed).into_iter().collect();
-    flags.extend(computed.iter().cloned());
-    flags.extend(
-        own(table.defaults)
-            .into_iter()
-            .filter(|(name, _)| !extra.contains_key(*name)),
-    );
+    let mut flags: Vec<(&str, &str)> = table.fixed.to_vec();
+    flags.extend(computed.iter().map(|(name, value)| (*name, value.as_str())));
+    let defaults = table.defaults.iter();
+    flags.extend(defaults.filter(|(name, _)| !extra.contains_key(*name)));
+    flags.sort_by_key(|(name, _)| *name);
     let managed = managed_flags(program);
     let added = extra
         .iter()
         .filter(|(name, _)| !managed.contains(name.as_str()));
     flags
-        .iter()
+        .into_iter()
         .map(|(name, value)| format!("--{name}={value}"))
         .chain(added.map(|(name, value)| format!("--{name}={value}")))
         .collect()

@@ -2,8 +2,8 @@
 //!
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
-//! control plane's objects, part by part), [`addons`], [`certificates`] (what PKI is wanted), [`node`]
-//! (how a machine becomes a node), [`quota`] (what all of it takes, and whether it may). On top,
+//! control plane's objects, part by part), [`addons`], [`material`] (everything secret, in [`generations`]),
+//! [`certificates`] (what PKI is wanted), [`node`] (how a machine becomes a node), [`quota`] (what all of it takes, and whether it may). On top,
 //! [`management_objects`] and [`tenant_objects`] are all that is
 //! wanted outside and inside.
 //!
@@ -13,7 +13,9 @@ pub mod addons;
 pub mod certificates;
 pub mod desired;
 pub mod flags;
+pub mod generations;
 pub mod management_objects;
+pub mod material;
 mod meta;
 pub mod names;
 pub mod network;

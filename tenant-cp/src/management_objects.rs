@@ -10,6 +10,7 @@ use crate::addons::{autoscaler, cloud_controller, csi};
 use crate::desired::etcd::{self, volumes};
 use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
 use crate::desired::{control_plane, services};
+use crate::material::Material;
 use crate::network::addresses::Addresses;
 use crate::object::Object;
 use crate::settings::Settings;
@@ -38,25 +39,25 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
 }
 
 /// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`, `csi`, `autoscaler` and
-/// `cluster-autoscaler`. `store` is what the Secrets hold: what a program reads only when it starts
+/// `cluster-autoscaler`. `material` is what the Secrets hold: what a program reads only when it starts
 /// shows in its pod.
 #[must_use]
 pub fn workloads(
     v: &Validated,
     settings: &Settings,
     addresses: &Addresses,
-    store: &pki::Store,
+    material: &Material,
 ) -> Vec<Object> {
+    let store = &material.store;
     let mut objects = vec![
         etcd::stateful_set(v, settings, addresses),
-        control_plane::deployment(v, settings, addresses, store),
+        control_plane::deployment(v, settings, addresses, material),
     ];
     if v.addons.cloud_controller {
-        let pair = store.get(cloud_controller::NAME);
-        objects.push(cloud_controller::deployment(v, settings, pair));
+        objects.push(cloud_controller::deployment(v, settings, store));
     }
     if let Some(offer) = &v.storage {
-        objects.push(csi::deployment::deployment(v, settings, offer));
+        objects.push(csi::deployment::deployment(v, settings, offer, store));
     }
     if let Some(limits) = &v.autoscaler {
         objects.extend(autoscaler::workloads::deployments(

@@ -46,8 +46,15 @@ pub const NODES: &str = "system:nodes";
 /// The signer of kubelets' serving certificates.
 pub const KUBELET_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
 
-/// Authority of the tenant cluster, and its Secret.
+/// Authority of the kube-apiserver itself: its serving certificate, and the client certificate that it
+/// shows kubelets. Whoever is to believe the tenant's API believes it. Also its Secret.
 pub const CA: &str = "ca";
+/// Authority of kubelets' serving certificates, and its Secret.
+pub const KUBELET_SERVING_CA: &str = "kubelet-serving-ca";
+/// Authority of clients that are machinery (components, kubelets, the operator), and its Secret.
+pub const CLIENT_CA: &str = "client-ca";
+/// Authority of clients that are people, and its Secret.
+pub const USERS_CA: &str = "users-ca";
 /// Authority of the API aggregation's client certificate, and its Secret.
 pub const FRONT_PROXY_CA: &str = "front-proxy-ca";
 /// Authority of etcd, and its Secret.
@@ -55,7 +62,14 @@ pub const ETCD_CA: &str = "etcd-ca";
 /// Authority of konnectivity's servers, and its Secret. It is written as any leaf is.
 pub const KONNECTIVITY_AUTHORITY: &str = "konnectivity-ca";
 /// Authorities that are the tenant cluster's identity; also the names of their Secrets.
-pub const AUTHORITIES: [&str; 3] = [CA, FRONT_PROXY_CA, ETCD_CA];
+pub const AUTHORITIES: [&str; 6] = [
+    CA,
+    KUBELET_SERVING_CA,
+    CLIENT_CA,
+    USERS_CA,
+    FRONT_PROXY_CA,
+    ETCD_CA,
+];
 /// Secret with the keys of service account tokens.
 pub const SERVICE_ACCOUNT: &str = "service-account";
 /// Secret with the keys of encryption at rest.

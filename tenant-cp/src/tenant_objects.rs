@@ -17,9 +17,11 @@ use crate::validate::validated::Validated;
 /// Whom nodes and agents believe, as PEM.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
-    /// The tenant's authority.
+    /// The certificates of the kube-apiserver's authority.
     pub authority: &'a str,
-    /// Konnectivity's authority; none while there is none.
+    /// Those of kubelets' serving certificates; none while they are lost.
+    pub kubelets: Option<&'a str>,
+    /// Those of konnectivity's authority; none while there is none.
     pub konnectivity: Option<&'a str>,
 }
 
@@ -34,6 +36,7 @@ pub fn wanted(
 ) -> Vec<Object> {
     let mut objects = endpoints::endpoints(v, addresses);
     objects.extend(kubeadm::configuration(v, addresses, trust.authority));
+    objects.extend(trust.kubelets.map(kubeadm::kubelet_authority));
     objects.extend(rbac::for_nodes());
     objects.extend(registry::objects(
         v,

@@ -42,7 +42,10 @@ fn outside(v: &Validated, store: &Store) -> Vec<Object> {
         v,
         &settings,
         &addresses("x"),
-        store,
+        &Material {
+            store: store.clone(),
+            ..Material::default()
+        },
     ));
     let parts = parts(&v.tenant_namespace, &v.namespace, &v.name);
     objects.retain(|object| parts.contains(&object.key()));
@@ -213,7 +216,7 @@ fn only_the_cluster_autoscaler_reaches_the_adapter_and_it_no_management_api() {
 fn renewed_certificate_restarts_only_who_does_not_read_it_again() {
     let v = with_addon();
     let template = |name: &str, renewed: &str| {
-        let mut store: Store = [AUTHORITY, CLIENT, NAME, SERVER, STOCK]
+        let mut store: Store = [AUTHORITY, CLIENT, NAME, SERVER, STOCK, "ca"]
             .map(|one| (one.to_owned(), pair("old")))
             .into();
         store.insert(renewed.to_owned(), pair("new"));
@@ -221,12 +224,12 @@ fn renewed_certificate_restarts_only_who_does_not_read_it_again() {
         find(&objects, "Deployment", name)["spec"]["template"].clone()
     };
     let restarts = |name: &str| {
-        let all = [AUTHORITY, CLIENT, NAME, SERVER, STOCK];
+        let all = [AUTHORITY, CLIENT, NAME, SERVER, STOCK, "ca"];
         let changes = |renewed: &&str| template(name, renewed) != template(name, "nothing");
         all.into_iter().filter(changes).collect::<Vec<_>>()
     };
-    assert_eq!(restarts(NAME), [NAME]);
-    assert_eq!(restarts(STOCK), [AUTHORITY, CLIENT]);
+    assert_eq!(restarts(NAME), [NAME, "ca"]);
+    assert_eq!(restarts(STOCK), [AUTHORITY, CLIENT, "ca"]);
 }
 
 #[test]

@@ -12,8 +12,10 @@ use proptest::prelude::*;
 use tenant_cp::{
     Object, Settings, Validated,
     certificates::{
-        self, CONSUMERS, Material, Plan, Problem, SMALL_AUTHORITIES, SecretData, ServiceAccountKeys,
+        self, CONSUMERS, Generations, Material, Plan, Problem, SMALL_AUTHORITIES, SecretData,
+        ServiceAccountKeys,
     },
+    generations::authority_name,
     names::{AUTHORITIES, KONNECTIVITY_AUTHORITY},
 };
 
@@ -28,11 +30,12 @@ fn make(wants: &[Want], plan: &Plan, material: &mut Material) {
     pki::renew(wants, &plan.due, &mut material.store, now()).expect("renewed");
     if plan.service_account {
         let (public, private) = pki::issue::key_pair().expect("a key pair");
-        material.service_account = Some(ServiceAccountKeys { public, private });
+        let keys = ServiceAccountKeys { public, private };
+        material.service_account = Generations::first(keys);
     }
     if plan.encryption {
         let key = pki::issue::random_bytes().expect("random bytes");
-        material.encryption = Some(certificates::encryption_configuration(&key));
+        material.encryption = Generations::first(certificates::encryption_key(&key));
     }
 }
 
@@ -73,6 +76,26 @@ fn data(secret: &Object) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// Certificates and keys of a bundle or an encryption file; a kubeconfig's certificates in base64.
+fn parts(file: &str) -> Vec<String> {
+    let end = "-----END CERTIFICATE-----";
+    match file.contains(end) {
+        true => file
+            .split_inclusive(end)
+            .map(|part| part.trim().to_owned())
+            .collect(),
+        false => file
+            .lines()
+            .filter(|line| !line.contains("certificate-authority-data"))
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
 fn missing(secret: &str) -> Problem {
     Problem {
         secret: secret.to_owned(),
@@ -94,7 +117,7 @@ proptest! {
 
     #[test]
     fn any_loss_is_restored_or_reported_and_the_identity_stays(
-        lost in proptest::collection::btree_set(0usize..21, 0..21),
+        lost in proptest::collection::btree_set(0usize..24, 0..24),
     ) {
         let mut v = minimal();
         v.addons.cloud_controller = true;
@@ -104,7 +127,7 @@ proptest! {
         let material = complete(&wants);
         let mut secrets = secrets(&v, &material);
         let names: Vec<_> = secrets.keys().cloned().collect();
-        prop_assert_eq!(names.len(), 21);
+        prop_assert_eq!(names.len(), 24);
         for index in lost {
             secrets.remove(&names[index]);
         }
@@ -117,13 +140,13 @@ proptest! {
                 None => prop_assert!(plan.problems.contains(&missing(name))),
             }
         }
-        match &read.service_account {
-            Some(keys) => prop_assert_eq!(Some(keys), material.service_account.as_ref()),
-            None => prop_assert!(plan.problems.contains(&missing("service-account"))),
+        match read.service_account.is_empty() {
+            false => prop_assert_eq!(&read.service_account, &material.service_account),
+            true => prop_assert!(plan.problems.contains(&missing("service-account"))),
         }
-        match &read.encryption {
-            Some(file) => prop_assert_eq!(Some(file), material.encryption.as_ref()),
-            None => prop_assert!(plan.problems.contains(&missing("encryption"))),
+        match read.encryption.is_empty() {
+            false => prop_assert_eq!(&read.encryption, &material.encryption),
+            true => prop_assert!(plan.problems.contains(&missing("encryption"))),
         }
         // What was made can be kept, so that it is not made again and again.
         for object in certificates::leaf_secrets(&v, &read, Some(&fixtures::etcd_identity())) {
@@ -141,9 +164,53 @@ proptest! {
     }
 
     #[test]
+    fn another_generation_only_adds(v in validated(), a in any_addresses(), of in 0usize..8) {
+        let wants = certificates::wants(&v, &Settings::default(), Some(&a));
+        let material = complete(&wants);
+        let mut turned = material.clone();
+        let other = complete(&wants);
+        match AUTHORITIES.get(of) {
+            Some(name) => {
+                let pair = other.store[*name].clone();
+                turned.store.insert(authority_name(name, 2), pair);
+            }
+            None if of == 6 => {
+                let keys = other.service_account.active().unwrap().1.clone();
+                turned.service_account.insert(2, keys);
+            }
+            None => {
+                let key = other.encryption.active().unwrap().1.clone();
+                turned.encryption.insert(2, key);
+            }
+        }
+        let (before, after) = (secrets(&v, &material), secrets(&v, &turned));
+        prop_assert_ne!(&before, &after);
+        for (name, data) in &before {
+            for (key, old) in data {
+                let new = after[name].get(key);
+                prop_assert!(new.is_some(), "{}/{} is gone", name, key);
+                let (old, new) = (text(old), text(new.unwrap()));
+                let pair = data.contains_key(&key.replace(".crt", ".key"));
+                let grows = key == "value" || key == "encryption.yaml" || (key.ends_with(".crt") && !pair);
+                if grows {
+                    // What is trusted, or read, stays; whoever signs or is shown is the same.
+                    for part in parts(&old) {
+                        prop_assert!(new.contains(&part), "{}/{} lost {}", name, key, part);
+                    }
+                } else {
+                    prop_assert_eq!(old, new, "{}/{} changed", name, key);
+                }
+            }
+        }
+        prop_assert_eq!(&certificates::read_store(&after), &turned);
+        // Nothing is due, and nothing is wrong: who signs is the plan's to say, not the newest.
+        prop_assert_eq!(certificates::plan(&wants, &turned, true, now()), Plan::default());
+    }
+
+    #[test]
     fn no_secret_makes_the_reading_panic(
-        name in "(ca|etcd|apiserver|demo-kubeconfig|encryption)",
-        key in "(ca.crt|ca.key|value|encryption.yaml|x.crt|x.key|.crt)",
+        name in "(ca|ca-g2|etcd|apiserver|demo-kubeconfig|encryption|service-account)",
+        key in "(ca.crt|ca.key|value|encryption.yaml|x.crt|x.key|.crt|k1|k|sa-k1.pub|sa-k.pub)",
         bytes: Vec<u8>,
     ) {
         let data = SecretData::from([(name, BTreeMap::from([(key, bytes)]))]);
@@ -346,4 +413,70 @@ fn nothing_secret_shows_in_debug_output() {
     let material = complete(&wants(&minimal()));
     let text = format!("{material:?}");
     assert!(!text.contains("PRIVATE KEY") && !text.contains("secretbox"));
+}
+
+#[test]
+fn each_authority_signs_its_own_kind_and_no_other() {
+    let mut v = minimal();
+    v.addons.cloud_controller = true;
+    v.storage = Some(offer());
+    v.autoscaler = Some(limits());
+    let mut signed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for want in wants(&v) {
+        if let pki::Signer::By(signer) = want.signer {
+            signed.entry(signer).or_default().push(want.name);
+        }
+    }
+    let of = |authority: &str| signed.get(authority).cloned().unwrap_or_default();
+    // Kubelets believe clients of `ca`, so nobody else may be one; the kube-apiserver believes none.
+    assert_eq!(of("ca"), ["apiserver-kubelet-client", "apiserver"]);
+    assert_eq!(of("users-ca"), ["admin"]);
+    assert_eq!(of("kubelet-serving-ca"), Vec::<String>::new());
+    let machinery = of("client-ca");
+    for name in ["operator", "scheduler", "ccm", "csi-attacher", "autoscaler"] {
+        assert!(machinery.iter().any(|machine| machine == name), "{name}");
+    }
+    assert_eq!(
+        certificates::super_admin().signer,
+        pki::Signer::By("client-ca".into())
+    );
+    for authority in ["client-ca", "users-ca"] {
+        for want in wants(&v)
+            .iter()
+            .filter(|want| of(authority).contains(&want.name))
+        {
+            assert!(want.client && !want.server, "{}", want.name);
+        }
+    }
+}
+
+#[test]
+fn whoever_signs_clients_is_believed_by_the_api_and_nobody_else() {
+    let v = minimal();
+    let material = complete(&wants(&v));
+    let secrets = secrets(&v, &material);
+    let file = |secret: &str, key: &str| text(&secrets[secret][key]);
+    let pem = |name: &str| material.store[name].certificate.clone();
+    assert_eq!(
+        file("apiserver", "clients.crt"),
+        pem("client-ca") + &pem("users-ca")
+    );
+    assert_eq!(
+        file("apiserver", "kubelet-serving-ca.crt"),
+        pem("kubelet-serving-ca")
+    );
+    // The keys of what is only trusted are nowhere but in the Secrets of the authorities.
+    for (name, data) in &secrets {
+        let keys: Vec<_> = data
+            .keys()
+            .filter_map(|key| key.strip_suffix("-ca.key"))
+            .chain(data.contains_key("ca.key").then_some("ca"))
+            .collect();
+        let wanted: &[&str] = match name.as_str() {
+            "controller-manager" => &["client", "kubelet-serving", "users"],
+            authority if authority.ends_with("ca") => &["ca"],
+            _ => &[],
+        };
+        assert_eq!(keys, wanted, "{name}");
+    }
 }

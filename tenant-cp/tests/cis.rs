@@ -10,11 +10,7 @@ use std::collections::BTreeMap;
 
 use fixtures::{addresses, minimal, objects};
 use k8s_openapi::ByteString;
-use pki::{Key, KeyPair};
-use tenant_cp::{
-    Object, Settings,
-    certificates::{self, Material, ServiceAccountKeys},
-};
+use tenant_cp::{Object, Settings, certificates};
 
 /// Check, container, flag, and what the value must hold; `!` before it: must not hold; `-`: the flag
 /// must not be there.
@@ -32,7 +28,7 @@ const CHECKS: &[(&str, &str, &str, &str)] = &[
         "1.2.5",
         "apiserver",
         "kubelet-certificate-authority",
-        "ca.crt",
+        "kubelet-serving-ca.crt",
     ),
     ("1.2.6", "apiserver", "authorization-mode", "!AlwaysAllow"),
     ("1.2.7", "apiserver", "authorization-mode", "Node"),
@@ -64,12 +60,12 @@ const CHECKS: &[(&str, &str, &str, &str)] = &[
     ("1.2.19", "apiserver", "audit-log-maxsize", "100"),
     ("1.2.20", "apiserver", "request-timeout", "1m0s"),
     ("1.2.21", "apiserver", "service-account-lookup", "true"),
-    ("1.2.22", "apiserver", "service-account-key-file", "sa.pub"),
+    ("1.2.22", "apiserver", "service-account-key-file", ".pub"),
     ("1.2.23", "apiserver", "etcd-certfile", ".crt"),
     ("1.2.23", "apiserver", "etcd-keyfile", ".key"),
     ("1.2.24", "apiserver", "tls-cert-file", ".crt"),
     ("1.2.24", "apiserver", "tls-private-key-file", ".key"),
-    ("1.2.25", "apiserver", "client-ca-file", "ca.crt"),
+    ("1.2.25", "apiserver", "client-ca-file", "clients.crt"),
     ("1.2.26", "apiserver", "etcd-cafile", "etcd-ca.crt"),
     (
         "1.2.27",
@@ -107,7 +103,7 @@ const CHECKS: &[(&str, &str, &str, &str)] = &[
         "1.3.4",
         "controller-manager",
         "service-account-private-key-file",
-        "sa.key",
+        ".key",
     ),
     ("1.3.5", "controller-manager", "root-ca-file", "ca.crt"),
     ("1.3.6", "controller-manager", "feature-gates", "-"),
@@ -200,21 +196,8 @@ fn nobody_without_a_token_becomes_an_agent_of_konnectivity() {
 fn anonymous_requests_reach_health_and_cluster_info_only() {
     let v = minimal();
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));
-    let pair = KeyPair {
-        certificate: String::new(),
-        key: Key::new(String::new()),
-    };
-    let material = Material {
-        store: wants
-            .into_iter()
-            .map(|want| (want.name, pair.clone()))
-            .collect(),
-        service_account: Some(ServiceAccountKeys {
-            public: String::new(),
-            private: Key::new(String::new()),
-        }),
-        encryption: Some(certificates::encryption_configuration(&[7; 32])),
-    };
+    let names = wants.iter().map(|want| want.name.as_str());
+    let material = fixtures::material(names, "C");
     let secrets = certificates::leaf_secrets(&v, &material, Some(&fixtures::etcd_identity()));
     let secret = secrets
         .iter()

@@ -34,7 +34,10 @@ fn outside(v: &Validated, pair: Option<&KeyPair>) -> Vec<Object> {
         v,
         &settings,
         &addresses("x"),
-        &store,
+        &Material {
+            store,
+            ..Material::default()
+        },
     ));
     let parts = parts(&v.tenant_namespace);
     objects.retain(|object| parts.contains(&object.key()));

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use api::storage::{Hotplug, Offer};
 use fixtures::{TRUST, addresses, minimal, offer};
-use pki::Store;
 use serde_json::{Value, json};
 use tenant_cp::addons::csi::{
     NAME, certificates, parts, rules_outside, sidecars, tenant_objects as inside,
@@ -31,7 +30,7 @@ fn outside(v: &Validated) -> Vec<Object> {
         v,
         &settings,
         &addresses("x"),
-        &Store::new(),
+        &Material::default(),
     ));
     let parts = parts(&v.tenant_namespace);
     objects.retain(|object| parts.contains(&object.key()));

@@ -8,7 +8,6 @@ mod fixtures;
 use std::collections::BTreeSet;
 
 use fixtures::{TRUST, addresses, limits, minimal, offer};
-use pki::Store;
 use tenant_cp::{Object, Settings, Validated, management_objects, tenant_objects};
 
 /// Everything on, from a registry of the user's choice.
@@ -40,12 +39,12 @@ fn images(objects: &[Object]) -> BTreeSet<(String, String)> {
 }
 
 fn outside(settings: &Settings) -> BTreeSet<(String, String)> {
-    let (v, store) = (foreign(), Store::new());
+    let (v, material) = (foreign(), fixtures::keys());
     images(&management_objects::workloads(
         &v,
         settings,
         &addresses("x"),
-        &store,
+        &material,
     ))
 }
 

@@ -5,7 +5,6 @@ mod fixtures;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
-use pki::{Key, KeyPair, Store};
 use proptest::prelude::*;
 use serde_json::Value;
 use tenant_cp::{
@@ -15,7 +14,7 @@ use tenant_cp::{
         rbac::is_privileged,
     },
     flags::{Program, managed_flags},
-    management_objects, tenant_objects,
+    tenant_objects,
     validate::Addons,
 };
 
@@ -436,32 +435,5 @@ fn without_an_endpoint_nothing_that_names_it_is_wanted() {
         let addon = &object.value["metadata"]["labels"][api::names::LABEL_ADDON];
         let named = ["cluster-info", "kubeadm-config"].contains(&object.name.as_str());
         assert!(named || addon.is_string(), "{}", object.key());
-    }
-}
-
-#[test]
-fn only_konnectivitys_certificate_makes_pods_roll_out_when_it_is_renewed() {
-    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
-    let wants = certificates::wants(&v, &settings, Some(&a));
-    let pair = |text: &str| KeyPair {
-        certificate: text.to_owned(),
-        key: Key::new(text.to_owned()),
-    };
-    let store: Store = wants
-        .iter()
-        .map(|want| (want.name.clone(), pair("old")))
-        .collect();
-    let template = |store: &Store| {
-        let objects = management_objects::workloads(&v, &settings, &a, store);
-        ["control-plane", "etcd"].map(|name| {
-            let object = objects.iter().find(|object| object.name == name).unwrap();
-            object.value["spec"]["template"].clone()
-        })
-    };
-    for want in wants {
-        let mut renewed = store.clone();
-        renewed.insert(want.name.clone(), pair("new"));
-        let same = template(&renewed) == template(&store);
-        assert_eq!(same, want.name != "konnectivity-server", "{}", want.name);
     }
 }

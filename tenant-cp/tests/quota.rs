@@ -47,7 +47,7 @@ fn made(tc: &TenantCluster, settings: &Settings) -> [u64; 3] {
         &valid,
         settings,
         &hosts,
-        &pki::Store::new(),
+        &fixtures::keys(),
     ));
     let [mut cores, mut memory, mut storage] = [0; 3];
     for object in objects {

@@ -8,7 +8,6 @@ mod fixtures;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixtures::{addresses, any_addresses, minimal, objects, validated};
-use pki::{Key, KeyPair};
 use proptest::prelude::*;
 use serde_json::Value;
 use tenant_cp::{Addresses, Object, Settings, Validated, certificates};
@@ -213,21 +212,8 @@ fn paths(container: &Value) -> Vec<String> {
 
 fn secret_keys(v: &Validated, addresses: &Addresses) -> BTreeMap<String, BTreeSet<String>> {
     let wants = certificates::wants(v, &Settings::default(), Some(addresses));
-    let pair = KeyPair {
-        certificate: "C".to_owned(),
-        key: Key::new("K".to_owned()),
-    };
-    let material = certificates::Material {
-        store: wants
-            .into_iter()
-            .map(|want| (want.name, pair.clone()))
-            .collect(),
-        service_account: Some(certificates::ServiceAccountKeys {
-            public: "P".to_owned(),
-            private: Key::new("K".to_owned()),
-        }),
-        encryption: Some(Key::new("K".to_owned())),
-    };
+    let names = wants.iter().map(|want| want.name.as_str());
+    let material = fixtures::material(names, "C");
     certificates::leaf_secrets(v, &material, Some(&fixtures::etcd_identity()))
         .into_iter()
         .map(|secret| {

@@ -212,7 +212,7 @@ impl Tenant {
         let authority = Authority::new("tenant")?;
         let serving = authority.server("kube-apiserver", &["kubernetes"])?;
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "apiserver"}, "stringData": {"ca.crt": authority.pem(),
+            "metadata": {"name": "apiserver"}, "stringData": {"clients.crt": authority.pem(),
             "apiserver.crt": serving.cert, "apiserver.key": serving.key}});
         Ok(Self { authority, secret })
     }

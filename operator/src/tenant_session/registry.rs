@@ -50,7 +50,7 @@ pub struct Tenant {
 pub struct TenantClient {
     /// A client with the operator's identity there, which the reconcile's budget pays.
     pub client: Client,
-    /// The tenant's certificate authority, PEM.
+    /// The certificates of the tenant's authority, PEM.
     pub authority: String,
     /// Where nodes reach the API.
     pub endpoint: EndpointStatus,

@@ -16,7 +16,10 @@ use kit::client::{Transport, multiplexed};
 use kit::errors::{Class, Classify};
 use kit::lease::Leadership;
 use kube::{Client, Config};
-use rustls_pki_types::{CertificateDer, pem::PemObject};
+use rustls_pki_types::{
+    CertificateDer,
+    pem::{self, PemObject},
+};
 use tower::Layer;
 
 use super::budget::{Budget, Exceeded, NAMESPACE};
@@ -33,7 +36,7 @@ pub type Dial = Arc<dyn Fn(&str, SocketAddr) -> SocketAddr + Send + Sync>;
 pub struct Session {
     /// Where to dial.
     pub address: SocketAddr,
-    /// The tenant's certificate authority, PEM.
+    /// The certificates of the authority to believe, PEM.
     pub authority: String,
     /// Client certificate and key.
     pub identity: pki::KeyPair,
@@ -138,9 +141,13 @@ impl Session {
         };
         let url = url.parse().map_err(|e| Error::BuildClient(Box::new(e)))?;
         let mut config = Config::new(url);
-        let root = CertificateDer::from_pem_slice(self.authority.as_bytes())
-            .map_err(|e| Error::BuildClient(Box::new(e)))?;
-        config.root_cert = Some(vec![root.to_vec()]);
+        let roots = CertificateDer::pem_slice_iter(self.authority.as_bytes());
+        let roots: Result<Vec<_>, _> = roots.map(|root| root.map(|root| root.to_vec())).collect();
+        let roots = roots.and_then(|roots| match roots.is_empty() {
+            true => Err(pem::Error::NoItemsFound),
+            false => Ok(roots),
+        });
+        config.root_cert = Some(roots.map_err(|e| Error::BuildClient(Box::new(e)))?);
         config.auth_info.client_certificate_data = Some(base64(&self.identity.certificate));
         config.auth_info.client_key_data = Some(base64(self.identity.key.reveal()).into());
         // The address may be another one than the certificate is for: in tests, and behind a name.

@@ -6,7 +6,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 use testkit::FaultPlan;
+use testkit::fixtures::tenant_namespace;
 use testkit::memory::Memory;
 use testkit::memory::recording::Recording;
 use testkit::memory::replay;
@@ -63,10 +68,23 @@ async fn the_model_answers_a_new_creation_as_the_real_server_does() -> Result<()
     };
     let (died, _) = life(&site, &FaultPlan::none()).await?;
     ensure!(!died, "it died without faults");
+    replace_a_pod(&site).await?;
     let recording = site.recording();
     if let Some(folder) = std::env::var_os("COVEY_RECORD") {
         let file = Path::new(&folder).join(FILE);
         std::fs::write(&file, recording.render()).with_context(|| file.display().to_string())?;
     }
     same(&recording).await
+}
+
+/// A life that dies makes a certificate twice, and then pods are replaced that have just been made
+/// ([`testkit::FakeKubelet`] does it so).
+async fn replace_a_pod(site: &Site) -> Result<()> {
+    let cluster = site.clusters().get("demo").await?;
+    let pods: Api<Pod> = Api::namespaced(site.admin.clone(), &tenant_namespace(&cluster));
+    let touched = json!({ "metadata": { "annotations": { "example.com/touched": "1" } } });
+    let patch = Patch::Merge(touched);
+    pods.patch("control-plane-0", &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
 }

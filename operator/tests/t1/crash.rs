@@ -317,7 +317,7 @@ async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
             comes_up(site, &operator, "demo").await?;
             same(wanted, &site.state("demo").await?)?;
             keeps(site, &cluster, &was).await?;
-            ensure!(was.len() == 5, "{} Secrets", was.len());
+            ensure!(was.len() == AUTHORITIES.len() + 2, "{} Secrets", was.len());
             hand.give(operator).await;
         }
         Ok(died)

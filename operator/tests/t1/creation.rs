@@ -36,6 +36,7 @@ RoleBinding <tenant>/covey-operator
 RoleBinding <users>/covey-operator
 Secret <tenant>/apiserver
 Secret <tenant>/ca
+Secret <tenant>/client-ca
 Secret <tenant>/controller-manager
 Secret <tenant>/encryption
 Secret <tenant>/etcd
@@ -44,9 +45,11 @@ Secret <tenant>/etcd-healthcheck-client
 Secret <tenant>/front-proxy-ca
 Secret <tenant>/konnectivity-ca
 Secret <tenant>/konnectivity-server
+Secret <tenant>/kubelet-serving-ca
 Secret <tenant>/operator-client
 Secret <tenant>/scheduler
 Secret <tenant>/service-account
+Secret <tenant>/users-ca
 Secret <users>/<name>-kubeconfig
 Service <tenant>/control-plane
 Service <tenant>/etcd-0
@@ -144,10 +147,10 @@ async fn status_of_a_ready_tenant_cluster_is_complete() -> Result<()> {
         .collect();
     assert_eq!(
         certificates.join(" "),
-        "admin apiserver apiserver-etcd-client apiserver-kubelet-client ca controller-manager \
-         etcd-0-peer etcd-0-server etcd-ca etcd-healthcheck-client front-proxy-ca \
-         front-proxy-client konnectivity-ca konnectivity-client konnectivity-server operator \
-         scheduler"
+        "admin apiserver apiserver-etcd-client apiserver-kubelet-client ca client-ca \
+         controller-manager etcd-0-peer etcd-0-server etcd-ca etcd-healthcheck-client \
+         front-proxy-ca front-proxy-client konnectivity-ca konnectivity-client \
+         konnectivity-server kubelet-serving-ca operator scheduler users-ca"
     );
     assert!(status.bootstrap_hash.is_some());
     let conditions = &status.conditions;

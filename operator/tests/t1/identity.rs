@@ -165,7 +165,13 @@ async fn keys_that_have_a_copy_are_restored_from_it() -> Result<()> {
         return Ok(());
     };
     let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
-    for name in ["ca", "service-account", "encryption"] {
+    for name in [
+        "kubelet-serving-ca",
+        "client-ca",
+        "users-ca",
+        "service-account",
+        "encryption",
+    ] {
         let was = secrets.get(name).await?;
         secrets.delete(name, &Default::default()).await?;
         let back =
@@ -185,7 +191,7 @@ async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() 
     };
     let secrets = site.objects(kinds::SECRET, &tenant_namespace(&cluster));
     let before = site.parts(&cluster).await?;
-    let authority = secrets.get("ca").await?;
+    let authority = secrets.get("client-ca").await?;
     let signer = pki::KeyPair {
         certificate: text(&authority, "ca.crt")?,
         key: pki::Key::new(text(&authority, "ca.key")?),
@@ -193,7 +199,7 @@ async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() 
     // As it would have been issued 300 of its 365 days ago.
     let want = pki::Want {
         name: "scheduler".to_owned(),
-        signer: pki::Signer::By("ca".to_owned()),
+        signer: pki::Signer::By("client-ca".to_owned()),
         common_name: "system:kube-scheduler".to_owned(),
         organizations: Vec::new(),
         server: false,

@@ -19,6 +19,7 @@ mod etcd;
 mod faults;
 mod hostile;
 mod identity;
+mod keys;
 mod leadership;
 mod machines;
 mod neighbours;

@@ -117,7 +117,7 @@ async fn every_part_that_is_deleted_is_made_again() -> Result<()> {
         let (name, uid) = (object.name_any(), object.uid());
         // These two exist nowhere else; `identity` tests what then happens.
         let unique =
-            kind == kinds::SECRET && ["etcd-ca", "front-proxy-ca"].contains(&name.as_str());
+            kind == kinds::SECRET && ["ca", "etcd-ca", "front-proxy-ca"].contains(&name.as_str());
         // Nor does data come back with a claim of the same name.
         let data = kind == kinds::PERSISTENT_VOLUME_CLAIM;
         if kind == kinds::TENANT_CLUSTER || kind == kinds::NAMESPACE || unique || data {

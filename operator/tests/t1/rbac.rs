@@ -188,6 +188,11 @@ async fn live(site: &Site) -> Result<()> {
             apply(&site.admin, &lease).await?;
         }
     }
+    // A member of etcd ends, to be made from another template.
+    let resources =
+        json!({ "spec": { "etcd": { "resources": { "requests": { "cpu": "60m" } } } } });
+    site.change("demo", &resources).await?;
+    site.wait_ready("demo").await?;
     let _kubevirt = workers(site, &ns).await?;
     for kind in state::PARTS {
         let objects = site.objects(kind, &ns);

@@ -57,8 +57,8 @@ pub struct AuthorityProblem {
 /// What must be issued, authorities first, otherwise in the order of `wants`.
 ///
 /// A leaf whose authority is not in the store comes after it, as [`Reason::SignerChanged`] or
-/// [`Reason::Missing`]. A leaf whose authority is no good ([`authority_problems`]) does not come:
-/// nobody could sign it.
+/// [`Reason::Missing`]. A leaf whose authority is no good ([`authority_problems`]) or has ended does not
+/// come: nobody could sign it.
 #[must_use]
 pub fn plan(wants: &[Want], store: &Store, now: Timestamp) -> Vec<Due> {
     let broken: BTreeSet<String> = authority_problems(wants, store, now)
@@ -77,7 +77,7 @@ pub fn plan(wants: &[Want], store: &Store, now: Timestamp) -> Vec<Due> {
                     reason: Reason::Missing,
                 });
             }
-            Signer::By(signer) if broken.contains(signer) => {}
+            Signer::By(signer) if broken.contains(signer) || has_ended(store, signer, now) => {}
             Signer::By(signer) => {
                 let pair = store.get(&want.name);
                 if let Some(reason) = leaf_reason(want, pair, store.get(signer), now) {
@@ -121,6 +121,12 @@ pub fn authority_problems(wants: &[Want], store: &Store, now: Timestamp) -> Vec<
             })
         })
         .collect()
+}
+
+fn has_ended(store: &Store, authority: &str, now: Timestamp) -> bool {
+    let pair = store.get(authority);
+    let end = pair.and_then(|pair| not_after(&pair.certificate));
+    end.is_some_and(|end| end <= now)
 }
 
 /// When a certificate (PEM) ends; none when it is not one.
@@ -174,19 +180,25 @@ pub fn as_issued(name: &str, store: &Store) -> Option<Want> {
     Some(want)
 }
 
-/// SHA-256 of the public key of a certificate (PEM) as `kubeadm join` pins it: over the DER of its
-/// SubjectPublicKeyInfo (kubeadm `util/pubkeypin`). None when it is no certificate.
+/// SHA-256 of the public keys of certificates (PEM, one or more) as `kubeadm join` pins them: over the DER
+/// of the SubjectPublicKeyInfo (kubeadm `util/pubkeypin`). None when one of them is no certificate, or
+/// there is none.
 #[must_use]
-pub fn public_key_pin(pem: &str) -> Option<String> {
-    let pem = read_pem(pem)?;
-    let certificate = read_certificate(&pem)?;
-    let digest = ring::digest::digest(&ring::digest::SHA256, certificate.public_key().raw);
-    let hex: String = digest
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
+pub fn public_key_pins(bundle: &str) -> Option<Vec<String>> {
+    let pin = |pem: Pem| {
+        let certificate = read_certificate(&pem).filter(|_| pem.label == "CERTIFICATE")?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, certificate.public_key().raw);
+        let hex: String = digest
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Some(format!("sha256:{hex}"))
+    };
+    let pins: Option<Vec<_>> = Pem::iter_from_buffer(bundle.as_bytes())
+        .map(|pem| pin(pem.ok()?))
         .collect();
-    Some(format!("sha256:{hex}"))
+    pins.filter(|pins| !pins.is_empty())
 }
 
 fn leaf_reason(
@@ -215,11 +227,20 @@ fn leaf_reason(
         Some(Reason::SubjectChanged)
     } else if !names_match(want, &certificate) {
         Some(Reason::NamesChanged)
-    } else if !has_life(&certificate, now) {
+    } else if !has_life(&certificate, now) && !ends_with(&certificate, signer, now) {
         Some(Reason::Expiring)
     } else {
         None
     }
+}
+
+/// Whether a leaf that is valid lasts as long as its authority: another one would not last longer, and
+/// would be due again after two thirds of the rest, and so on, ever faster.
+fn ends_with(leaf: &X509Certificate<'_>, signer: Option<&KeyPair>, now: Timestamp) -> bool {
+    let end = signer.and_then(|signer| not_after(&signer.certificate));
+    let validity = leaf.validity();
+    validity.not_before.timestamp() <= now.as_second()
+        && end.is_some_and(|end| validity.not_after.timestamp() == end.as_second())
 }
 
 fn read_pem(text: &str) -> Option<Pem> {

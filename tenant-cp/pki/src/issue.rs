@@ -1,6 +1,7 @@
 //! Making keys and certificates: the only random part of the control plane's PKI.
 //!
-//! Invariant: every call makes a new key; a key is never used for two certificates.
+//! Invariant: every call makes a new key; a key is never used for two certificates; no certificate
+//! outlives the authority that signed it.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use rcgen::{
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
-    inspect::Due,
+    inspect::{Due, not_after},
     want::{Key, KeyPair, Signer, Store, Want},
 };
 
@@ -35,6 +36,16 @@ pub enum Error {
     /// A plan names something that is not wanted.
     #[error("certificate {0:?} is due but not wanted: plan and wants do not belong together")]
     NotWanted(String),
+    /// The authority has ended: nobody would believe what it signs.
+    #[error("certificate {name:?} cannot be signed: the authority {signer:?} ended at {end}")]
+    SignerEnded {
+        /// The certificate.
+        name: String,
+        /// The authority.
+        signer: String,
+        /// When it ended.
+        end: Timestamp,
+    },
     /// Something cannot stand in a certificate.
     #[error("certificate {name:?} cannot be made: {what}")]
     Unfit {
@@ -58,13 +69,14 @@ pub enum Error {
 }
 
 /// Issues one certificate with a new key. `signer` is the authority's pair and is read only when
-/// the want is not an authority itself.
+/// the want is not an authority itself. It ends with the authority, if that ends before it would: verifiers
+/// refuse the whole chain then, and who looks at the leaf alone would believe that it still works.
 pub fn issue(want: &Want, signer: Option<&KeyPair>, now: Timestamp) -> Result<KeyPair, Error> {
     let crypto = |source| Error::Crypto {
         name: want.name.clone(),
         source,
     };
-    let params = params(want, now)?;
+    let params = params(want, now, signers_end(want, signer, now)?)?;
     let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
     let certificate = match (&want.signer, signer) {
         (Signer::Own, _) => params.self_signed(&key).map_err(crypto)?,
@@ -124,7 +136,30 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
-fn params(want: &Want, now: Timestamp) -> Result<CertificateParams, Error> {
+/// When the authority ends; none for an authority itself, and where it cannot be read.
+fn signers_end(
+    want: &Want,
+    signer: Option<&KeyPair>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    let Signer::By(name) = &want.signer else {
+        return Ok(None);
+    };
+    match signer.and_then(|signer| not_after(&signer.certificate)) {
+        Some(end) if end <= now => Err(Error::SignerEnded {
+            name: want.name.clone(),
+            signer: name.clone(),
+            end,
+        }),
+        end => Ok(end),
+    }
+}
+
+fn params(
+    want: &Want,
+    now: Timestamp,
+    latest: Option<Timestamp>,
+) -> Result<CertificateParams, Error> {
     let unfit = |what| Error::Unfit {
         name: want.name.clone(),
         what,
@@ -132,12 +167,14 @@ fn params(want: &Want, now: Timestamp) -> Result<CertificateParams, Error> {
     let seconds = u64::try_from(now.as_second()).map_err(|_| unfit("the time is before 1970"))?;
     let begin = seconds.saturating_sub(BACKDATE_SECONDS);
     let life = u64::from(want.lifetime_hours) * 3600;
+    let latest = latest.and_then(|end| u64::try_from(end.as_second()).ok());
+    let end = begin.saturating_add(life).min(latest.unwrap_or(u64::MAX));
 
     let mut params = CertificateParams::default();
     // `date_time_ymd` is the library's own way to a date; the rest is counted from there.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + Duration::from_secs(begin);
-    params.not_after = epoch + Duration::from_secs(begin.saturating_add(life));
+    params.not_after = epoch + Duration::from_secs(end);
     params.serial_number = Some(serial()?);
     params.use_authority_key_identifier_extension = true;
 

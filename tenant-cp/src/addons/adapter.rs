@@ -45,11 +45,11 @@ pub(crate) fn rules(rights: &[Right]) -> Vec<PolicyRule> {
     rights.iter().map(rule).collect()
 }
 
-/// A client certificate by the tenant cluster's authority `ca`.
+/// A client certificate by the tenant cluster's authority of machinery, `client-ca`.
 pub(crate) fn certificate(settings: &Settings, name: &str, user: &str) -> Want {
     Want {
         name: name.to_owned(),
-        signer: Signer::By("ca".to_owned()),
+        signer: Signer::By(names::CLIENT_CA.to_owned()),
         common_name: user.to_owned(),
         organizations: Vec::new(),
         server: false,

@@ -17,12 +17,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
-use pki::{KeyPair, Want};
+use pki::{Store, Want};
 use serde_json::json;
 
 use crate::addons::adapter::{self, Right};
 use crate::desired::pod;
 use crate::desired::tenant_namespace::disruption_budgets;
+use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::object::{self, Key, Object};
@@ -98,7 +99,7 @@ pub fn rules_outside() -> Vec<PolicyRule> {
     adapter::rules(OUTSIDE)
 }
 
-/// Its client certificate, by the tenant cluster's authority `ca`.
+/// Its client certificate, by the tenant cluster's authority `client-ca`.
 #[must_use]
 pub fn certificate(settings: &Settings) -> Want {
     adapter::certificate(settings, NAME, USER)
@@ -137,10 +138,10 @@ pub(crate) fn base(v: &Validated) -> Vec<Object> {
     objects
 }
 
-/// The Deployment. `pair` is the certificate in the Secret [`NAME`], which also holds `ca.crt` and
-/// `kubeconfig`.
-pub(crate) fn deployment(v: &Validated, settings: &Settings, pair: Option<&KeyPair>) -> Object {
-    let certificate = object::hash(&json!(pair.map(|pair| &pair.certificate)));
+/// The Deployment. `store` is what the Secret [`NAME`] holds: its certificate, `ca.crt` and `kubeconfig`.
+pub(crate) fn deployment(v: &Validated, settings: &Settings, store: &Store) -> Object {
+    let pair = store.get(NAME).map(|pair| &pair.certificate);
+    let certificate = object::hash(&json!([pair, bundle(store, names::CA)]));
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(v, NAME)),

@@ -1,6 +1,7 @@
 //! Files of one Secret, under the names that programs look for.
 //!
-//! A certificate `x` with its key is always `x.crt` and `x.key`.
+//! A certificate `x` with its key is always `x.crt` and `x.key`: one certificate, which is shown or signs.
+//! `x.crt` without a key beside it is trusted: a bundle of every generation of the authority `x`.
 //! Invariant: a file is complete or its Secret is not made.
 
 use std::collections::BTreeMap;
@@ -9,8 +10,9 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use pki::{KeyPair, Store};
 
 use crate::certificates::kubeconfig;
-use crate::certificates::material::ServiceAccountKeys;
 use crate::desired::services;
+use crate::generations::{self, Generations};
+use crate::material::{ServiceAccountKeys, service_account_file};
 use crate::meta::meta;
 use crate::names;
 use crate::object::Object;
@@ -44,20 +46,56 @@ impl Files {
     /// For a client of the tenant's API in a pod of its own.
     pub(crate) fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
         self.pair(name, store.get(name)?);
-        self.certificate("ca", store)?;
+        self.trusted(names::CA, store)?;
         let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
         self.put("kubeconfig", &kubeconfig::of_client(name, &server));
         Some(())
     }
 
-    pub(crate) fn certificate(&mut self, name: &str, store: &Store) -> Option<()> {
-        self.put(&format!("{name}.crt"), &store.get(name)?.certificate);
+    /// The bundle of an authority.
+    pub(crate) fn trusted(&mut self, authority: &str, store: &Store) -> Option<()> {
+        let bundle = generations::bundle(store, authority)?;
+        self.put(&format!("{authority}.crt"), &bundle);
         Some(())
     }
 
-    pub(crate) fn service_account(&mut self, keys: &ServiceAccountKeys) {
-        self.put("sa.pub", &keys.public);
-        self.put("sa.key", keys.private.reveal());
+    /// The bundle of who signs clients of the kube-apiserver.
+    pub(crate) fn clients(&mut self, store: &Store) -> Option<()> {
+        self.put("clients.crt", &generations::clients(store)?);
+        Some(())
+    }
+
+    /// Every generation of an authority with its key, for who signs with it.
+    pub(crate) fn signers(&mut self, authority: &str, store: &Store) -> Option<()> {
+        store.get(authority)?;
+        for (name, pair) in store {
+            if generations::of_authority(name, authority).is_some() {
+                self.pair(name, pair);
+            }
+        }
+        Some(())
+    }
+
+    /// Keys of service account tokens; none when there is none.
+    pub(crate) fn service_account(&mut self, keys: &Generations<ServiceAccountKeys>) -> Option<()> {
+        for (generation, keys) in keys.active_first() {
+            let file = service_account_file(generation);
+            self.put(&format!("{file}.pub"), &keys.public);
+        }
+        self.service_account_signers(keys)
+    }
+
+    /// The private ones alone.
+    pub(crate) fn service_account_signers(
+        &mut self,
+        keys: &Generations<ServiceAccountKeys>,
+    ) -> Option<()> {
+        keys.active()?;
+        for (generation, keys) in keys.active_first() {
+            let file = service_account_file(generation);
+            self.put(&format!("{file}.key"), keys.private.reveal());
+        }
+        Some(())
     }
 
     pub(crate) fn into_secret(self, v: &Validated, name: &str) -> Object {

@@ -11,6 +11,7 @@ use k8s_openapi::{
 use pki::{Key, KeyPair, Store};
 use serde::Deserialize;
 
+use crate::generations::bundle;
 use crate::meta::{labels, meta};
 use crate::names;
 use crate::object::Object;
@@ -32,7 +33,7 @@ pub fn kubeconfig(
     owner: Option<OwnerReference>,
 ) -> Option<Object> {
     let admin = store.get("admin")?;
-    let value = render(&v.name, server, &store.get("ca")?.certificate, admin);
+    let value = render(&v.name, server, &bundle(store, names::CA)?, admin);
     let mut metadata = meta(v, "", "kubeconfig");
     metadata.name = Some(api::names::kubeconfig_secret(&v.name));
     metadata.namespace = Some(v.namespace.clone());

@@ -1,6 +1,8 @@
 //! The Secrets of the tenant namespace that hold keys and certificates, and reading them back.
 //!
-//! An authority in its own Secret is `ca.crt` and `ca.key`.
+//! An authority in its own Secret is `ca.crt` and `ca.key`; a later generation of it has a Secret of its own
+//! ([`generations`]). Service account keys are `sa-k<generation>.pub` and `.key`, those of encryption
+//! `k<generation>`.
 //! Invariant: each container mounts exactly one Secret with everything it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{
     ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use pki::{Key, KeyPair};
+use pki::{Key, KeyPair, Signer, Want};
 use serde_json::Value;
 
 use crate::addons::{autoscaler, cloud_controller, csi};
 use crate::certificates::etcd_identity::EtcdIdentity;
 use crate::certificates::files::Files;
 use crate::certificates::kubeconfig;
-use crate::certificates::material::{Material, ServiceAccountKeys};
 use crate::desired::control_plane::apiserver;
 use crate::desired::services;
+use crate::generations::{self, Generations};
+use crate::material::{
+    Material, ServiceAccountKeys, encryption_configuration, encryption_generation, encryption_keys,
+    encryption_name, service_account_generation,
+};
 use crate::names;
 use crate::object::Object;
 use crate::validate::validated::Validated;
@@ -51,29 +57,36 @@ pub const CONSUMERS: [&str; 13] = [
     autoscaler::names::CLIENT,
 ];
 
-/// Secrets `ca`, `front-proxy-ca`, `etcd-ca`, `service-account` and `encryption`. They are created
-/// once and never overwritten; what the material lacks is left out.
+/// Secrets of [`names::AUTHORITIES`] (every generation its own), `service-account` and `encryption`. They
+/// are created once and never overwritten; what the material lacks is left out.
 #[must_use]
 pub fn authority_secrets(v: &Validated, material: &Material) -> Vec<Object> {
     let mut secrets = Vec::new();
-    for name in names::AUTHORITIES {
-        if let Some(pair) = material.store.get(name) {
+    for (name, pair) in &material.store {
+        if is_identity(name) {
             let mut files = Files::default();
             files.pair("ca", pair);
             secrets.push(files.into_secret(v, name));
         }
     }
-    if let Some(keys) = &material.service_account {
-        let mut files = Files::default();
-        files.service_account(keys);
+    let mut files = Files::default();
+    if files.service_account(&material.service_account).is_some() {
         secrets.push(files.into_secret(v, names::SERVICE_ACCOUNT));
     }
-    if let Some(encryption) = &material.encryption {
+    if !material.encryption.is_empty() {
         let mut files = Files::default();
-        files.put("encryption.yaml", encryption.reveal());
+        for (generation, key) in material.encryption.active_first() {
+            files.put(&encryption_name(generation), key.reveal());
+        }
         secrets.push(files.into_secret(v, names::ENCRYPTION));
     }
     secrets
+}
+
+/// Whether it is a generation of one of [`names::AUTHORITIES`].
+fn is_identity(name: &str) -> bool {
+    let mut all = names::AUTHORITIES.iter();
+    all.any(|authority| generations::of_authority(name, authority).is_some())
 }
 
 /// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
@@ -115,21 +128,38 @@ pub fn leaf_secrets(
 /// What the Secret of a certificate needs besides its signer: names of authorities, and
 /// [`names::SERVICE_ACCOUNT`] and [`names::ENCRYPTION`]. Without all of it the Secret cannot be written,
 /// so the certificate is not worth making.
-pub(super) fn companions(certificate: &str) -> &'static [&'static str] {
-    match certificate {
+pub(super) fn companions(want: &Want) -> &'static [&'static str] {
+    match want.name.as_str() {
         "apiserver"
         | "apiserver-kubelet-client"
         | "front-proxy-client"
         | "apiserver-etcd-client" => &[
-            "ca",
-            "front-proxy-ca",
-            "etcd-ca",
+            names::CA,
+            names::KUBELET_SERVING_CA,
+            names::CLIENT_CA,
+            names::USERS_CA,
+            names::FRONT_PROXY_CA,
+            names::ETCD_CA,
             names::SERVICE_ACCOUNT,
             names::ENCRYPTION,
         ],
-        "controller-manager" => &["front-proxy-ca", names::SERVICE_ACCOUNT],
-        "konnectivity-server" => &["ca"],
-        _ => &[],
+        "controller-manager" => &[
+            names::CA,
+            names::KUBELET_SERVING_CA,
+            names::USERS_CA,
+            names::FRONT_PROXY_CA,
+            names::SERVICE_ACCOUNT,
+        ],
+        "konnectivity-server" => &[names::CA, names::CLIENT_CA],
+        // Whoever asks the tenant's API has to believe it.
+        _ => match &want.signer {
+            Signer::By(signer)
+                if [names::CLIENT_CA, names::USERS_CA].contains(&signer.as_str()) =>
+            {
+                &[names::CA]
+            }
+            _ => &[],
+        },
     }
 }
 
@@ -146,11 +176,17 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             ] {
                 files.pair(leaf, store.get(leaf)?);
             }
-            for authority in names::AUTHORITIES {
-                files.certificate(authority, store)?;
+            for authority in [
+                names::KUBELET_SERVING_CA,
+                names::FRONT_PROXY_CA,
+                names::ETCD_CA,
+            ] {
+                files.trusted(authority, store)?;
             }
-            files.service_account(material.service_account.as_ref()?);
-            files.put("encryption.yaml", material.encryption.as_ref()?.reveal());
+            files.clients(store)?;
+            files.service_account(&material.service_account)?;
+            let encryption = encryption_configuration(&material.encryption)?;
+            files.put("encryption.yaml", encryption.reveal());
             files.put("audit-policy.yaml", apiserver::files::AUDIT_POLICY);
             // Without konnectivity a kube-apiserver with issuers does not start (`oidc: egress lookup
             // required`); `validate` lets nobody ask for that.
@@ -168,12 +204,13 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
         }
         names::CONTROLLER_MANAGER => {
             files.pair("controller-manager", store.get("controller-manager")?);
-            files.pair("ca", store.get("ca")?);
-            files.certificate("front-proxy-ca", store)?;
-            files.put(
-                "sa.key",
-                material.service_account.as_ref()?.private.reveal(),
-            );
+            for authority in [names::KUBELET_SERVING_CA, names::CLIENT_CA, names::USERS_CA] {
+                files.signers(authority, store)?;
+            }
+            files.trusted(names::CA, store)?;
+            files.trusted(names::FRONT_PROXY_CA, store)?;
+            files.clients(store)?;
+            files.service_account_signers(&material.service_account)?;
             files.put(
                 "kubeconfig",
                 &kubeconfig::of_component("controller-manager"),
@@ -181,13 +218,13 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
         }
         names::SCHEDULER => {
             files.pair("scheduler", store.get("scheduler")?);
-            files.certificate("ca", store)?;
+            files.trusted(names::CA, store)?;
             files.put("kubeconfig", &kubeconfig::of_component("scheduler"));
         }
         names::KONNECTIVITY_SERVER if v.addons.konnectivity => {
             files.pair("konnectivity-server", store.get("konnectivity-server")?);
             files.pair("konnectivity-client", store.get("konnectivity-client")?);
-            files.certificate("ca", store)?;
+            files.trusted(names::CA, store)?;
             // Through the Service: it can be told of agents, and take its Lease down, also while
             // the kube-apiserver beside it starts or has ended already.
             let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
@@ -203,18 +240,18 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
                     files.pair(&leaf, store.get(&leaf)?);
                 }
             }
-            files.certificate("etcd-ca", store)?;
+            files.trusted(names::ETCD_CA, store)?;
         }
         names::ETCD_HEALTHCHECK_CLIENT => {
             files.pair(
                 "etcd-healthcheck-client",
                 store.get("etcd-healthcheck-client")?,
             );
-            files.certificate("etcd-ca", store)?;
+            files.trusted(names::ETCD_CA, store)?;
         }
         names::OPERATOR_CLIENT => {
             files.pair("operator", store.get("operator")?);
-            files.certificate("ca", store)?;
+            files.trusted(names::CA, store)?;
         }
         cloud_controller::NAME if v.addons.cloud_controller => files.client(v, store, name)?,
         autoscaler::names::NAME | autoscaler::names::STOCK if v.autoscaler.is_some() => {
@@ -222,10 +259,8 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
         }
         autoscaler::names::SERVER | autoscaler::names::CLIENT if v.autoscaler.is_some() => {
             files.pair(TLS, store.get(name)?);
-            files.put(
-                "ca.crt",
-                &store.get(autoscaler::names::AUTHORITY)?.certificate,
-            );
+            let trusted = generations::bundle(store, autoscaler::names::AUTHORITY)?;
+            files.put("ca.crt", &trusted);
             if name == autoscaler::names::CLIENT {
                 files.put(
                     autoscaler::certificates::CLOUD_CONFIG,
@@ -240,7 +275,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
                 let kubeconfig = kubeconfig::of_client(sidecar.name, &server);
                 files.put(&sidecar.kubeconfig(), &kubeconfig);
             }
-            files.certificate("ca", store)?;
+            files.trusted(names::CA, store)?;
         }
         _ => return None,
     }
@@ -264,14 +299,15 @@ pub fn read_store(secrets: &SecretData) -> Material {
             }
         }
         if name == names::API_SERVER {
+            let file = text(data, "encryption.yaml").unwrap_or_default();
             material.service_account = read_service_account(data);
-            material.encryption = text(data, "encryption.yaml").map(Key::new);
+            material.encryption = encryption_keys(&file);
         }
     }
-    for name in names::AUTHORITIES.into_iter().chain(SMALL_AUTHORITIES) {
-        if let Some(data) = secrets.get(name) {
+    for (name, data) in secrets {
+        if is_identity(name) || SMALL_AUTHORITIES.contains(&name.as_str()) {
             match read_pair(data, "ca") {
-                Some(pair) => material.store.insert(name.to_owned(), pair),
+                Some(pair) => material.store.insert(name.clone(), pair),
                 None => material.store.remove(name),
             };
         }
@@ -280,7 +316,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
         material.service_account = read_service_account(data);
     }
     if let Some(data) = secrets.get(names::ENCRYPTION) {
-        material.encryption = text(data, "encryption.yaml").map(Key::new);
+        material.encryption = read_encryption(data);
     }
     let admin = secrets
         .values()
@@ -348,11 +384,21 @@ fn read_pair(data: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<KeyPair> {
     })
 }
 
-fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Option<ServiceAccountKeys> {
-    Some(ServiceAccountKeys {
-        public: text(data, "sa.pub")?,
-        private: Key::new(text(data, "sa.key")?),
-    })
+fn read_service_account(data: &BTreeMap<String, Vec<u8>>) -> Generations<ServiceAccountKeys> {
+    let files = data.keys().filter_map(|key| key.strip_suffix(".pub"));
+    let read = |file: &str| {
+        let keys = ServiceAccountKeys {
+            public: text(data, &format!("{file}.pub"))?,
+            private: Key::new(text(data, &format!("{file}.key"))?),
+        };
+        Some((service_account_generation(file)?, keys))
+    };
+    files.filter_map(read).collect()
+}
+
+fn read_encryption(data: &BTreeMap<String, Vec<u8>>) -> Generations<Key> {
+    let read = |name: &String| Some((encryption_generation(name)?, Key::new(text(data, name)?)));
+    data.keys().filter_map(read).collect()
 }
 
 fn text(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Option<String> {

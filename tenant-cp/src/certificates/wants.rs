@@ -37,49 +37,54 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
     };
 
     let mut list = vec![
-        authority("ca", "kubernetes"),
-        authority("front-proxy-ca", "front-proxy-ca"),
-        authority("etcd-ca", "etcd-ca"),
+        authority(names::CA, "kubernetes"),
+        authority(names::KUBELET_SERVING_CA, names::KUBELET_SERVING_CA),
+        authority(names::CLIENT_CA, names::CLIENT_CA),
+        authority(names::USERS_CA, names::USERS_CA),
+        authority(names::FRONT_PROXY_CA, names::FRONT_PROXY_CA),
+        authority(names::ETCD_CA, names::ETCD_CA),
+        // Not by `client-ca`: `kubeadm join` lets kubelets believe the one authority of cluster-info, and
+        // nobody else that it signed is a client (docs/adr/0009).
         client(
             "apiserver-kubelet-client",
-            "ca",
+            names::CA,
             "kube-apiserver-kubelet-client",
             None,
         ),
         client(
             "controller-manager",
-            "ca",
+            names::CLIENT_CA,
             "system:kube-controller-manager",
             None,
         ),
-        client("scheduler", "ca", "system:kube-scheduler", None),
+        client("scheduler", names::CLIENT_CA, "system:kube-scheduler", None),
         client(
             "admin",
-            "ca",
+            names::USERS_CA,
             "kubernetes-admin",
             Some("kubeadm:cluster-admins"),
         ),
         client(
             "operator",
-            "ca",
+            names::CLIENT_CA,
             names::OPERATOR_USER,
             Some(names::OPERATOR_GROUP),
         ),
         client(
             "front-proxy-client",
-            "front-proxy-ca",
+            names::FRONT_PROXY_CA,
             "front-proxy-client",
             None,
         ),
         client(
             "apiserver-etcd-client",
-            "etcd-ca",
+            names::ETCD_CA,
             "kube-apiserver-etcd-client",
             None,
         ),
         client(
             "etcd-healthcheck-client",
-            "etcd-ca",
+            names::ETCD_CA,
             "kube-etcd-healthcheck-client",
             None,
         ),
@@ -93,7 +98,7 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
         list.push(konnectivity_server(v, settings, address));
         list.push(client(
             "konnectivity-client",
-            "ca",
+            names::CLIENT_CA,
             names::KONNECTIVITY_USER,
             None,
         ));
@@ -122,7 +127,7 @@ pub fn super_admin() -> Want {
         lifetime_hours: 1,
         ..client(
             "super-admin",
-            "ca",
+            names::CLIENT_CA,
             "kubernetes-super-admin",
             Some("system:masters"),
         )
@@ -181,7 +186,7 @@ fn api_server(v: &Validated, settings: &Settings, addresses: &Addresses) -> Want
         server: true,
         client: false,
         lifetime_hours: settings.certificates.leaf_hours,
-        ..client("apiserver", "ca", "kube-apiserver", None)
+        ..client("apiserver", names::CA, "kube-apiserver", None)
     };
     for host in hosts {
         match host.parse::<IpAddr>() {
@@ -241,6 +246,6 @@ fn member_pair(v: &Validated, settings: &Settings, member: i32, role: &str) -> W
         dns_names,
         addresses: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         lifetime_hours: settings.certificates.leaf_hours,
-        ..client(&format!("{pod}-{role}"), "etcd-ca", &pod, None)
+        ..client(&format!("{pod}-{role}"), names::ETCD_CA, &pod, None)
     }
 }

@@ -4,7 +4,7 @@
 //! A renewed certificate changes a Secret and not the pod: these programs read their files again by
 //! themselves, but for konnectivity's server, which reads its serving certificate only when it
 //! starts. That one, and other files that are read only at the start, are hashed into annotations of
-//! the pod, so that their change makes one rollout.
+//! the pod, so that their change makes one rollout ([`configured_at_start`] and [`keys_at_start`] name them).
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
 
 pub(crate) mod apiserver;
@@ -24,10 +24,11 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use pki::Store;
 use serde_json::json;
 
 use crate::desired::pod;
+use crate::generations::bundle;
+use crate::material::{Material, encryption_configuration};
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::network::addresses::Addresses;
@@ -38,6 +39,8 @@ use apiserver::files;
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";
+/// Annotation of the pod: hash of the keys that its programs read only when they start, and whom they trust.
+const ANNOTATION_KEYS: &str = "covey.dev/keys-hash";
 /// Seconds to end: the delay before connections are refused (5), the longest request (60), spare.
 const GRACE_SECONDS: i64 = 75;
 
@@ -48,9 +51,9 @@ pub(crate) fn deployment(
     v: &Validated,
     settings: &Settings,
     addresses: &Addresses,
-    store: &Store,
+    material: &Material,
 ) -> Object {
-    let mut init_containers = vec![apiserver::container(v, addresses)];
+    let mut init_containers = vec![apiserver::container(v, addresses, material)];
     let mut volumes = vec![
         pod::secret_volume(names::API_SERVER),
         pod::secret_volume(names::CONTROLLER_MANAGER),
@@ -59,15 +62,13 @@ pub(crate) fn deployment(
         pod::empty_dir("audit", "1500Mi"),
         pod::empty_dir("tmp", "64Mi"),
     ];
-    let admission = files::admission(&v.pod_security);
-    let mut at_start = vec![files::AUDIT_POLICY, admission.as_str()];
     let mut annotations = BTreeMap::new();
     if v.addons.konnectivity {
         init_containers.insert(0, konnectivity::container(v, settings));
         volumes.push(pod::secret_volume(names::KONNECTIVITY_SERVER));
         volumes.push(pod::empty_dir(names::KONNECTIVITY, "1Mi"));
-        at_start.push(files::EGRESS);
-        let certificate = store
+        let certificate = material
+            .store
             .get(names::KONNECTIVITY_SERVER)
             .map(|pair| &pair.certificate);
         annotations.insert(
@@ -75,7 +76,10 @@ pub(crate) fn deployment(
             object::hash(&json!(certificate)),
         );
     }
-    annotations.insert(ANNOTATION_FILES.to_owned(), object::hash(&json!(at_start)));
+    let configured = object::hash(&json!(configured_at_start(v)));
+    annotations.insert(ANNOTATION_FILES.to_owned(), configured);
+    let keys = object::hash(&json!(keys_at_start(material)));
+    annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),
         spec: Some(DeploymentSpec {
@@ -100,7 +104,10 @@ pub(crate) fn deployment(
                 }),
                 spec: Some(PodSpec {
                     init_containers: Some(init_containers),
-                    containers: vec![controller_manager::container(v), scheduler::container(v)],
+                    containers: vec![
+                        controller_manager::container(v, material),
+                        scheduler::container(v),
+                    ],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
                     volumes: Some(volumes),
                     ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
@@ -110,4 +117,38 @@ pub(crate) fn deployment(
         }),
         ..Deployment::default()
     })
+}
+
+/// What is configured that the kube-apiserver reads only when it starts.
+fn configured_at_start(v: &Validated) -> Vec<String> {
+    let mut files = vec![
+        files::AUDIT_POLICY.to_owned(),
+        files::admission(&v.pod_security),
+    ];
+    if v.addons.konnectivity {
+        files.push(files::EGRESS.to_owned());
+    }
+    files
+}
+
+/// Whom the kube-apiserver and the kube-controller-manager trust, and their keys, that they read only when
+/// they start. Not among it, because they read it again by themselves: their own pairs, who may sign clients
+/// and front proxies (`DynamicFileCAContent`), and what the kube-controller-manager signs with
+/// (`NewDynamicServingContentFromFiles`).
+fn keys_at_start(material: &Material) -> Vec<String> {
+    // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only;
+    // `--root-ca-file`, and what the kubeconfigs of all programs of the pod believe.
+    let trusted = [names::ETCD_CA, names::KUBELET_SERVING_CA, names::CA];
+    let trusted = trusted.iter();
+    let mut files: Vec<_> = trusted
+        .filter_map(|name| bundle(&material.store, name))
+        .collect();
+    // The public key stands for the pair.
+    let keys = material.service_account.active_first();
+    files.extend(keys.map(|(_, keys)| keys.public.clone()));
+    // It is read again every minute, but nobody can see when: a rollout can be seen, and no key may write
+    // before every kube-apiserver can read it.
+    let encryption = encryption_configuration(&material.encryption);
+    files.extend(encryption.map(|file| file.reveal().to_owned()));
+    files
 }

@@ -18,7 +18,7 @@ pub(super) const FLAGS: Table = Table {
             "/etc/kubernetes/authentication.yaml",
         ),
         ("authorization-mode", "Node,RBAC"),
-        ("client-ca-file", "/etc/kubernetes/ca.crt"),
+        ("client-ca-file", "/etc/kubernetes/clients.crt"),
         // On top of the defaults, which hold PodSecurity, NamespaceLifecycle and ServiceAccount.
         (
             "enable-admission-plugins",
@@ -35,7 +35,10 @@ pub(super) const FLAGS: Table = Table {
         ("etcd-cafile", "/etc/kubernetes/etcd-ca.crt"),
         ("etcd-certfile", "/etc/kubernetes/apiserver-etcd-client.crt"),
         ("etcd-keyfile", "/etc/kubernetes/apiserver-etcd-client.key"),
-        ("kubelet-certificate-authority", "/etc/kubernetes/ca.crt"),
+        (
+            "kubelet-certificate-authority",
+            "/etc/kubernetes/kubelet-serving-ca.crt",
+        ),
         (
             "kubelet-client-certificate",
             "/etc/kubernetes/apiserver-kubelet-client.crt",
@@ -66,10 +69,13 @@ pub(super) const FLAGS: Table = Table {
         ("requestheader-group-headers", "X-Remote-Group"),
         ("requestheader-username-headers", "X-Remote-User"),
         ("secure-port", "6443"),
+        // Or a pod's token lasts a year, whatever is the most: the extension is made after the cut
+        // (kubernetes `pkg/registry/core/serviceaccount/storage/token.go`, 1.35).
         ("service-account-extend-token-expiration", "false"),
-        ("service-account-key-file", "/etc/kubernetes/sa.pub"),
         ("service-account-lookup", "true"),
-        ("service-account-signing-key-file", "/etc/kubernetes/sa.key"),
+        // A longer one is cut to it and not refused. An old key that has not signed for so long has no
+        // token left. The least that is let in is an hour; only tokens of Secrets last for ever.
+        ("service-account-max-token-expiration", "24h"),
         // The endpoint is taken out of the Service before connections are refused.
         ("shutdown-delay-duration", "5s"),
         ("shutdown-send-retry-after", "true"),
@@ -85,6 +91,9 @@ pub(super) const FLAGS: Table = Table {
         "etcd-servers",
         "service-account-issuer",
         "service-account-jwks-uri",
+        // Once for each key that verifies.
+        "service-account-key-file",
+        "service-account-signing-key-file",
         "service-cluster-ip-range",
     ],
     defaults: &[

@@ -10,9 +10,33 @@ pub(super) const FLAGS: Table = Table {
         ("authentication-kubeconfig", "/etc/kubernetes/kubeconfig"),
         ("authorization-kubeconfig", "/etc/kubernetes/kubeconfig"),
         ("bind-address", "127.0.0.1"),
-        ("client-ca-file", "/etc/kubernetes/ca.crt"),
-        ("cluster-signing-cert-file", "/etc/kubernetes/ca.crt"),
-        ("cluster-signing-key-file", "/etc/kubernetes/ca.key"),
+        ("client-ca-file", "/etc/kubernetes/clients.crt"),
+        // Whoever asks for himself is a person as far as anybody knows: his certificate goes with
+        // theirs. `legacy-unknown` has no signer: no API that is served lets anybody ask for it.
+        (
+            "cluster-signing-kube-apiserver-client-cert-file",
+            "/etc/kubernetes/users-ca.crt",
+        ),
+        (
+            "cluster-signing-kube-apiserver-client-key-file",
+            "/etc/kubernetes/users-ca.key",
+        ),
+        (
+            "cluster-signing-kubelet-client-cert-file",
+            "/etc/kubernetes/client-ca.crt",
+        ),
+        (
+            "cluster-signing-kubelet-client-key-file",
+            "/etc/kubernetes/client-ca.key",
+        ),
+        (
+            "cluster-signing-kubelet-serving-cert-file",
+            "/etc/kubernetes/kubelet-serving-ca.crt",
+        ),
+        (
+            "cluster-signing-kubelet-serving-key-file",
+            "/etc/kubernetes/kubelet-serving-ca.key",
+        ),
         ("controllers", "*,bootstrapsigner,tokencleaner"),
         ("kubeconfig", "/etc/kubernetes/kubeconfig"),
         ("leader-elect", "true"),
@@ -22,12 +46,16 @@ pub(super) const FLAGS: Table = Table {
             "/etc/kubernetes/front-proxy-ca.crt",
         ),
         ("root-ca-file", "/etc/kubernetes/ca.crt"),
-        ("service-account-private-key-file", "/etc/kubernetes/sa.key"),
         ("tls-cipher-suites", CIPHER_SUITES),
         ("tls-min-version", "VersionTLS12"),
         ("use-service-account-credentials", "true"),
     ],
-    computed: &["cluster-cidr", "cluster-name", "service-cluster-ip-range"],
+    computed: &[
+        "cluster-cidr",
+        "cluster-name",
+        "service-account-private-key-file",
+        "service-cluster-ip-range",
+    ],
     defaults: &[
         // CIS 1.3.1; the default of 12500 finished pods is a tenth of a gigabyte of etcd.
         ("terminated-pod-gc-threshold", "1000"),
@@ -37,12 +65,9 @@ pub(super) const FLAGS: Table = Table {
         "authorization-always-allow-paths",
         "cloud-config",
         "cloud-provider",
-        "cluster-signing-kube-apiserver-client-cert-file",
-        "cluster-signing-kube-apiserver-client-key-file",
-        "cluster-signing-kubelet-client-cert-file",
-        "cluster-signing-kubelet-client-key-file",
-        "cluster-signing-kubelet-serving-cert-file",
-        "cluster-signing-kubelet-serving-key-file",
+        // They exclude those of the single signers.
+        "cluster-signing-cert-file",
+        "cluster-signing-key-file",
         "cluster-signing-legacy-unknown-cert-file",
         "cluster-signing-legacy-unknown-key-file",
         "external-cloud-volume-plugin",

@@ -67,7 +67,7 @@ pub fn blank_user_data() -> &'static str {
 }
 
 /// The user data of a machine that is to join. `endpoint`: where the tenant's API answers; `ca_pem`:
-/// its authority.
+/// the certificates of its authority.
 ///
 /// # Errors
 /// [`Error`].
@@ -77,10 +77,10 @@ pub fn user_data(
     token: &Token,
     machine: &Machine,
 ) -> Result<Key, Error> {
-    let pin = pki::public_key_pin(ca_pem).ok_or(Error::AuthorityUnreadable)?;
+    let pins = pki::public_key_pins(ca_pem).ok_or(Error::AuthorityUnreadable)?;
     // As JSON, which every reader of YAML understands alike (`on` and `1:20` mean different things
     // in YAML 1.1 and 1.2).
-    let configuration = format!("{:#}\n", configuration(endpoint, &pin, token, machine));
+    let configuration = format!("{:#}\n", configuration(endpoint, &pins, token, machine));
     let file = |path: &str, mode: &str, content: &str| json!({ "path": path, "owner": "root:root", "permissions": mode, "content": content });
     let mut files = vec![file(CONFIGURATION, "0600", &configuration)];
     let more = host_files::files(&machine.kubelet, machine.nodes.as_ref());
@@ -134,7 +134,12 @@ fn yaml(value: &Value) -> Result<String, Error> {
 }
 
 /// `kubeadm.k8s.io/v1beta4`, which kubeadm knows from 1.31 on.
-fn configuration(endpoint: &EndpointStatus, pin: &str, token: &Token, machine: &Machine) -> Value {
+fn configuration(
+    endpoint: &EndpointStatus,
+    pins: &[String],
+    token: &Token,
+    machine: &Machine,
+) -> Value {
     let mut arguments = vec![json!({ "name": "provider-id", "value": machine.provider_id })];
     let labels: Vec<String> = machine
         .labels
@@ -162,7 +167,9 @@ fn configuration(endpoint: &EndpointStatus, pin: &str, token: &Token, machine: &
         "kind": "JoinConfiguration",
         "discovery": { "bootstrapToken": {
             "apiServerEndpoint": host_and_port(&endpoint.host, endpoint.port),
-            "caCertHashes": [pin],
+            // Any of them will do (kubeadm `pubkeypin.CheckAny`), so a machine joins whichever of two
+            // authorities cluster-info names.
+            "caCertHashes": pins,
             "token": token.text(),
         }},
         "nodeRegistration": registration,

@@ -10,6 +10,7 @@ use api::TenantCluster;
 use api::tenant_cluster::EndpointStatus;
 use serde_json::{Value, json};
 
+use crate::material::Material;
 use crate::object::{self, Object};
 use crate::rollout::template;
 use crate::settings::Settings;
@@ -59,6 +60,7 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
     };
     let trust = tenant_objects::Trust {
         authority: "",
+        kubelets: Some(""),
         konnectivity: Some(""),
     };
     let valid = serde_json::from_value::<TenantCluster>(sample)
@@ -67,7 +69,7 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
     match valid {
         Ok(valid) => {
             let mut objects =
-                management_objects::workloads(&valid, settings, &addresses, &pki::Store::default());
+                management_objects::workloads(&valid, settings, &addresses, &Material::default());
             objects.extend(tenant_objects::wanted(&valid, settings, &addresses, trust));
             json!(objects.iter().filter_map(of_object).collect::<Vec<_>>())
         }

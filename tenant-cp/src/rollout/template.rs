@@ -32,7 +32,7 @@ pub fn has_other_keys(wanted: &Object, live: &Value) -> bool {
     let of = |workload: &'_ Value| {
         let annotations = workload["spec"]["template"]["metadata"]["annotations"].as_object();
         let hashes = annotations.into_iter().flatten();
-        let hashes = hashes.filter(|(name, _)| name.ends_with(KEYS_HASH));
+        let hashes = hashes.filter(|(name, _)| KEYS_HASH.iter().any(|end| name.ends_with(end)));
         hashes
             .map(|(name, hash)| (name.clone(), hash.clone()))
             .collect::<Vec<_>>()
@@ -40,8 +40,8 @@ pub fn has_other_keys(wanted: &Object, live: &Value) -> bool {
     of(&wanted.value) != of(live)
 }
 
-/// End of the names of annotations of pods that hash a key or a certificate.
-const KEYS_HASH: &str = "certificate-hash";
+/// Ends of the names of annotations of pods that hash keys or certificates.
+const KEYS_HASH: [&str; 3] = ["authority-hash", "certificate-hash", "keys-hash"];
 
 /// The wanted workload with the template that the live one has. Its hash is the live one's, so that what
 /// is held back is still seen to differ later.

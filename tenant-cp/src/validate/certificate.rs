@@ -25,6 +25,8 @@ fn are_certificates(pem: &str) -> bool {
     blocks.peek().is_some()
         && blocks.all(|block| {
             let body = block.split_once(END).map(|(body, _)| body);
-            body.is_some_and(|body| pki::public_key_pin(&format!("{BEGIN}{body}{END}\n")).is_some())
+            body.is_some_and(|body| {
+                pki::public_key_pins(&format!("{BEGIN}{body}{END}\n")).is_some()
+            })
         })
 }

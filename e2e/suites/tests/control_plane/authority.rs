@@ -52,12 +52,13 @@ async fn no_masters(s: &scenario::Scenario) -> Result<()> {
         }
     }
     for (place, issuer) in [
-        ("kubeconfig", "CN=kubernetes"),
+        ("kubeconfig", "CN=users-ca"),
         ("apiserver/apiserver.crt", "CN=kubernetes"),
+        ("apiserver/apiserver-kubelet-client.crt", "CN=kubernetes"),
         ("apiserver/apiserver-etcd-client.crt", "CN=etcd-ca"),
         ("apiserver/front-proxy-client.crt", "CN=front-proxy-ca"),
         ("etcd/etcd-0-server.crt", "CN=etcd-ca"),
-        ("operator-client/operator.crt", "CN=kubernetes"),
+        ("operator-client/operator.crt", "CN=client-ca"),
     ] {
         let found = issuers.get(place).map(String::as_str);
         ensure!(

@@ -65,8 +65,8 @@ async fn at_rest(s: &scenario::Scenario) -> Result<()> {
 
     two.settled(PATIENCE).await?;
     let keys = [
-        one.secret("encryption", "encryption.yaml").await?,
-        two.secret("encryption", "encryption.yaml").await?,
+        one.secret("encryption", "k1").await?,
+        two.secret("encryption", "k1").await?,
     ];
     ensure!(keys[0] != keys[1], "two tenants share a key");
     Ok(())

@@ -201,6 +201,14 @@ impl Stage {
                         Err(error) => return Err(error).context("cannot write a pod's status"),
                     }
                 }
+                pods::Change::Replace(name, patch) => {
+                    let patch = Patch::Merge(&patch);
+                    match api.patch(&name, &PatchParams::default(), &patch).await {
+                        Ok(pod) => self.cache.put(of_pods, pod),
+                        Err(kube::Error::Api(status)) if status.code == 404 => {}
+                        Err(error) => return Err(error).context("cannot replace a pod"),
+                    }
+                }
                 pods::Change::End(name) => {
                     let ended = api
                         .delete(&name, &DeleteParams::default().grace_period(0))

@@ -1,7 +1,7 @@
 //! Stand-ins for the API servers of tenants, for tests without a kubelet: one HTTPS server for
 //! each tenant namespace, from the moment its Secret `apiserver` appears.
 //!
-//! It has the serving certificate of that Secret, verifies clients with its `ca.crt`, answers the
+//! It has the serving certificate of that Secret, verifies clients with its `clients.crt`, answers the
 //! health paths and `/version`, keeps what is applied in memory (lists, selectors and watches work
 //! on it, as do evictions of pods and approvals of requests), and writes down who called.
 //! Invariant: only the health paths and `/version` answer a caller without a certificate, as the

@@ -70,7 +70,7 @@ pub enum Tenant {
 pub struct Seen {
     /// Where nodes reach the API.
     pub endpoint: EndpointStatus,
-    /// The tenant's certificate authority, PEM.
+    /// The certificates of the tenant's authority, PEM.
     pub authority: String,
     /// The Node with the machine's name.
     pub node: Option<Node>,

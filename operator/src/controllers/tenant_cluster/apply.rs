@@ -16,7 +16,7 @@ use kit::lease::NotLeader;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tenant_cp::certificates;
+use tenant_cp::certificates::{self, Generations};
 use tenant_cp::object::{Key, Object};
 
 use super::observe::{body, turn};
@@ -443,11 +443,12 @@ pub(super) fn issue(
     pki::renew(wants, &due.due, &mut material.store, now).map_err(Error::Issue)?;
     if due.service_account {
         let (public, private) = pki::issue::key_pair().map_err(Error::Issue)?;
-        material.service_account = Some(certificates::ServiceAccountKeys { public, private });
+        let keys = certificates::ServiceAccountKeys { public, private };
+        material.service_account = Generations::first(keys);
     }
     if due.encryption {
         let key = pki::issue::random_bytes().map_err(Error::Issue)?;
-        material.encryption = Some(certificates::encryption_configuration(&key));
+        material.encryption = Generations::first(certificates::encryption_key(&key));
     }
     Ok(())
 }

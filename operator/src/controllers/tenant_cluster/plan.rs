@@ -135,8 +135,9 @@ impl NamespacePlan {
         let mut etcd_is_held = None;
         if let Some(addresses) = &addresses {
             if its_turn && (addresses.endpoint.is_some() || observed.is_started()) {
-                let store = &observed.material.store;
-                let of = |valid| management_objects::workloads(valid, settings, addresses, store);
+                let material = &observed.material;
+                let of =
+                    |valid| management_objects::workloads(valid, settings, addresses, material);
                 workloads = of(valid);
                 etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
                 progress = rollout::progress(valid, observed, &workloads);

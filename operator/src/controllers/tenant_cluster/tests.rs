@@ -210,12 +210,14 @@ fn lost_authority_of_a_running_tenant_is_reported_and_never_made_anew() {
 #[test]
 fn lost_authority_of_which_a_copy_exists_is_restored_as_it_was() {
     let mut world = ready(minimal());
-    let before = world.secret("ca").cloned().unwrap();
-    world.objects.remove(&Key::new("Secret", NS, "ca"));
-    world.settle();
-    let restored = world.secret("ca").cloned().unwrap();
-    assert_eq!(restored["data"], before["data"]);
-    assert_eq!(world.condition("Degraded").0, "False");
+    for name in ["kubelet-serving-ca", "client-ca", "users-ca"] {
+        let before = world.secret(name).cloned().unwrap();
+        world.objects.remove(&Key::new("Secret", NS, name));
+        world.settle();
+        let restored = world.secret(name).cloned().unwrap();
+        assert_eq!(restored["data"], before["data"], "{name}");
+        assert_eq!(world.condition("Degraded").0, "False");
+    }
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn removed_and_changed_objects_come_back() {
     for key in all.filter(|key| !held.contains(&key.kind.as_str())) {
         let mut world = whole.clone();
         world.objects.remove(key);
-        if ["etcd-ca", "front-proxy-ca"].contains(&key.name.as_str()) {
+        if ["ca", "etcd-ca", "front-proxy-ca"].contains(&key.name.as_str()) {
             continue;
         }
         world.settle();

@@ -181,7 +181,10 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
 }
 
 fn mask_times(value: &mut Value) {
-    const BY_NATURE: [&str; 10] = [
+    const BY_NATURE: [&str; 13] = [
+        "covey.dev/authority-hash",
+        "covey.dev/certificate-hash",
+        "covey.dev/keys-hash",
         "covey.dev/konnectivity-certificate-hash",
         // Of the one before, too.
         api::names::ANNOTATION_TEMPLATE_HASH,

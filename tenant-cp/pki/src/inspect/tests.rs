@@ -75,6 +75,39 @@ fn leaf_is_due_when_less_than_a_third_is_left_and_not_before() {
 }
 
 #[test]
+fn leaf_that_ends_with_its_authority_is_not_made_again_and_again() {
+    let mut store = issued(&wants());
+    let end = not_after(&store["ca"].certificate).unwrap();
+    let before = |hours| end - jiff::SignedDuration::from_hours(hours);
+    let capped = issue(&wants()[0], Some(&store["ca"]), before(29)).unwrap();
+    store.insert("leaf".into(), capped);
+    for hours in [29, 20, 5, 1] {
+        assert_eq!(plan(&wants(), &store, before(hours)), [], "{hours}");
+    }
+    // Nor is anything asked of an authority that has ended.
+    store.remove("leaf");
+    assert_eq!(
+        plan(&wants(), &store, before(1)),
+        [due("leaf", Reason::Missing)]
+    );
+    assert_eq!(plan(&wants(), &store, end), []);
+}
+
+#[test]
+fn every_certificate_of_a_bundle_has_its_pin() {
+    let store = issued(&wants());
+    let pem = |name: &str| store[name].certificate.clone();
+    let pins = |text: &str| public_key_pins(text);
+    let (one, two) = (pins(&pem("ca")).unwrap(), pins(&pem("other-ca")).unwrap());
+    assert!(one.len() == 1 && one != two, "{one:?} {two:?}");
+    let both = pins(&(pem("ca") + &pem("other-ca")));
+    assert_eq!(both, Some([one, two].concat()));
+    for text in ["", "nothing", store["ca"].key.reveal()] {
+        assert_eq!(pins(text), None, "{text}");
+    }
+}
+
+#[test]
 fn certificate_of_the_future_is_due() {
     let store = issued(&wants());
     assert_eq!(

@@ -139,3 +139,22 @@ fn service_account_keys_are_pem_of_the_kinds_that_kubernetes_reads() {
     assert!(private.reveal().starts_with("-----BEGIN PRIVATE KEY-----"));
     assert_ne!(random_bytes::<32>().unwrap(), random_bytes::<32>().unwrap());
 }
+
+#[test]
+fn leaf_ends_with_its_authority_at_the_latest() {
+    let ca = issue(&authority(), None, now()).unwrap();
+    let end = not_after(&ca.certificate).unwrap();
+    let hours = |hours| jiff::SignedDuration::from_hours(hours);
+    for (before, ends) in [
+        (25, end - hours(1) - jiff::SignedDuration::from_secs(300)),
+        (23, end),
+        (1, end),
+    ] {
+        let pair = issue(&leaf(), Some(&ca), end - hours(before)).unwrap();
+        assert_eq!(not_after(&pair.certificate), Some(ends), "{before}");
+    }
+    assert!(matches!(
+        issue(&leaf(), Some(&ca), end),
+        Err(Error::SignerEnded { .. })
+    ));
+}

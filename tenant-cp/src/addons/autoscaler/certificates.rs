@@ -19,7 +19,7 @@ use crate::validate::validated::Validated;
 pub(crate) const CLOUD_CONFIG: &str = "cloud-config.yaml";
 
 /// The authority, both ends of the connection, and a client certificate of each for the tenant's
-/// API, by the tenant cluster's authority `ca`.
+/// API, by the tenant cluster's authority `client-ca`.
 pub(crate) fn certificates(v: &Validated, settings: &Settings) -> Vec<Want> {
     let lifetimes = &settings.certificates;
     let authority = Want {

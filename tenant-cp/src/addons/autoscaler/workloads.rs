@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::addons::autoscaler::certificates::CLOUD_CONFIG;
 use crate::addons::autoscaler::names::{AUTHORITY, CLIENT, GRPC_DIR, NAME, PORT, SERVER, STOCK};
 use crate::desired::pod;
+use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::object::{self, Object};
@@ -51,15 +52,16 @@ pub(crate) fn deployments(
     let adapter = Pod {
         name: NAME,
         account: true,
-        certificates: &[NAME],
+        certificates: &[NAME, names::CA],
         secrets: [NAME, SERVER],
         container: adapter(v, settings),
     };
-    // What it is given for the tenant's API, it reads again when it changes (client-go).
+    // Its pair for the tenant's API it reads again when it changes, whom it believes there it does not
+    // (client-go).
     let stock = Pod {
         name: STOCK,
         account: false,
-        certificates: &[AUTHORITY, CLIENT],
+        certificates: &[AUTHORITY, CLIENT, names::CA],
         secrets: [STOCK, CLIENT],
         container: stock(v, settings, limits),
     };
@@ -81,7 +83,7 @@ fn deployment(v: &Validated, store: &Store, pod: Pod) -> Object {
     let start: Vec<_> = pod
         .certificates
         .iter()
-        .map(|name| store.get(*name).map(|pair| &pair.certificate))
+        .map(|name| bundle(store, name))
         .collect();
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {

@@ -16,17 +16,21 @@ use k8s_openapi::api::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use pki::Store;
 use serde_json::json;
 
 use crate::addons::csi::names::NAME;
 use crate::addons::csi::sidecars::{Sidecar, sidecars};
 use crate::desired::pod;
+use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
-use crate::object::Object;
+use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
+/// Annotation of the pod: hash of the authority that the sidecars start with.
+const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";
 /// Port for probes and metrics.
 const ADMIN_PORT: i32 = 8080;
 /// Where the driver and the sidecars meet.
@@ -45,8 +49,13 @@ const TOKEN_SECONDS: i64 = 3607;
 /// wait for that alone.
 const REQUESTS: [&str; 2] = ["--kube-api-qps=50", "--kube-api-burst=100"];
 
-/// The Deployment.
-pub(crate) fn deployment(v: &Validated, settings: &Settings, offer: &Offer) -> Object {
+/// The Deployment. `store` is what its Secret holds.
+pub(crate) fn deployment(
+    v: &Validated,
+    settings: &Settings,
+    offer: &Offer,
+    store: &Store,
+) -> Object {
     let mut containers = vec![driver(v, settings, offer)];
     containers.extend(sidecars(offer).map(|sidecar| container(settings, sidecar)));
     let mut volumes = vec![pod::empty_dir(SOCKET, "1Mi"), account()];
@@ -54,6 +63,12 @@ pub(crate) fn deployment(v: &Validated, settings: &Settings, offer: &Offer) -> O
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(v, NAME)),
+            // Their pairs the sidecars read again when they change, whom they believe they do not
+            // (client-go).
+            annotations: Some(BTreeMap::from([(
+                ANNOTATION_AUTHORITY.to_owned(),
+                object::hash(&json!(bundle(store, names::CA))),
+            )])),
             ..ObjectMeta::default()
         }),
         spec: Some(PodSpec {

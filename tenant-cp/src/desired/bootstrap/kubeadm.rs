@@ -1,4 +1,5 @@
-//! What `kubeadm join` reads: `cluster-info`, `kubeadm-config` and `kubelet-config`.
+//! What `kubeadm join` reads: `cluster-info`, `kubeadm-config` and `kubelet-config`; and
+//! `kubelet-serving-ca`, which tells whoever asks kubelets by himself whom to believe.
 //!
 //! Invariant: only fields that every supported minor knows and that differ from the defaults of
 //! the program that reads them; a kubelet refuses a known field whose feature is off.
@@ -10,6 +11,7 @@ use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::O
 use serde_json::json;
 
 use crate::meta::tenant_labels;
+use crate::names;
 use crate::network::addresses::{Addresses, host_and_port, network_address};
 use crate::object::Object;
 use crate::validate::validated::Validated;
@@ -18,6 +20,17 @@ use crate::validate::validated::Validated;
 pub(crate) const CLUSTER_INFO: &str = "cluster-info";
 pub(crate) const KUBEADM_CONFIG: &str = "kubeadm-config";
 pub(crate) const KUBELET_CONFIG: &str = "kubelet-config";
+
+/// The authority of kubelets' serving certificates, for pods of kube-system (a metrics server, say): the
+/// `ca.crt` of their accounts is not theirs.
+pub(crate) fn kubelet_authority(bundle: &str) -> Object {
+    config_map(
+        "kube-system",
+        names::KUBELET_SERVING_CA,
+        "ca.crt",
+        bundle.to_owned(),
+    )
+}
 
 pub(crate) fn configuration(v: &Validated, addresses: &Addresses, ca_pem: &str) -> Vec<Object> {
     let mut objects = Vec::new();
@@ -53,7 +66,9 @@ pub(crate) fn everything(v: &Validated) -> Vec<Object> {
         konnectivity_ip: None,
         endpoint,
     };
-    configuration(v, &addresses, "")
+    let mut objects = configuration(v, &addresses, "");
+    objects.push(kubelet_authority(""));
+    objects
 }
 
 fn config_map(namespace: &str, name: &str, key: &str, content: String) -> Object {
@@ -114,7 +129,9 @@ networking:
 }
 
 /// `serverTLSBootstrap`: the kube-apiserver verifies kubelets (`--kubelet-certificate-authority`),
-/// so their serving certificates must come from the tenant's authority.
+/// so their serving certificates must come from `kubelet-serving-ca`. `clientCAFile` is what `kubeadm join`
+/// writes from [`CLUSTER_INFO`], so a kubelet takes from `ca` what its clients show, and that signs the
+/// kube-apiserver's client certificate alone (docs/adr/0009).
 fn kubelet_configuration(v: &Validated) -> String {
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1

@@ -10,11 +10,12 @@ use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, Securit
 
 use crate::desired::pod;
 use crate::flags::{Program, args};
+use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
 use crate::network::addresses::Addresses;
 use crate::validate::validated::Validated;
 
-pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
+pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -> Vec<String> {
     let issuer = format!("https://kubernetes.default.svc.{}", v.network.dns_domain);
     let servers: Vec<_> = (0..v.etcd.replicas)
         .map(|member| {
@@ -39,6 +40,17 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             v.network.service_cidr.to_string(),
         ),
     ];
+    let file = |generation, end| {
+        let file = service_account_file(generation);
+        format!("{}/{file}.{end}", names::SECRET_DIR)
+    };
+    let keys = &material.service_account;
+    for (generation, _) in keys.active_first() {
+        computed.push(("service-account-key-file", file(generation, "pub")));
+    }
+    if let Some((generation, _)) = keys.active() {
+        computed.push(("service-account-signing-key-file", file(generation, "key")));
+    }
     if v.addons.konnectivity {
         let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);
         computed.push(("egress-selector-config-file", file));
@@ -46,7 +58,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     args(Program::ApiServer, &computed, &v.api_server.extra_args)
 }
 
-pub(crate) fn container(v: &Validated, addresses: &Addresses) -> Container {
+pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Material) -> Container {
     let mut mounts = vec![
         pod::mount(names::API_SERVER, names::SECRET_DIR, true),
         pod::mount("audit", names::AUDIT_DIR, false),
@@ -63,7 +75,7 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses) -> Container {
         name: names::API_SERVER.to_owned(),
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
         command: Some(vec!["kube-apiserver".to_owned()]),
-        args: Some(flags(v, addresses)),
+        args: Some(flags(v, addresses, material)),
         restart_policy: Some("Always".to_owned()),
         ports: Some(vec![ContainerPort {
             name: Some("https".to_owned()),

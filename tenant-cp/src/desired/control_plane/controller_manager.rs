@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
 use crate::flags::{Program, args, lease_times};
+use crate::material::{Material, service_account_file};
 use crate::names;
 use crate::network::node_ranges::{MASK_FLAG, node_mask};
 use crate::validate::validated::Validated;
 
-pub(crate) fn flags(v: &Validated) -> Vec<String> {
+pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
     let mut computed = vec![
         ("cluster-cidr", v.network.pod_cidr.to_string()),
         ("cluster-name", v.name.clone()),
@@ -21,6 +22,11 @@ pub(crate) fn flags(v: &Validated) -> Vec<String> {
             v.network.service_cidr.to_string(),
         ),
     ];
+    if let Some((generation, _)) = material.service_account.active() {
+        let file = service_account_file(generation);
+        let path = format!("{}/{file}.key", names::SECRET_DIR);
+        computed.push(("service-account-private-key-file", path));
+    }
     // A default, and yet computed.
     if !v.controller_manager.extra_args.contains_key(MASK_FLAG) {
         computed.push((MASK_FLAG, node_mask(&v.network.pod_cidr).to_string()));
@@ -33,7 +39,7 @@ pub(crate) fn flags(v: &Validated) -> Vec<String> {
     )
 }
 
-pub(crate) fn container(v: &Validated) -> Container {
+pub(crate) fn container(v: &Validated, material: &Material) -> Container {
     Container {
         name: names::CONTROLLER_MANAGER.to_owned(),
         image: Some(format!(
@@ -41,7 +47,7 @@ pub(crate) fn container(v: &Validated) -> Container {
             v.registry, v.version
         )),
         command: Some(vec!["kube-controller-manager".to_owned()]),
-        args: Some(flags(v)),
+        args: Some(flags(v, material)),
         env: pod::go_threads(&v.controller_manager.limits),
         resources: Some(pod::resources(
             &v.controller_manager.requests,

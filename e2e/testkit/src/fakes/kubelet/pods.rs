@@ -4,7 +4,7 @@
 //! changes; those of a StatefulSet are made where they are missing, because its owner ends them (`OnDelete`).
 //! Invariant: pure; nothing to do when every pod is as it should be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -21,6 +21,8 @@ const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 pub(super) enum Change {
     /// This one is made, and is ready then.
     Make(Value),
+    /// The one of this name is one of another template from now on: nobody looks at its UID.
+    Replace(String, Value),
     /// The one of this name ends.
     End(String),
 }
@@ -37,30 +39,29 @@ pub(super) fn changes<'a>(
         return Vec::new();
     }
     let template = &workload.data["spec"]["template"];
-    let of_template = hash(&template["metadata"]["annotations"]);
-    let mut wanted = BTreeSet::new();
-    for number in 0..workload.data["spec"]["replicas"].as_i64().unwrap_or(1) {
-        wanted.insert(match kind {
-            "StatefulSet" => format!("{name}-{number}"),
-            _ => format!("{name}-{of_template}-{number}"),
-        });
-    }
+    let annotations = &template["metadata"]["annotations"];
+    let replicas = workload.data["spec"]["replicas"].as_i64().unwrap_or(1);
+    let wanted: BTreeSet<_> = (0..replicas).map(|n| format!("{name}-{n}")).collect();
     let its = |pod: &&DynamicObject| pod.labels().get("app.kubernetes.io/component") == Some(&name);
-    let there: BTreeSet<_> = pods.filter(its).map(|pod| pod.name_any()).collect();
-    let make = |pod: &String| Change::Make(made(pod, template));
-    let mut changes: Vec<_> = wanted.difference(&there).map(make).collect();
-    if kind == "Deployment" {
-        changes.extend(there.difference(&wanted).cloned().map(Change::End));
+    let there: BTreeMap<_, _> = pods.filter(its).map(|pod| (pod.name_any(), pod)).collect();
+    let missing = wanted.iter().filter(|name| !there.contains_key(*name));
+    let mut changes: Vec<_> = missing
+        .map(|name| Change::Make(made(name, template)))
+        .collect();
+    for (name, pod) in there.into_iter().filter(|_| kind == "Deployment") {
+        let of = serde_json::to_value(pod.annotations()).unwrap_or_default();
+        if !wanted.contains(&name) {
+            changes.push(Change::End(name));
+        } else if of[HASH] != annotations[HASH] {
+            let patch = json!({ "metadata": { "annotations": annotations } });
+            changes.push(Change::Replace(name, patch));
+        }
     }
     changes
 }
 
-/// The hash that the template bears, which its pods bear too.
-fn hash(annotations: &Value) -> &str {
-    annotations["covey.dev/template-hash"]
-        .as_str()
-        .unwrap_or("none")
-}
+/// Annotation of a template with its hash, which its pods bear too.
+const HASH: &str = "covey.dev/template-hash";
 
 fn made(name: &str, template: &Value) -> Value {
     let tolerations = ["not-ready", "unreachable"].map(|taint| {
@@ -125,6 +126,13 @@ mod tests {
                     let pod: DynamicObject = serde_json::from_value(pod).unwrap();
                     made.push(pod.name_any());
                     pods.push(pod);
+                }
+                Change::Replace(name, patch) => {
+                    let pod = pods.iter_mut().find(|pod| pod.name_any() == name).unwrap();
+                    let annotations = patch["metadata"]["annotations"].clone();
+                    pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
+                    made.push(name.clone());
+                    ended.push(name);
                 }
                 Change::End(name) => {
                     pods.retain(|pod| pod.name_any() != name);

@@ -44,7 +44,7 @@ pub(super) fn tls(secret: &Secret) -> Result<Arc<ServerConfig>> {
         String::from_utf8(bytes.0.clone()).with_context(|| format!("{key} is not text"))
     };
     let pair = (&*text("apiserver.crt")?, &*text("apiserver.key")?);
-    crate::tls::server(pair, &text("ca.crt")?, &["h2", "http/1.1"])
+    crate::tls::server(pair, &text("clients.crt")?, &["h2", "http/1.1"])
 }
 
 impl Server {

@@ -12,6 +12,7 @@ use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use tenant_cp::generations::bundle;
 use tenant_cp::network::metadata;
 use tenant_cp::{certificates, names};
 
@@ -85,7 +86,7 @@ pub(super) fn etcd(
     let store = &observed.material.store;
     Some(Session {
         address: (ctx.dial)(&observed.tenant_namespace(), SocketAddr::new(address, port)),
-        authority: store.get("etcd-ca")?.certificate.clone(),
+        authority: bundle(store, names::ETCD_CA)?,
         identity: store.get(names::ETCD_HEALTHCHECK_CLIENT)?.clone(),
         server_name: member.to_owned(),
     })
@@ -119,7 +120,7 @@ fn session(
     let store = &observed.material.store;
     Some(Session {
         address: (ctx.dial)(&ns, SocketAddr::new(address.0, address.1)),
-        authority: store.get("ca")?.certificate.clone(),
+        authority: bundle(store, names::CA)?,
         identity,
         server_name: "kubernetes".to_owned(),
     })
@@ -134,9 +135,10 @@ pub(super) fn administrator(
     needed: bool,
     now: Timestamp,
 ) -> Result<Option<Session>, pki::Error> {
-    let Some(ca) = observed.material.store.get("ca").filter(|_| needed) else {
+    let signer = observed.material.store.get(names::CLIENT_CA);
+    let Some(signer) = signer.filter(|_| needed) else {
         return Ok(None);
     };
-    let pair = pki::issue(&certificates::super_admin(), Some(ca), now)?;
+    let pair = pki::issue(&certificates::super_admin(), Some(signer), now)?;
     Ok(session(ctx, observed, address, pair))
 }

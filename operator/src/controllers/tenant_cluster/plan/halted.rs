@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use api::{ConditionStatus, ConditionType};
 use jiff::Timestamp;
 use kit::events::Notice;
-use tenant_cp::certificates;
 use tenant_cp::object::Object;
 use tenant_cp::problem::Problem;
+use tenant_cp::{certificates, generations, names};
 
 use super::types::{Action, Part, Plan, rest_what_failed};
 use super::{endpoint, status};
@@ -85,7 +85,7 @@ fn renewals(observed: &Observed, now: Timestamp) -> Part {
 fn probe(observed: &Observed) -> Part {
     let mut part = Part::new(PartName::TenantObjects);
     let keys = &observed.material.store;
-    let can_ask = keys.contains_key("ca") && keys.contains_key("operator");
+    let can_ask = generations::bundle(keys, names::CA).is_some() && keys.contains_key("operator");
     if let Some(address) = endpoint::observed_address(observed)
         && observed.tenant == Tenant::NotAsked
         && observed.has_been_ready()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tenant_cp::addons::addon::Addon;
+use tenant_cp::generations::bundle;
 use tenant_cp::object::{Key, Object};
 use tenant_cp::rollout::order::Allowed;
 use tenant_cp::rollout::template;
@@ -40,13 +41,14 @@ impl Wanted {
         settings: &Settings,
         addresses: &Addresses,
     ) -> Option<Self> {
-        let certificate = |name: &str| {
-            let pair = observed.material.store.get(name);
-            pair.map(|pair| pair.certificate.as_str())
-        };
+        let trusted = |name: &str| bundle(&observed.material.store, name);
+        let authority = trusted(names::CA).filter(|_| observed.is_started())?;
+        let kubelets = trusted(names::KUBELET_SERVING_CA);
+        let konnectivity = trusted(names::KONNECTIVITY_AUTHORITY);
         let trust = tenant_objects::Trust {
-            authority: certificate("ca").filter(|_| observed.is_started())?,
-            konnectivity: certificate(names::KONNECTIVITY_AUTHORITY),
+            authority: &authority,
+            kubelets: kubelets.as_deref(),
+            konnectivity: konnectivity.as_deref(),
         };
         let objects = tenant_objects::wanted(served, settings, addresses, trust);
         Some(Self {

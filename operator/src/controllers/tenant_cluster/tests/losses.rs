@@ -401,7 +401,7 @@ proptest! {
             world.now = now().checked_add(jiff::SignedDuration::from_hours(24 * 300)).unwrap();
         }
         world.settle();
-        for name in ["ca", "front-proxy-ca", "etcd-ca"] {
+        for name in tenant_cp::names::AUTHORITIES {
             if let Some(secret) = world.secret(name) {
                 prop_assert_eq!(Some(secret), whole.secret(name));
             }

@@ -1,0 +1,138 @@
+//! Key material: everything secret that a tenant cluster has, in memory.
+//!
+//! Invariant: what is not there is absent, never empty.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use pki::{Key, Store};
+use serde_json::Value;
+
+use crate::generations::{Generations, number};
+
+/// Resources whose objects are encrypted at rest.
+const ENCRYPTED: [&str; 1] = ["secrets"];
+/// What the name of an encryption key is before the generation: in the file, and in etcd before every
+/// value that was written with it (`k8s:enc:secretbox:v1:k1:`).
+const ENCRYPTION_KEY: &str = "k";
+/// What the files of service account keys are called before the generation.
+const SERVICE_ACCOUNT_KEY: &str = "sa-k";
+/// Longest encryption file that is read: a hundred keys.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// Everything secret that a tenant cluster has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Material {
+    /// Certificates with keys.
+    pub store: Store,
+    /// Keys of service account tokens: the active one signs, all verify.
+    pub service_account: Generations<ServiceAccountKeys>,
+    /// Keys of encryption at rest, in base64: the active one writes, all read.
+    pub encryption: Generations<Key>,
+}
+
+/// Keys of service account tokens, one generation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceAccountKeys {
+    /// Public key, PEM.
+    pub public: String,
+    /// Private key, PEM.
+    pub private: Key,
+}
+
+/// What the files of a generation of service account keys are called, without `.pub` and `.key`.
+pub(crate) fn service_account_file(generation: u32) -> String {
+    format!("{SERVICE_ACCOUNT_KEY}{generation}")
+}
+
+/// The generation of such a file.
+pub(crate) fn service_account_generation(file: &str) -> Option<u32> {
+    number(file, SERVICE_ACCOUNT_KEY)
+}
+
+/// What a generation of encryption keys is called.
+pub(crate) fn encryption_name(generation: u32) -> String {
+    format!("{ENCRYPTION_KEY}{generation}")
+}
+
+/// The generation of such a name.
+pub(crate) fn encryption_generation(name: &str) -> Option<u32> {
+    number(name, ENCRYPTION_KEY)
+}
+
+/// A key of encryption at rest, as the file wants it.
+#[must_use]
+pub fn encryption_key(bytes: &[u8; 32]) -> Key {
+    Key::new(STANDARD.encode(bytes))
+}
+
+/// The file `encryption.yaml` (apiserver.config.k8s.io/v1): [`ENCRYPTED`] are written with the active key,
+/// and what was written with another one, or without encryption, can still be read. None without a key.
+#[must_use]
+pub fn encryption_configuration(keys: &Generations<Key>) -> Option<Key> {
+    keys.active()?;
+    let keys: String = keys
+        .active_first()
+        .map(|(generation, key)| {
+            let name = encryption_name(generation);
+            format!("      - name: {name}\n        secret: {}\n", key.reveal())
+        })
+        .collect();
+    Some(Key::new(format!(
+        "apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [{resources}]
+  providers:
+  - secretbox:
+      keys:
+{keys}  - identity: {{}}
+",
+        resources = ENCRYPTED.join(", "),
+    )))
+}
+
+/// The keys of such a file; none of anything else.
+pub(crate) fn encryption_keys(file: &str) -> Generations<Key> {
+    let Some(value) = Some(file)
+        .filter(|file| file.len() <= MAX_BYTES)
+        .and_then(|file| serde_saphyr::from_str::<Value>(file).ok())
+    else {
+        return Generations::default();
+    };
+    let keys = value.pointer("/resources/0/providers/0/secretbox/keys");
+    let keys = keys.and_then(Value::as_array).into_iter().flatten();
+    keys.filter_map(|key| {
+        let generation = encryption_generation(key["name"].as_str()?)?;
+        Some((generation, Key::new(key["secret"].as_str()?.to_owned())))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn active_key_stands_first_and_the_file_is_read_back() {
+        let mut keys = Generations::first(encryption_key(&[1; 32]));
+        let one = encryption_configuration(&keys).unwrap();
+        keys.insert(2, encryption_key(&[2; 32]));
+        keys.insert(10, encryption_key(&[3; 32]));
+        let file = encryption_configuration(&keys).unwrap();
+        let text = file.reveal();
+        let at = |name: &str| text.find(&format!("name: {name}\n")).unwrap();
+        assert!(at("k10") < at("k2") && at("k2") < at("k1"), "{text}");
+        assert!(text.find("secretbox") < text.find("identity"), "{text}");
+        assert_eq!(encryption_keys(text), keys);
+        let first: Vec<_> = encryption_keys(one.reveal())
+            .active_first()
+            .map(|(generation, _)| generation)
+            .collect();
+        assert_eq!(first, [1]);
+        // A key that not every server can read yet writes nothing.
+        keys.hold(2);
+        let file = encryption_configuration(&keys).unwrap();
+        let at = |name: &str| file.reveal().find(&format!("name: {name}\n")).unwrap();
+        assert!(at("k2") < at("k10") && at("k10") < at("k1"));
+        assert_eq!(encryption_configuration(&Generations::default()), None);
+    }
+}

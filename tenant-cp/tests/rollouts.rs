@@ -1,0 +1,102 @@
+//! What of the keys and certificates shows in the pods of a control plane, and so makes a rollout.
+
+mod fixtures;
+
+use fixtures::{addresses, minimal};
+use serde_json::Value;
+use tenant_cp::{
+    Settings,
+    certificates::{self, Material},
+    management_objects,
+};
+
+#[test]
+fn only_what_is_read_at_the_start_makes_pods_roll_out_when_it_is_renewed() {
+    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    let wants = certificates::wants(&v, &settings, Some(&a));
+    let names = || wants.iter().map(|want| want.name.as_str());
+    let template = |material: &Material| {
+        let objects = management_objects::workloads(&v, &settings, &a, material);
+        ["control-plane", "etcd"].map(|name| {
+            let object = objects.iter().find(|object| object.name == name).unwrap();
+            object.value["spec"]["template"].clone()
+        })
+    };
+    let old = fixtures::material(names(), "old");
+    let at_start = ["ca", "etcd-ca", "kubelet-serving-ca"];
+    for name in names() {
+        let mut renewed = old.clone();
+        let new = fixtures::material([name], "new").store;
+        renewed.store.extend(new.clone());
+        let rolls = at_start.contains(&name) || name == "konnectivity-server";
+        assert_eq!(template(&renewed) != template(&old), rolls, "{name}");
+        // The same for another generation of an authority, and of nothing else.
+        let mut turned = old.clone();
+        let later = new.into_values().map(|pair| (format!("{name}-g2"), pair));
+        turned.store.extend(later);
+        let rolls = at_start.contains(&name);
+        assert_eq!(template(&turned) != template(&old), rolls, "{name}-g2");
+    }
+    let changes: [fn(&mut Material); 4] = [
+        |material| {
+            let keys = material.service_account.active().unwrap().1.clone();
+            material.service_account.insert(2, keys);
+        },
+        |material| {
+            let mut keys = material.service_account.active().unwrap().1.clone();
+            keys.public = "other".to_owned();
+            material.service_account.insert(1, keys);
+        },
+        |material| {
+            let key = certificates::encryption_key(&[8; 32]);
+            material.encryption.insert(2, key);
+        },
+        |material| {
+            let key = certificates::encryption_key(&[8; 32]);
+            material.encryption.insert(1, key);
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut changed = old.clone();
+        change(&mut changed);
+        assert_ne!(template(&changed)[0], template(&old)[0], "change {number}");
+        assert_eq!(template(&changed)[1], template(&old)[1], "change {number}");
+    }
+}
+
+#[test]
+fn active_service_account_key_signs_and_all_verify() {
+    let (v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    let mut material = fixtures::keys();
+    let keys = material.service_account.active().unwrap().1.clone();
+    material.service_account.insert(2, keys);
+    let args = |material: &Material| {
+        let objects = management_objects::workloads(&v, &settings, &a, material);
+        let pod = objects.iter().find(|object| object.name == "control-plane");
+        let pod = &pod.unwrap().value["spec"]["template"]["spec"];
+        ["initContainers", "containers"]
+            .iter()
+            .flat_map(|list| pod[list].as_array().unwrap())
+            .flat_map(|container| container["args"].as_array().unwrap())
+            .filter_map(Value::as_str)
+            .filter(|arg| arg.starts_with("--service-account-") && arg.contains("-key-file"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let wanted = [
+        "--service-account-key-file=/etc/kubernetes/sa-k2.pub",
+        "--service-account-key-file=/etc/kubernetes/sa-k1.pub",
+        "--service-account-signing-key-file=/etc/kubernetes/sa-k2.key",
+        "--service-account-private-key-file=/etc/kubernetes/sa-k2.key",
+    ];
+    assert_eq!(args(&material), wanted);
+    // While not every server verifies with the new one, it signs nothing.
+    material.service_account.hold(1);
+    let wanted = [
+        "--service-account-key-file=/etc/kubernetes/sa-k1.pub",
+        "--service-account-key-file=/etc/kubernetes/sa-k2.pub",
+        "--service-account-signing-key-file=/etc/kubernetes/sa-k1.key",
+        "--service-account-private-key-file=/etc/kubernetes/sa-k1.key",
+    ];
+    assert_eq!(args(&material), wanted);
+}
