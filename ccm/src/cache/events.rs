@@ -55,7 +55,7 @@ pub enum WatchEvent {
     /// Of the tenant cluster.
     Node(Box<ApiNode>),
     /// Of the tenant namespace.
-    Vm(VirtualMachine),
+    Vm(Box<VirtualMachine>),
     /// Of the tenant namespace.
     Instance(VirtualMachineInstance),
     /// Of the tenant namespace.

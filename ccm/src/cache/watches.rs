@@ -43,7 +43,7 @@ pub fn all(
             Api::namespaced(management.clone(), ns),
             any.clone(),
             Kind::Vm,
-            WatchEvent::Vm,
+            |vm| WatchEvent::Vm(Box::new(vm)),
         ),
         sink.watch(
             Api::namespaced(management.clone(), ns),

@@ -80,7 +80,7 @@ async fn identity(site: &Site, cluster: &TenantCluster) -> Result<BTreeMap<Strin
 /// One life in memory, which asks nothing that was never recorded.
 async fn in_memory(recording: &Recording, plan: &FaultPlan) -> Result<(bool, State)> {
     let site = Site::in_memory(recording).await?;
-    let result = life(&site, plan).await;
+    let result = Box::pin(life(&site, plan)).await;
     let refused = site.refused();
     ensure!(
         refused.is_empty(),

@@ -66,7 +66,7 @@ async fn the_model_answers_a_new_creation_as_the_real_server_does() -> Result<()
     let Some(site) = Site::real().await? else {
         return Ok(());
     };
-    let (died, _) = life(&site, &FaultPlan::none()).await?;
+    let (died, _) = Box::pin(life(&site, &FaultPlan::none())).await?;
     ensure!(!died, "it died without faults");
     replace_a_pod(&site).await?;
     let recording = site.recording();

@@ -48,7 +48,7 @@ impl State {
             WatchEvent::Service(service) => self.put_service(Arc::new(stripped(service))),
             WatchEvent::Local(slice) => self.put_local(&slice),
             WatchEvent::Node(node) => self.put_node(Node::from(&*node)),
-            WatchEvent::Vm(vm) => self.put_vm(Vm::from(&vm)),
+            WatchEvent::Vm(vm) => self.put_vm(Vm::from(&*vm)),
             WatchEvent::Instance(instance) => self.put_instance(Instance::from(&instance)),
             WatchEvent::Mirror(mirror) => self.put_mirror(Arc::new(stripped(mirror))),
             WatchEvent::Slice(slice) => self.put_slice(Slice::from(&slice)),

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tenant_cp::object::{Key, Object};
 use tenant_cp::problem::Problem;
-use tenant_cp::rollout::template;
 use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
@@ -21,6 +20,8 @@ use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::{Alarm, MemberStatus};
+
+mod controllers;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
@@ -336,84 +337,12 @@ impl World {
         }
     }
 
-    /// Version of the oldest kube-apiserver.
-    pub(super) fn serves(&self) -> String {
-        let pods = self.pods.values();
-        let of = |pod: &Value| {
-            let mut containers = pod["spec"]["initContainers"].as_array()?.iter();
-            let image = containers.find_map(|c| {
-                let image = c["image"].as_str()?;
-                image.contains("kube-apiserver:v").then_some(image)
-            })?;
-            Some(image.rsplit_once(":v")?.1.to_owned())
-        };
-        let oldest = pods.filter_map(of).min();
-        oldest.unwrap_or_else(|| self.cluster.spec.version.clone())
-    }
-
-    /// What the controllers of the management cluster do: pods that are missing are made, and the Deployment
-    /// replaces those of an older template, unless that is stuck.
-    pub(super) fn play_controllers(&mut self) {
-        for (kind, name) in [("StatefulSet", "etcd"), ("Deployment", "control-plane")] {
-            let Some(workload) = self.objects.get(&Key::new(kind, NS, name)) else {
-                continue;
-            };
-            let replicas = workload["spec"]["replicas"].as_i64().unwrap_or(1);
-            let template = &workload["spec"]["template"];
-            let hash = template::of_workload(workload).unwrap_or("none");
-            let number_of = |key: &Key| {
-                key.name
-                    .strip_prefix(name)?
-                    .strip_prefix('-')?
-                    .parse::<i64>()
-                    .ok()
-            };
-            self.pods
-                .retain(|key, _| number_of(key).is_none_or(|number| number < replicas));
-            for number in 0..replicas {
-                let key = Key::new("Pod", NS, &format!("{name}-{number}"));
-                if self.pods.contains_key(&key) && (kind == "StatefulSet" || self.stuck) {
-                    continue;
-                }
-                let mut pod = template.clone();
-                pod["metadata"]["uid"] = json!(format!("uid-of-{}-{hash}", key.name));
-                pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
-                self.pods.insert(key, pod);
-            }
-        }
-    }
-
-    /// Whether a pod is of the template that its workload has now.
-    pub(super) fn is_newest(&self, pod: &str) -> bool {
-        let kind = match pod.starts_with("etcd") {
-            true => "StatefulSet",
-            false => "Deployment",
-        };
-        let (name, _) = pod.rsplit_once('-').unwrap();
-        let workload = &self.objects[&Key::new(kind, NS, name)];
-        template::of_pod(&self.pods[&Key::new("Pod", NS, pod)]) == template::of_workload(workload)
-    }
-
     /// What a member of etcd says.
     pub(super) fn member(&self, name: &str) -> MemberStatus {
         MemberStatus {
             cluster_id: "cdf818194e3a8c32".to_owned(),
             member_id: name.len().to_string() + name.rsplit('-').next().unwrap(),
             alarms: self.alarms.clone(),
-        }
-    }
-
-    /// Every node (so many) runs what it should.
-    pub(super) fn play_nodes(&mut self, nodes: i64, ready: i64) {
-        for (key, live) in &mut self.inside {
-            match key.kind.as_str() {
-                "DaemonSet" => {
-                    live["status"] =
-                        json!({ "numberReady": ready, "desiredNumberScheduled": nodes });
-                }
-                "Deployment" => live["status"] = json!({ "readyReplicas": ready.min(2) }),
-                _ => {}
-            }
         }
     }
 

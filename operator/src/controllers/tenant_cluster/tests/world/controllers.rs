@@ -1,0 +1,83 @@
+//! The controllers of the simulated management cluster that make pods.
+//!
+//! Invariant: a pod is made from the template that its workload has then, and keeps it.
+
+use serde_json::{Value, json};
+use tenant_cp::object::Key;
+use tenant_cp::rollout::template;
+
+use super::{NS, World};
+
+impl World {
+    /// Version of the oldest kube-apiserver.
+    pub(in super::super) fn serves(&self) -> String {
+        let pods = self.pods.values();
+        let of = |pod: &Value| {
+            let mut containers = pod["spec"]["initContainers"].as_array()?.iter();
+            let image = containers.find_map(|c| {
+                let image = c["image"].as_str()?;
+                image.contains("kube-apiserver:v").then_some(image)
+            })?;
+            Some(image.rsplit_once(":v")?.1.to_owned())
+        };
+        let oldest = pods.filter_map(of).min();
+        oldest.unwrap_or_else(|| self.cluster.spec.version.clone())
+    }
+
+    /// What the controllers of the management cluster do: pods that are missing are made, and the Deployment
+    /// replaces those of an older template, unless that is stuck.
+    pub(in super::super) fn play_controllers(&mut self) {
+        for (kind, name) in [("StatefulSet", "etcd"), ("Deployment", "control-plane")] {
+            let Some(workload) = self.objects.get(&Key::new(kind, NS, name)) else {
+                continue;
+            };
+            let replicas = workload["spec"]["replicas"].as_i64().unwrap_or(1);
+            let template = &workload["spec"]["template"];
+            let hash = template::of_workload(workload).unwrap_or("none");
+            let number_of = |key: &Key| {
+                key.name
+                    .strip_prefix(name)?
+                    .strip_prefix('-')?
+                    .parse::<i64>()
+                    .ok()
+            };
+            self.pods
+                .retain(|key, _| number_of(key).is_none_or(|number| number < replicas));
+            for number in 0..replicas {
+                let key = Key::new("Pod", NS, &format!("{name}-{number}"));
+                if self.pods.contains_key(&key) && (kind == "StatefulSet" || self.stuck) {
+                    continue;
+                }
+                let mut pod = template.clone();
+                pod["metadata"]["uid"] = json!(format!("uid-of-{}-{hash}", key.name));
+                pod["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+                self.pods.insert(key, pod);
+            }
+        }
+    }
+
+    /// Whether a pod is of the template that its workload has now.
+    pub(in super::super) fn is_newest(&self, pod: &str) -> bool {
+        let kind = match pod.starts_with("etcd") {
+            true => "StatefulSet",
+            false => "Deployment",
+        };
+        let (name, _) = pod.rsplit_once('-').unwrap();
+        let workload = &self.objects[&Key::new(kind, NS, name)];
+        template::of_pod(&self.pods[&Key::new("Pod", NS, pod)]) == template::of_workload(workload)
+    }
+
+    /// Every node (so many) runs what it should.
+    pub(in super::super) fn play_nodes(&mut self, nodes: i64, ready: i64) {
+        for (key, live) in &mut self.inside {
+            match key.kind.as_str() {
+                "DaemonSet" => {
+                    live["status"] =
+                        json!({ "numberReady": ready, "desiredNumberScheduled": nodes });
+                }
+                "Deployment" => live["status"] = json!({ "readyReplicas": ready.min(2) }),
+                _ => {}
+            }
+        }
+    }
+}
