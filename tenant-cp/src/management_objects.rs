@@ -50,7 +50,7 @@ pub fn workloads(
 ) -> Vec<Object> {
     let store = &material.store;
     let mut objects = vec![
-        etcd::stateful_set(v, settings, addresses),
+        etcd::stateful_set(v, settings, addresses, material),
         control_plane::deployment(v, settings, addresses, material),
     ];
     if v.addons.cloud_controller {

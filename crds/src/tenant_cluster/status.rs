@@ -103,11 +103,12 @@ pub struct RolloutStatus {
     pub templates: Option<String>,
 
     /// The StatefulSet `etcd` when all its pods were last seen to be of its template and ready.
+    /// Example: `{"generation": 1, "hash": "60303ae22b998861"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<RolledOut>,
 
     /// The Deployment `control-plane` when all its pods were last seen to be of its template and ready, and
-    /// none of another one was left.
+    /// none of another one was left. Example: `{"generation": 3, "hash": "5fda86c30d004a8b"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<RolledOut>,
 }

@@ -7,6 +7,8 @@
 
 pub(crate) mod volumes;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::{
         apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
@@ -16,13 +18,16 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
+use serde_json::json;
 
 use crate::desired::pod;
 use crate::flags::table::CIPHER_SUITES;
+use crate::generations::bundle;
+use crate::material::Material;
 use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::network::addresses::{Addresses, any_address};
-use crate::object::Object;
+use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
@@ -104,7 +109,16 @@ fn quota(volume: &str) -> u64 {
         .clamp(512 * MIB, 8192 * MIB)
 }
 
-pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addresses) -> Object {
+/// Annotation of the pods: hash of whom members believe, which they read when they start.
+const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";
+
+pub(crate) fn stateful_set(
+    v: &Validated,
+    settings: &Settings,
+    addresses: &Addresses,
+    material: &Material,
+) -> Object {
+    let authority = object::hash(&json!(bundle(&material.store, names::ETCD_CA)));
     Object::new(&StatefulSet {
         metadata: meta(v, names::ETCD, names::ETCD),
         spec: Some(StatefulSetSpec {
@@ -125,6 +139,10 @@ pub(crate) fn stateful_set(v: &Validated, settings: &Settings, addresses: &Addre
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(labels(v, names::ETCD)),
+                    annotations: Some(BTreeMap::from([(
+                        ANNOTATION_AUTHORITY.to_owned(),
+                        authority,
+                    )])),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(PodSpec {

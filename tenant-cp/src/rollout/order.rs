@@ -44,6 +44,8 @@ pub struct Facts {
     pub other_templates: bool,
     /// Whether the user or a key wants something else than what runs, or it does not work as it is.
     pub wanted_now: bool,
+    /// Whether a key is lost that pods read when they start: nobody knows then what they should be made from.
+    pub keys_are_lost: bool,
 }
 
 /// What may be changed now.
@@ -61,7 +63,7 @@ impl Facts {
     /// The rollout that is wanted or under way; none where nothing of a rollout is left to do.
     #[must_use]
     pub fn wanted(&self) -> Option<Cause> {
-        if !self.has_run {
+        if !self.has_run || self.keys_are_lost {
             return None;
         }
         let parts = [self.etcd, self.control_plane];
@@ -89,6 +91,13 @@ impl Facts {
     /// What may be changed now, where it has its turn or has it not.
     #[must_use]
     pub fn allowed(&self, has_turn: bool) -> Allowed {
+        if self.has_run && self.keys_are_lost {
+            return Allowed {
+                etcd: false,
+                control_plane: false,
+                rest: false,
+            };
+        }
         if !self.has_run {
             return Allowed {
                 etcd: true,
@@ -135,6 +144,7 @@ mod tests {
         was_current: true,
         other_templates: false,
         wanted_now: false,
+        keys_are_lost: false,
     };
 
     #[test]

@@ -17,4 +17,5 @@ mod quiescence;
 mod renewal;
 mod replicas;
 mod storage;
+mod upgrade;
 mod writer;

@@ -183,6 +183,7 @@ impl NamespacePlan {
             was_current: known.is_some_and(|r| r.etcd.is_some() && r.control_plane.is_some()),
             other_templates: known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates),
             wanted_now: rollout::is_wanted_now(observed, &self.workloads),
+            keys_are_lost: rollout::are_keys_lost(observed),
         }
     }
 

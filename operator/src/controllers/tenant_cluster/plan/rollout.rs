@@ -3,11 +3,13 @@
 //! Invariant: while it waits for its turn nothing is made from another template than before; what was lost
 //! is made anew all the same.
 
+use api::TenantClusterStatus;
+use api::tenant_cluster::RolloutStatus;
 use serde_json::Value;
 use tenant_cp::object::Object;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
 use tenant_cp::rollout::template;
-use tenant_cp::{Validated, names, version};
+use tenant_cp::{Validated, generations, names, version};
 
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
@@ -79,6 +81,16 @@ fn one(observed: &Observed, wanted: &Object, replicas: i32) -> Progress {
         true => Progress::Current,
         false => Progress::Rolling,
     }
+}
+
+/// Whether keys are not there that programs read when they start; `certificates` says so.
+pub(super) fn are_keys_lost(observed: &Observed) -> bool {
+    let material = &observed.material;
+    let authorities = [names::CA, names::KUBELET_SERVING_CA, names::ETCD_CA];
+    let is_lost = |name: &&str| generations::bundle(&material.store, name).is_none();
+    authorities.iter().any(is_lost)
+        || material.service_account.is_empty()
+        || material.encryption.is_empty()
 }
 
 /// Leaves etcd as it is where its members cannot go to the image that is wanted, and says so.
@@ -167,4 +179,36 @@ pub(super) fn held_back(
         }
     };
     workloads.into_iter().map(hold).collect()
+}
+
+/// Notes in the status what came to an end; what is under way is seen in the pods.
+pub(super) fn record(
+    status: &mut TenantClusterStatus,
+    facts: Facts,
+    is_in_place: bool,
+    observed: &Observed,
+) {
+    let of = |kind: &str, name: &str| {
+        let live = observed.object(kind, &observed.tenant_namespace(), name)?;
+        rolled_out(live)
+    };
+    let is_over = |progress| progress == Progress::Current;
+    let mut rollout = status.rollout.clone().unwrap_or_default();
+    if is_over(facts.etcd) {
+        rollout.etcd = of("StatefulSet", names::ETCD);
+    }
+    if is_over(facts.control_plane) {
+        rollout.control_plane = of("Deployment", names::CONTROL_PLANE);
+    }
+    let rest_is_over = !facts.rest_is_behind || is_in_place;
+    if is_over(facts.etcd)
+        && is_over(facts.control_plane)
+        && rest_is_over
+        && (is_in_place || observed.has_been_ready())
+    {
+        rollout.templates = Some(observed.templates.clone());
+    }
+    if rollout != RolloutStatus::default() {
+        status.rollout = Some(rollout);
+    }
 }

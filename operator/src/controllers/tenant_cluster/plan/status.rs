@@ -6,17 +6,17 @@
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::tenant_cluster::RolloutStatus;
 use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
-use tenant_cp::rollout::order::{Facts, Progress};
+use tenant_cp::rollout::order::{Cause, Facts, Progress};
 use tenant_cp::{Validated, certificates, names};
 
+use super::rollout::WAITING_FOR_ROLLOUT;
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd, pods, prune};
-use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way, component_pods};
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
@@ -133,7 +133,7 @@ pub(super) fn report(
     };
     let is_in_place = in_place.is_some();
     facts(&mut plan.status, in_place, rollout, valid, observed);
-    rolled_out(&mut plan.status, rollout, is_in_place, observed);
+    super::rollout::record(&mut plan.status, rollout, is_in_place, observed);
     let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
     let problem = plan.parts.iter().find_map(|part| part.problem.clone());
@@ -230,7 +230,15 @@ pub(super) fn report(
         plan.events.push(notice);
     }
     transitions(&mut plan, observed);
-    plan.requeue_after = Some(requeue(observed, waiting.as_ref(), now));
+    let mut requeue_after = requeue(observed, waiting.as_ref(), now);
+    let waits_for_turn = waiting
+        .as_ref()
+        .is_some_and(|w| w.reason == WAITING_FOR_ROLLOUT);
+    if waits_for_turn && plan.rollout == Some(Cause::Change) {
+        // Who has a place gives it up after a while, and tells nobody. One of the fleet does not.
+        requeue_after = requeue_after.min(crate::rollouts::queue::PATIENCE);
+    }
+    plan.requeue_after = Some(requeue_after);
     plan.waiting_on = waiting.or(problem);
     plan
 }
@@ -268,38 +276,6 @@ fn facts(
         if status.version.is_none() || rollout.control_plane == Progress::Current {
             status.version = Some(version.clone());
         }
-    }
-}
-
-/// What came to an end; what is under way is seen in the pods.
-fn rolled_out(
-    status: &mut TenantClusterStatus,
-    facts: Facts,
-    is_in_place: bool,
-    observed: &Observed,
-) {
-    let of = |kind: &str, name: &str| {
-        let live = observed.object(kind, &observed.tenant_namespace(), name)?;
-        component_pods::rolled_out(live)
-    };
-    let is_over = |progress| progress == Progress::Current;
-    let mut rollout = status.rollout.clone().unwrap_or_default();
-    if is_over(facts.etcd) {
-        rollout.etcd = of("StatefulSet", names::ETCD);
-    }
-    if is_over(facts.control_plane) {
-        rollout.control_plane = of("Deployment", names::CONTROL_PLANE);
-    }
-    let rest_is_over = !facts.rest_is_behind || is_in_place;
-    if is_over(facts.etcd)
-        && is_over(facts.control_plane)
-        && rest_is_over
-        && observed.has_been_ready()
-    {
-        rollout.templates = Some(observed.templates.clone());
-    }
-    if rollout != RolloutStatus::default() {
-        status.rollout = Some(rollout);
     }
 }
 
@@ -413,8 +389,10 @@ fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) 
         };
         return Some(Waiting { reason, message });
     }
-    let is_rolled_out =
-        rollout.control_plane == Progress::Current && observed.has_all_pods(valid.replicas);
+    // Without its keys nothing is rolled out, and what is wrong is said elsewhere.
+    let parts = [rollout.etcd, rollout.control_plane];
+    let is_rolled_out = (rollout.keys_are_lost || parts == [Progress::Current; 2])
+        && observed.has_all_pods(valid.replicas);
     if matches!(observed.tenant, Tenant::Answers { .. }) && !is_rolled_out {
         let message = "pods of an older template still serve, or new ones are not ready yet";
         return Some(Waiting {

@@ -4,6 +4,7 @@
 //! clusters waits for its turn, and takes nothing from any of them until then.
 
 use super::*;
+use crate::rollouts::queue::PATIENCE;
 
 fn template_of<'a>(world: &'a World, kind: &str, name: &str) -> &'a Value {
     &world.objects[&Key::new(kind, NS, name)]["spec"]["template"]
@@ -279,6 +280,16 @@ fn pods_that_were_not_listed_are_not_taken_for_gone() {
     observed.pods = None;
     let unknown = plan(&observed, &world.settings, world.now);
     assert_eq!(unknown.deletions().count(), 0);
+    // Nor for replaced.
+    loop {
+        let plan = plan(&observed, &world.settings, world.now);
+        if plan.is_settled() {
+            assert_eq!(plan.waiting_on.unwrap().reason, "RollingOut");
+            return;
+        }
+        world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
+        observed.pods = None;
+    }
 }
 
 #[test]
@@ -368,4 +379,48 @@ fn etcd_that_cannot_read_what_the_one_before_wrote_is_not_started() {
         core_dns(&world).ends_with(":v9.9.9"),
         "nothing else waits for it"
     );
+}
+
+#[test]
+fn change_that_waits_asks_again_and_the_fleet_is_woken() {
+    let mut world = ready(minimal());
+    world.turn = Answer::Wait;
+    let asks_again_after = |world: &mut World| {
+        let mut observed = world.observe();
+        loop {
+            let plan = plan(&observed, &world.settings, world.now);
+            if plan.is_settled() {
+                assert_eq!(plan.waiting_on.unwrap().reason, "WaitingForRollout");
+                return plan.requeue_after.unwrap();
+            }
+            world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
+        }
+    };
+    let mut user = world.clone();
+    ask_for(&mut user, "1.36.0");
+    assert_eq!(asks_again_after(&mut user), PATIENCE);
+    upgrade_operator(&mut world);
+    assert!(asks_again_after(&mut world) > PATIENCE);
+}
+
+#[test]
+fn keys_that_are_lost_are_no_reason_to_restart_anything() {
+    for lost in ["ca", "etcd-ca", "front-proxy-ca"] {
+        let whole = ready(large());
+        let mut world = whole.clone();
+        world.objects.remove(&Key::new("Secret", NS, lost));
+        world.settle();
+        for (kind, name) in [
+            ("StatefulSet", "etcd"),
+            ("Deployment", "control-plane"),
+            ("Deployment", "ccm"),
+        ] {
+            assert_eq!(
+                template_of(&world, kind, name),
+                template_of(&whole, kind, name),
+                "{lost}: {name}"
+            );
+        }
+        assert_eq!(world.pods, whole.pods);
+    }
 }
