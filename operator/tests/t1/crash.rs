@@ -339,7 +339,7 @@ async fn deletion_leaves_nothing_wherever_the_operator_dies() -> Result<()> {
         let cluster = site.create_as(&cluster).await?;
         comes_up(site, &operator, "demo").await?;
         let ns = tenant_namespace(&cluster);
-        site.make_pod(&ns, "etcd-9").await?;
+        site.make_pod(&ns, "etcd-extra").await?;
 
         operator.plan.arm(crash);
         site.delete("demo").await?;

@@ -145,7 +145,7 @@ async fn bindings_that_went_first_do_not_keep_a_tenant_cluster_from_going() -> R
     };
     drop(operator);
     let ns = tenant_namespace(&cluster);
-    site.make_pod(&ns, "etcd-9").await?;
+    site.make_pod(&ns, "etcd-extra").await?;
     for namespace in [&ns, &site.users] {
         remove(&site, kinds::ROLE_BINDING, namespace, "covey-operator").await?;
     }

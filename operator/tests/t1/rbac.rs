@@ -215,7 +215,7 @@ async fn live(site: &Site) -> Result<()> {
             wait_for(&objects, &name, back, PATIENCE).await?;
         }
     }
-    site.make_pod(&ns, "etcd-9").await?;
+    site.make_pod(&ns, "etcd-extra").await?;
     site.delete("demo").await?;
     wait_gone(&site.clusters(), "demo", PATIENCE).await?;
 

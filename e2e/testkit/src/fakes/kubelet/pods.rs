@@ -48,13 +48,19 @@ pub(super) fn changes<'a>(
     let mut changes: Vec<_> = missing
         .map(|name| Change::Make(made(name, template)))
         .collect();
-    for (name, pod) in there.into_iter().filter(|_| kind == "Deployment") {
-        let of = serde_json::to_value(pod.annotations()).unwrap_or_default();
-        if !wanted.contains(&name) {
-            changes.push(Change::End(name));
-        } else if of[HASH] != annotations[HASH] {
+    let is_numbered = |pod: &str| {
+        let number = pod
+            .strip_prefix(&name)
+            .and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    for (pod, live) in there.into_iter().filter(|(pod, _)| is_numbered(pod)) {
+        let of = serde_json::to_value(live.annotations()).unwrap_or_default();
+        if !wanted.contains(&pod) {
+            changes.push(Change::End(pod));
+        } else if kind == "Deployment" && of[HASH] != annotations[HASH] {
             let patch = json!({ "metadata": { "annotations": annotations } });
-            changes.push(Change::Replace(name, patch));
+            changes.push(Change::Replace(pod, patch));
         }
     }
     changes
