@@ -5,7 +5,10 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::{
-    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    authorization::v1::{
+        ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+        SubjectAccessReview, SubjectAccessReviewSpec,
+    },
     core::v1::Namespace,
 };
 use kube::{
@@ -203,7 +206,6 @@ async fn rights(s: &scenario::Scenario) -> Result<()> {
             CONTROLLER_MANAGER,
         ),
         ("scheduler", "scheduler", SCHEDULER),
-        ("apiserver", "apiserver-kubelet-client", KUBELET_CLIENT),
         ("konnectivity-server", "konnectivity-client", KONNECTIVITY),
         ("ccm", "ccm", CCM),
         ("operator-client", "operator", OPERATOR),
@@ -211,12 +213,25 @@ async fn rights(s: &scenario::Scenario) -> Result<()> {
         let identity = stored(&tenant, secret, leaf).await?;
         wrong.extend(ask(leaf, &client(identity).await?, questions).await?);
     }
+    // Kubelets let it in and ask the kube-apiserver what it may do, which itself does not know it
+    // (docs/adr/0009).
+    let of_kubelets = Whose::Of("kube-apiserver-kubelet-client");
+    wrong.extend(
+        review(
+            "apiserver-kubelet-client",
+            &admin,
+            of_kubelets,
+            KUBELET_CLIENT,
+        )
+        .await?,
+    );
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
 
     // Certificates of the other authorities, server certificates and nobody are not let in.
     let mut strangers = vec![("nobody", Anonymous)];
     for (secret, leaf) in [
         ("apiserver", "apiserver-etcd-client"),
+        ("apiserver", "apiserver-kubelet-client"),
         ("apiserver", "front-proxy-client"),
         ("etcd-healthcheck-client", "etcd-healthcheck-client"),
     ] {
@@ -239,31 +254,71 @@ async fn stored(tenant: &Tenant, secret: &str, leaf: &str) -> Result<Identity> {
     })
 }
 
+/// Whose rights are asked for.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// Those of who asks.
+    Own,
+    /// Those of this user, as a kubelet asks for them.
+    Of(&'static str),
+}
+
 async fn ask(who: &str, client: &Client, questions: &[Question]) -> Result<Vec<String>> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    review(who, client, Whose::Own, questions).await
+}
+
+async fn review(
+    who: &str,
+    client: &Client,
+    whose: Whose,
+    questions: &[Question],
+) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for &(verb, resource, namespace, name, expected) in questions {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(ResourceAttributes {
-                    verb: text(verb),
-                    group: text(group),
-                    resource: text(resource),
-                    subresource: text(subresource),
-                    namespace: text(namespace),
-                    name: text(name),
-                    ..ResourceAttributes::default()
-                }),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
+        let attributes = ResourceAttributes {
+            verb: text(verb),
+            group: text(group),
+            resource: text(resource),
+            subresource: text(subresource),
+            namespace: text(namespace),
+            name: text(name),
+            ..ResourceAttributes::default()
         };
-        let answer = reviews.create(&PostParams::default(), &review).await;
-        let answer = answer.with_context(|| format!("{who} cannot ask what it may do"))?;
-        let allowed = answer.status.is_some_and(|status| status.allowed);
+        let status = match whose {
+            Whose::Own => {
+                let spec = SelfSubjectAccessReviewSpec {
+                    resource_attributes: Some(attributes),
+                    ..SelfSubjectAccessReviewSpec::default()
+                };
+                let review = SelfSubjectAccessReview {
+                    spec,
+                    ..SelfSubjectAccessReview::default()
+                };
+                let reviews = Api::all(client.clone());
+                let answer = reviews.create(&PostParams::default(), &review).await;
+                answer.map(|review: SelfSubjectAccessReview| review.status)
+            }
+            Whose::Of(user) => {
+                let spec = SubjectAccessReviewSpec {
+                    user: Some(user.to_owned()),
+                    groups: Some(vec!["system:authenticated".to_owned()]),
+                    resource_attributes: Some(attributes),
+                    ..SubjectAccessReviewSpec::default()
+                };
+                let review = SubjectAccessReview {
+                    spec,
+                    ..SubjectAccessReview::default()
+                };
+                let reviews = Api::all(client.clone());
+                let answer = reviews.create(&PostParams::default(), &review).await;
+                answer.map(|review: SubjectAccessReview| review.status)
+            }
+        };
+        let status = status.with_context(|| format!("{who} cannot ask what it may do"))?;
+        let allowed = status.is_some_and(|status| status.allowed);
         if allowed != expected {
             let may = if allowed { "may" } else { "may not" };
             wrong.push(format!(
