@@ -84,7 +84,10 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
     script.wait_for_room(2, 1500);
     // A node is there before its machine says that it runs.
     let before = script.until("two nodes run", |turn| {
-        let run = |group: &Group| group.target == 2 && group.instances.iter().all(runs);
+        let run = |group: &Group| {
+            let instances = &group.instances;
+            group.target == 2 && instances.len() == 2 && instances.iter().all(runs)
+        };
         turn.nodes.len() == 2 && turn.group(&name).is_some_and(run)
     });
     let before = before.await?;

@@ -182,6 +182,10 @@ async fn tenants_that_never_come_up_hold_no_place() -> Result<()> {
         };
         site.wait(name, starts).await?;
     }
+    // Each of its pods that came up is a look.
+    for name in &silent {
+        operator.settle(&site, name).await?;
+    }
     let begin = looks.so_far();
     site.create("innocent").await?;
     let ready = site.wait_ready("innocent").await;

@@ -101,12 +101,14 @@ async fn of_two_that_were_created_together_one_starts_and_the_other_waits_for_ro
 
     let used = quota.wait_used("clusters", &json!(1)).await?;
     ensure!(said(&used, "Exceeded").0 == "False", "{used}");
-    // Nothing more is written while nothing changes.
+    // Nothing more is written while nothing changes. The one that runs is Ready before its Service has been
+    // told to lead to ready pods alone.
+    operator.settle(&site, running).await?;
     operator.settle(&site, refused).await?;
     let window = site.api.audit().window()?;
     operator.reconcile(&site, refused).await?;
     let writes = window.writes_of(&site.user())?;
-    ensure!(writes.is_empty(), "{writes:#?}");
+    ensure!(writes.is_empty(), "{refused} is refused: {writes:#?}");
 
     // It starts by itself once there is room: nobody looks at it again but for that.
     site.delete(running).await?;
