@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use kube::api::ListParams;
 
 use super::Tenant;
@@ -20,6 +21,17 @@ impl Tenant {
     pub async fn pods_of(&self, component: &str) -> Result<Vec<Pod>> {
         let those = ListParams::default().labels(&selector(component));
         Ok(self.parts::<Pod>().list(&those).await?.items)
+    }
+
+    /// UIDs of the pods of one part, in order: whether one of them is another than before.
+    ///
+    /// # Errors
+    /// When the management API does not list them.
+    pub async fn pod_uids(&self, component: &str) -> Result<Vec<String>> {
+        let pods = self.pods_of(component).await?;
+        let mut uids: Vec<_> = pods.iter().filter_map(|pod| pod.uid()).collect();
+        uids.sort();
+        Ok(uids)
     }
 }
 

@@ -227,6 +227,20 @@ impl Tenant {
         .await
     }
 
+    /// Changes its spec by a merge patch.
+    ///
+    /// # Errors
+    /// When the management API refuses it.
+    pub async fn change(&self, spec: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let changed = self
+            .api()
+            .patch(&self.name, &PatchParams::default(), &patch)
+            .await;
+        changed.with_context(|| format!("change the spec by {spec}"))?;
+        Ok(())
+    }
+
     /// Plays the load balancers of the management cluster: the endpoint's Service is reached at these
     /// (`status.loadBalancer.ingress`).
     ///

@@ -6,8 +6,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::ConditionType;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use serde_json::json;
 use suites::cluster::Tenant;
 use suites::cluster::wait::wait_for;
@@ -32,8 +31,8 @@ async fn version(s: &Scenario) -> Result<()> {
         .await?;
     let inside = tenant.usable(PATIENCE).await?.client;
     tenant.settled(PATIENCE).await?;
-    let etcd = uids(&tenant, "etcd").await?;
-    let before = uids(&tenant, "control-plane").await?;
+    let etcd = tenant.pod_uids("etcd").await?;
+    let before = tenant.pod_uids("control-plane").await?;
 
     ask_for(&tenant, MISSING).await?;
     let told = tenant
@@ -51,7 +50,7 @@ async fn version(s: &Scenario) -> Result<()> {
         kube_proxy(&inside).await?.ends_with(OLD),
         "it followed what does not serve"
     );
-    let pods = uids(&tenant, "control-plane").await?;
+    let pods = tenant.pod_uids("control-plane").await?;
     ensure!(
         before.iter().all(|uid| pods.contains(uid)),
         "the old pod is gone"
@@ -60,7 +59,7 @@ async fn version(s: &Scenario) -> Result<()> {
     ask_for(&tenant, OLD).await?;
     tenant.settled(PATIENCE).await?;
     ensure!(
-        uids(&tenant, "control-plane").await? == before,
+        tenant.pod_uids("control-plane").await? == before,
         "nothing was to be restarted"
     );
 
@@ -85,24 +84,14 @@ async fn version(s: &Scenario) -> Result<()> {
         "it did not follow"
     );
     ensure!(
-        uids(&tenant, "etcd").await? == etcd,
+        tenant.pod_uids("etcd").await? == etcd,
         "etcd was not to be restarted"
     );
     Ok(())
 }
 
 async fn ask_for(tenant: &Tenant, version: &str) -> Result<()> {
-    let patch = Patch::Merge(json!({ "spec": { "version": version } }));
-    let api = tenant.api();
-    api.patch(&tenant.name, &PatchParams::default(), &patch)
-        .await
-        .with_context(|| format!("ask for {version}"))?;
-    Ok(())
-}
-
-async fn uids(tenant: &Tenant, component: &str) -> Result<Vec<String>> {
-    let pods = tenant.pods_of(component).await?;
-    Ok(pods.iter().filter_map(|pod| pod.uid()).collect())
+    tenant.change(&json!({ "version": version })).await
 }
 
 /// The image of kube-proxy inside the tenant cluster.

@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet};
-use kube::{
-    Api,
-    api::{ListParams, Patch, PatchParams},
-};
-use serde_json::{Value, json};
+use kube::{Api, api::ListParams};
+use serde_json::json;
 use suites::{
     cluster::{Tenant, credentials, wait::wait_for},
     scenario::{self, PATIENCE, Scenario},
@@ -39,14 +36,12 @@ async fn change(s: &Scenario) -> Result<()> {
     let writer = Writer::start(admin);
     writer.more(10, Duration::from_secs(60)).await?;
 
-    patch(
-        &tenant,
-        json!({ "controlPlane": { "apiServer": {
+    tenant
+        .change(&json!({ "controlPlane": { "apiServer": {
         "extraArgs": { "event-ttl": "2h" },
         "resources": { "requests": { "memory": "320Mi" } },
-    } } }),
-    )
-    .await?;
+    } } }))
+        .await?;
     let deployments: Api<Deployment> = tenant.parts();
     wait_for(
         &deployments,
@@ -94,11 +89,9 @@ async fn a_new_name_is_served_without_a_restart() {
 async fn names(s: &Scenario) -> Result<()> {
     let tenant = s.tenant("demo", |_| {}).await?;
     tenant.settled(PATIENCE).await?;
-    patch(
-        &tenant,
-        json!({ "controlPlane": { "endpoint": { "certSANs": ["api.example.com"] } } }),
-    )
-    .await?;
+    tenant
+        .change(&json!({ "controlPlane": { "endpoint": { "certSANs": ["api.example.com"] } } }))
+        .await?;
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = tenant.parts();
     wait_for(
         &secrets,
@@ -158,15 +151,6 @@ fn has_name(pem: &[u8], name: &str) -> Result<bool> {
         .general_names
         .iter()
         .any(|n| matches!(n, GeneralName::DNSName(d) if *d == name)))
-}
-
-async fn patch(tenant: &Tenant, spec: Value) -> Result<()> {
-    let patch = json!({ "spec": spec });
-    tenant
-        .api()
-        .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await?;
-    Ok(())
 }
 
 /// Pod templates that the control plane and etcd have had.

@@ -77,10 +77,5 @@ async fn paused(s: &Scenario) -> Result<()> {
 }
 
 async fn pause(tenant: &Tenant, value: bool) -> Result<()> {
-    let patch = json!({ "spec": { "paused": value } });
-    tenant
-        .api()
-        .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await?;
-    Ok(())
+    tenant.change(&json!({ "paused": value })).await
 }

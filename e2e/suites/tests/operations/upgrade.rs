@@ -6,9 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use suites::cluster::Tenant;
 use suites::scenario::{self, PATIENCE, Scenario, versions::lab_has};
 
@@ -38,30 +36,28 @@ async fn upgrade(s: &Scenario) -> Result<()> {
     let writer = Writer::start(admin);
     writer.more(20, Duration::from_secs(60)).await?;
 
-    let members = uids(&tenant, "etcd").await?;
-    patch(&tenant, json!({ "version": NEW })).await?;
+    let members = tenant.pod_uids("etcd").await?;
+    tenant.change(&json!({ "version": NEW })).await?;
     settled(&tenant).await?;
     ensure!(
-        uids(&tenant, "etcd").await? == members,
+        tenant.pod_uids("etcd").await? == members,
         "etcd was restarted"
     );
     writer.more(20, Duration::from_secs(60)).await?;
 
-    let servers = uids(&tenant, "control-plane").await?;
-    patch(
-        &tenant,
-        json!({ "etcd": { "resources": { "requests": { "memory": "80Mi" } } } }),
-    )
-    .await?;
+    let servers = tenant.pod_uids("control-plane").await?;
+    tenant
+        .change(&json!({ "etcd": { "resources": { "requests": { "memory": "80Mi" } } } }))
+        .await?;
     settled(&tenant).await?;
-    let others = uids(&tenant, "etcd").await?;
+    let others = tenant.pod_uids("etcd").await?;
     ensure!(others.len() == 3, "{others:?}");
     ensure!(
         others.iter().all(|uid| !members.contains(uid)),
         "not all were replaced"
     );
     ensure!(
-        uids(&tenant, "control-plane").await? == servers,
+        tenant.pod_uids("control-plane").await? == servers,
         "the control plane was restarted"
     );
     let text = serde_json::to_string(&tenant.pods_of("etcd").await?)?;
@@ -85,20 +81,4 @@ async fn settled(tenant: &Tenant) -> Result<()> {
         "{rollout:?}"
     );
     Ok(())
-}
-
-async fn patch(tenant: &Tenant, spec: Value) -> Result<()> {
-    let api: Api<api::TenantCluster> = tenant.api();
-    let patch = Patch::Merge(json!({ "spec": spec }));
-    api.patch(&tenant.name, &PatchParams::default(), &patch)
-        .await?;
-    Ok(())
-}
-
-/// Of the pods of a component, in order.
-async fn uids(tenant: &Tenant, component: &str) -> Result<Vec<String>> {
-    let pods = tenant.pods_of(component).await?;
-    let mut uids: Vec<_> = pods.iter().filter_map(|pod| pod.uid()).collect();
-    uids.sort();
-    Ok(uids)
 }

@@ -11,11 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail, ensure};
 use api::names;
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{
-    Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
-    runtime::watcher::Config,
-};
+use kube::{Api, ResourceExt as _, api::ListParams, runtime::watcher::Config};
 use serde_json::json;
 use suites::{
     cluster::{
@@ -111,12 +107,9 @@ async fn published(workers: &Workers) -> Result<Reached> {
 /// minds it.
 async fn switched_off(workers: &Workers, services: &Api<Service>) -> Result<()> {
     let Reached { mirror, uid, .. } = published(workers).await?;
-    let off = json!({ "spec": { "addons": { "cloudController": { "enabled": false } } } });
+    let off = json!({ "addons": { "cloudController": { "enabled": false } } });
     let tenant = &workers.tenant;
-    tenant
-        .api()
-        .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(off))
-        .await?;
+    tenant.change(&off).await?;
     let outside: Api<Service> = tenant.parts();
     wait_gone(&outside, &mirror, Some(&uid), PATIENCE).await?;
     let free = |service: &Service| {

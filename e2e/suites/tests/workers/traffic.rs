@@ -13,11 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams},
-    runtime::watcher::Config,
-};
+use kube::{Api, ResourceExt as _, api::DeleteParams, runtime::watcher::Config};
 use serde_json::json;
 use suites::{
     cluster::{
@@ -157,11 +153,8 @@ async fn kill_oldest(tenant: &Tenant) -> Result<()> {
 }
 
 async fn scaled(tenant: &Tenant, replicas: i32) -> Result<()> {
-    let patch = json!({ "spec": { "controlPlane": { "replicas": replicas } } });
-    tenant
-        .api()
-        .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await?;
+    let spec = json!({ "controlPlane": { "replicas": replicas } });
+    tenant.change(&spec).await?;
     ready(tenant, replicas).await?;
     tenant.settled(PATIENCE).await?;
     gone_but(tenant, replicas).await
