@@ -24,7 +24,6 @@ use crate::capacity::Capacity;
 use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
-use crate::rollouts::unseen::Unseen;
 use crate::state::ControllerState;
 use crate::stores::Stores;
 use crate::tenant_session::breaker::Breaker;
@@ -71,8 +70,6 @@ pub struct Context {
     pub throttle: Throttle,
     /// Starts and rollouts under way and waiting.
     pub rollout_queue: RolloutQueue,
-    /// Who was not reconciled yet, so that nobody knows whether it is being rolled out.
-    pub unseen: Unseen,
     /// Hash of the templates that tenant clusters are made from now.
     pub templates: String,
     /// Ranges decided in this process: the store may not show them yet.

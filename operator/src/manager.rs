@@ -29,7 +29,6 @@ use crate::controllers;
 use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
-use crate::rollouts::unseen::Unseen;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
 use crate::tenant_session::breaker::Breaker;
@@ -129,7 +128,6 @@ impl Manager {
                 settings.max_concurrent_starts,
                 settings.max_concurrent_rollouts,
             ),
-            unseen: Unseen::default(),
             templates: revision::templates(&settings),
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),

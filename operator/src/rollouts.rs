@@ -3,4 +3,3 @@
 //! Invariant: decided from facts alone; nothing is written here.
 
 pub mod queue;
-pub mod unseen;

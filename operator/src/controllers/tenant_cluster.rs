@@ -87,20 +87,19 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     let (key, state) = (state::key_of(&*cluster), &ctx.cluster_state);
     let work = run_to_end(&ctx, &namespace, &name);
     let result = state.measure(&ctx.progress, &key, work).await;
+    let uid = cluster.uid().unwrap_or_default();
     if let Err(error) = &result {
         let class = error.class();
         if state.is_told(&key, class) {
             let message = kit::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
-        let uid = cluster.uid().unwrap_or_default();
         if matches!(class, Class::Invalid | Class::Bug) && ctx.rollout_queue.started(&uid) {
             ctx.trigger_next();
         }
     }
     // Whether it is being rolled out was seen, as far as it can be.
-    let uid = cluster.uid().unwrap_or_default();
-    if ctx.unseen.note(&uid, || ctx.stores.cluster_uids()) && ctx.rollout_queue.know_fleet() {
+    if ctx.rollout_queue.saw(&uid, || ctx.stores.cluster_uids()) {
         ctx.trigger_next();
     }
     Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))

@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use api::TenantCluster;
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use tenant_cp::rollout::order::Cause;
 
 /// How long a start or a change keeps its place.
@@ -55,6 +57,20 @@ pub struct Turn {
     pub namespace: String,
 }
 
+impl Turn {
+    /// That of a TenantCluster.
+    #[must_use]
+    pub fn of(cluster: &TenantCluster, purpose: Purpose, now: Timestamp) -> Self {
+        let created = cluster.metadata.creation_timestamp.as_ref();
+        Self {
+            purpose,
+            created: created.map_or(now, |created| created.0),
+            uid: cluster.uid().unwrap_or_default(),
+            namespace: cluster.namespace().unwrap_or_default(),
+        }
+    }
+}
+
 /// The queue. Pure but for the lock; time comes from the caller.
 #[derive(Debug)]
 pub struct RolloutQueue {
@@ -63,7 +79,7 @@ pub struct RolloutQueue {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     running: BTreeMap<String, Place>,
     waiting: BTreeSet<Turn>,
@@ -71,8 +87,9 @@ struct State {
     /// nobody to be fair to.
     served: BTreeMap<String, u64>,
     starts: u64,
-    /// Whether all rollouts that were under way are known.
-    fleet_is_known: bool,
+    /// Who was looked at by this process, until all were: before that nobody knows who is being rolled out,
+    /// and two operators in a row would roll out twice as many as they may.
+    seen: Option<BTreeSet<String>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +130,13 @@ impl RolloutQueue {
         Self {
             limit: limit.max(1),
             fleet_limit: fleet_limit.max(1),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                running: BTreeMap::new(),
+                waiting: BTreeSet::new(),
+                served: BTreeMap::new(),
+                starts: 0,
+                seen: Some(BTreeSet::new()),
+            }),
         }
     }
 
@@ -146,9 +169,19 @@ impl RolloutQueue {
         state.running.entry(uid.to_owned()).or_insert(place);
     }
 
-    /// All that is under way was taken in, so that the fleet can go on. True the first time.
-    pub fn know_fleet(&self) -> bool {
-        !std::mem::replace(&mut self.lock().fleet_is_known, true)
+    /// A tenant cluster was looked at, and has asked for what it needs. True when the last of `all` (UIDs of
+    /// those that there are) was: all that is under way is known now, and the fleet can go on. Who is created
+    /// later is nobody's rollout.
+    pub fn saw(&self, uid: &str, all: impl FnOnce() -> Vec<String>) -> bool {
+        let mut state = self.lock();
+        let Some(seen) = &mut state.seen else {
+            return false;
+        };
+        let is_last = seen.insert(uid.to_owned()) && all().iter().all(|uid| seen.contains(uid));
+        if is_last {
+            state.seen = None;
+        }
+        is_last
     }
 
     /// Gives the place back; true when somebody waits who may now be next.
@@ -231,7 +264,7 @@ impl State {
             .partition(|turn| turn.purpose.is_of_the_fleet());
         match others.is_empty() {
             false => self.in_turns(others, limit.saturating_sub(self.busy(false))),
-            true if !self.fleet_is_known => Vec::new(),
+            true if self.seen.is_some() => Vec::new(),
             true => self.in_turns(fleet, fleet_limit.saturating_sub(self.busy(true))),
         }
     }

@@ -91,19 +91,13 @@ impl Facts {
     /// What may be changed now, where it has its turn or has it not.
     #[must_use]
     pub fn allowed(&self, has_turn: bool) -> Allowed {
-        if self.has_run && self.keys_are_lost {
-            return Allowed {
-                etcd: false,
-                control_plane: false,
-                rest: false,
-            };
-        }
-        if !self.has_run {
-            return Allowed {
-                etcd: true,
-                control_plane: true,
-                rest: true,
-            };
+        let all = |allowed| Allowed {
+            etcd: allowed,
+            control_plane: allowed,
+            rest: allowed,
+        };
+        if !self.has_run || self.keys_are_lost {
+            return all(!self.has_run);
         }
         let etcd_is_over = self.etcd == Progress::Current;
         let is_over = etcd_is_over && self.control_plane == Progress::Current;

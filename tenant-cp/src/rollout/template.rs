@@ -29,15 +29,13 @@ pub fn is_behind(wanted: &Object, live: &Value) -> bool {
 /// annotations with hashes of them end so.
 #[must_use]
 pub fn has_other_keys(wanted: &Object, live: &Value) -> bool {
-    let of = |workload: &'_ Value| {
-        let annotations = workload["spec"]["template"]["metadata"]["annotations"].as_object();
-        let hashes = annotations.into_iter().flatten();
-        let hashes = hashes.filter(|(name, _)| KEYS_HASH.iter().any(|end| name.ends_with(end)));
-        hashes
-            .map(|(name, hash)| (name.clone(), hash.clone()))
-            .collect::<Vec<_>>()
-    };
-    of(&wanted.value) != of(live)
+    key_hashes(&wanted.value).ne(key_hashes(live))
+}
+
+fn key_hashes(workload: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let annotations = workload["spec"]["template"]["metadata"]["annotations"].as_object();
+    let hashes = annotations.into_iter().flatten();
+    hashes.filter(|(name, _)| KEYS_HASH.iter().any(|end| name.ends_with(end)))
 }
 
 /// Ends of the names of annotations of pods that hash keys or certificates.

@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations};
 use tenant_cp::object::{Key, Object};
 
-use super::observe::{body, turn};
+use super::observe::body;
 use super::observed::{Failure, Observed};
 use super::part_name::PartName;
 use super::plan::{Action, Mode, Part, Plan, Stage, Target};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
-use crate::rollouts::queue::Purpose;
+use crate::rollouts::queue::{Purpose, Turn};
 use crate::tenant_session::session;
 
 mod empty;
@@ -377,7 +377,7 @@ async fn act(
             cause,
             is_under_way,
         } => {
-            let turn = turn(&observed.cluster, Purpose::Rollout(*cause), now);
+            let turn = Turn::of(&observed.cluster, Purpose::Rollout(*cause), now);
             if *is_under_way {
                 ctx.rollout_queue.resume(&turn.uid, turn.purpose, now);
             }

@@ -239,19 +239,8 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
             .resume(&uid, Purpose::Start, since.unwrap_or(now));
         return Answer::Go;
     }
-    let turn = turn(&observed.cluster, Purpose::Start, now);
+    let turn = Turn::of(&observed.cluster, Purpose::Start, now);
     ctx.rollout_queue.ask(&turn, now)
-}
-
-/// Where a tenant cluster stands in the queue.
-pub(super) fn turn(cluster: &TenantCluster, purpose: Purpose, now: Timestamp) -> Turn {
-    let created = cluster.metadata.creation_timestamp.as_ref();
-    Turn {
-        purpose,
-        created: created.map_or(now, |created| created.0),
-        uid: cluster.uid().unwrap_or_default(),
-        namespace: cluster.namespace().unwrap_or_default(),
-    }
 }
 
 /// What the Secrets among these objects hold.

@@ -83,11 +83,8 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         kubeconfig::binding(valid, observed, settings),
     ];
     let namespace = NamespacePlan::new(valid, observed, settings);
-    let Rollout {
-        facts,
-        allowed,
-        part,
-    } = rollout::plan(observed, namespace.facts(observed));
+    let facts = namespace.facts(observed, settings);
+    let Rollout { allowed, part } = rollout::plan(observed, facts);
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
         parts.push(part);
@@ -101,7 +98,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     }
     // What was left goes before anything inside does.
     if observed.readable && parts.iter().all(Part::is_settled) {
-        let inside = namespace.inside.as_ref();
+        let inside = namespace.inside(observed, settings);
         let (objects, hash) = tenant_objects::plan(valid, observed, inside, allowed);
         in_place = hash.filter(|_| !observed.failures.contains_key(&objects.name));
         parts.push(objects);
@@ -110,8 +107,7 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     status::report(parts, in_place, facts, valid, observed, now)
 }
 
-/// What is wanted in the tenant namespace and inside the tenant cluster, before anybody asks whether it may
-/// be changed now.
+/// What is wanted in the tenant namespace, before anybody asks whether it may be changed now.
 struct NamespacePlan {
     addresses: Option<Addresses>,
     /// Whether it may start, or has.
@@ -122,36 +118,31 @@ struct NamespacePlan {
     progress: [Progress; 2],
     /// Why etcd stays as it is.
     etcd_is_held: Option<Waiting>,
-    inside: Option<tenant_objects::Wanted>,
+    /// The tenant cluster as what follows its control plane sees it.
+    served: Validated,
 }
 
 impl NamespacePlan {
     fn new(valid: &Validated, observed: &Observed, settings: &Settings) -> Self {
         let addresses = endpoint::addresses(valid, observed);
         let its_turn = observed.is_started() || observed.start == Answer::Go;
-        let mut workloads = Vec::new();
-        let mut progress = [Progress::Rolling; 2];
-        let mut inside = None;
-        let mut etcd_is_held = None;
-        if let Some(addresses) = &addresses {
-            if its_turn && (addresses.endpoint.is_some() || observed.is_started()) {
-                let material = &observed.material;
-                let of =
-                    |valid| management_objects::workloads(valid, settings, addresses, material);
-                workloads = of(valid);
-                etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
-                progress = rollout::progress(valid, observed, &workloads);
-                // Adapters follow the version that serves.
-                let served = rollout::as_seen_inside(valid, observed, progress[1]);
-                if served.version != valid.version {
-                    let is_adapter =
-                        |object: &Object| workloads::part_of(object) == PartName::Adapters;
-                    workloads.retain(|object| !is_adapter(object));
-                    workloads.extend(of(&served).into_iter().filter(is_adapter));
-                }
-            }
-            let served = rollout::as_seen_inside(valid, observed, progress[1]);
-            inside = tenant_objects::Wanted::new(&served, observed, settings, addresses);
+        let can_start = |addresses: &&Addresses| {
+            its_turn && (addresses.endpoint.is_some() || observed.is_started())
+        };
+        let material = &observed.material;
+        let of = |valid: &Validated| match addresses.as_ref().filter(can_start) {
+            Some(addresses) => management_objects::workloads(valid, settings, addresses, material),
+            None => Vec::new(),
+        };
+        let mut workloads = of(valid);
+        let etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
+        let progress = rollout::progress(valid, observed, &workloads);
+        let served = rollout::as_seen_inside(valid, observed, progress[1]);
+        // Adapters follow the version that serves.
+        if served.version != valid.version {
+            let is_adapter = |object: &Object| workloads::part_of(object) == PartName::Adapters;
+            workloads.retain(|object| !is_adapter(object));
+            workloads.extend(of(&served).into_iter().filter(is_adapter));
         }
         Self {
             addresses,
@@ -159,29 +150,39 @@ impl NamespacePlan {
             workloads,
             progress,
             etcd_is_held,
-            inside,
+            served,
         }
     }
 
-    fn facts(&self, observed: &Observed) -> Facts {
+    /// What is wanted inside the tenant cluster: dozens of objects, so nobody asks who need not know.
+    fn inside(&self, observed: &Observed, settings: &Settings) -> Option<tenant_objects::Wanted> {
+        let addresses = self.addresses.as_ref()?;
+        tenant_objects::Wanted::new(&self.served, observed, settings, addresses)
+    }
+
+    fn facts(&self, observed: &Observed, settings: &Settings) -> Facts {
         let [etcd, control_plane] = self.progress;
         let known = observed.rollout();
+        let other_templates = known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates);
         let is_behind = |wanted: &Object| {
             let live = observed.objects.get(&wanted.key());
             workloads::part_of(wanted) == PartName::Adapters
                 && live.is_some_and(|live| template::is_behind(wanted, live))
         };
-        let inside_is_behind = self
-            .inside
-            .as_ref()
-            .is_some_and(|i| !i.is_in_place(observed));
+        // Where the templates are those that it runs from, only its user can want something else.
+        let rest_is_behind = other_templates
+            && observed.has_been_ready()
+            && (self.workloads.iter().any(is_behind)
+                || self
+                    .inside(observed, settings)
+                    .is_some_and(|inside| !inside.is_in_place(observed)));
         Facts {
             etcd,
             control_plane,
-            rest_is_behind: inside_is_behind || self.workloads.iter().any(is_behind),
+            rest_is_behind,
             has_run: observed.has_been_ready() && !self.workloads.is_empty(),
             was_current: known.is_some_and(|r| r.etcd.is_some() && r.control_plane.is_some()),
-            other_templates: known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates),
+            other_templates,
             wanted_now: rollout::is_wanted_now(observed, &self.workloads),
             keys_are_lost: rollout::are_keys_lost(observed),
         }

@@ -155,8 +155,8 @@ fn fleet_waits_until_all_that_is_under_way_is_known_and_nobody_starts() {
         .into();
     assert_eq!(queue.ask(&fleet[0], at(0)), Answer::Wait);
     queue.resume("under-way", Purpose::Rollout(Cause::Fleet), at(0));
-    assert!(queue.know_fleet());
-    assert!(!queue.know_fleet());
+    assert!(queue.saw("under-way", Vec::new));
+    assert!(!queue.saw("created-later", Vec::new));
     assert_eq!(queue.ask(&fleet[0], at(0)), Answer::Go, "two at once");
     assert_eq!(queue.ask(&fleet[1], at(0)), Answer::Wait);
     queue.done("under-way");
@@ -182,7 +182,7 @@ fn fleet_waits_until_all_that_is_under_way_is_known_and_nobody_starts() {
 #[test]
 fn tenant_clusters_that_new_templates_broke_keep_their_places_and_nobody_else_is_broken() {
     let queue = RolloutQueue::new(1, 1);
-    queue.know_fleet();
+    queue.saw("any", Vec::new);
     assert_eq!(
         queue.ask(&rollout(1, "broken", Cause::Fleet), at(0)),
         Answer::Go
@@ -197,7 +197,7 @@ fn tenant_clusters_that_new_templates_broke_keep_their_places_and_nobody_else_is
 #[test]
 fn change_goes_before_the_fleet_and_gives_its_place_up_once() {
     let queue = RolloutQueue::new(1, 1);
-    queue.know_fleet();
+    queue.saw("any", Vec::new);
     assert_eq!(queue.ask(&turn(1, "starts"), at(0)), Answer::Go);
     assert_eq!(
         queue.ask(&rollout(2, "a", Cause::Change), at(0)),
@@ -225,4 +225,14 @@ fn change_goes_before_the_fleet_and_gives_its_place_up_once() {
     assert_eq!(queue.ask(&under_way, at(91)), Answer::Go, "it goes on");
     queue.resume("a", Purpose::Rollout(Cause::Change), at(91));
     assert_eq!(queue.counts().running, 1, "and takes no place again");
+}
+
+#[test]
+fn all_were_seen_once_and_late_comers_change_nothing() {
+    let queue = RolloutQueue::new(1, 1);
+    let all = || vec!["a".to_owned(), "b".to_owned()];
+    assert!(!queue.saw("a", all));
+    assert!(!queue.saw("a", all));
+    assert!(queue.saw("b", all));
+    assert!(!queue.saw("c", || vec!["c".to_owned(), "d".to_owned()]));
 }

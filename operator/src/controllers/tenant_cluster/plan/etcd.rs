@@ -19,7 +19,6 @@ use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::pod_failures;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::Alarm;
 
@@ -195,8 +194,8 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     // A single member is the one that ran.
     let all_ran = ready >= wanted || (wanted == 1 && (ready > 0 || observed.has_been_ready()));
     let has_run = |member: &str| {
-        let pod = observed.object("Pod", ns, member);
-        all_ran || pod.is_some_and(pod_failures::is_ready)
+        let mut pods = observed.pods.iter().flatten();
+        all_ran || pods.any(|pod| pod.name == member && pod.ready)
     };
     let mut members: Vec<_> = match known {
         Some(known) => known.members.clone(),

@@ -23,8 +23,6 @@ pub(super) const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
 
 /// The rollout of a tenant cluster.
 pub(super) struct Rollout {
-    /// What is seen.
-    pub(super) facts: Facts,
     /// What may be changed now.
     pub(super) allowed: Allowed,
     /// Asks for the turn, and waits for it.
@@ -141,7 +139,6 @@ pub(super) fn plan(observed: &Observed, facts: Facts) -> Rollout {
         _ => {}
     }
     Rollout {
-        facts,
         allowed: facts.allowed(observed.turn == Some(Answer::Go)),
         part,
     }

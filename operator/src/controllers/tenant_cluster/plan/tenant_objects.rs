@@ -94,7 +94,7 @@ fn hash_before(observed: &Observed) -> Option<&str> {
 pub(super) fn plan(
     valid: &Validated,
     observed: &Observed,
-    wanted: Option<&Wanted>,
+    wanted: Option<Wanted>,
     allowed: Allowed,
 ) -> (Part, Option<String>) {
     let mut part = Part::new(PartName::TenantObjects);
@@ -106,7 +106,7 @@ pub(super) fn plan(
         objects,
         hash,
         is_complete,
-    } = wanted;
+    } = &wanted;
     let before = hash_before(observed);
     let address = (addresses.cluster_ip, service_port(valid));
     let goes = prune::cloud_controller_goes(valid, observed);
