@@ -40,11 +40,11 @@ pub struct Outcome {
     pub log: String,
 }
 
-/// Runs a script in a pod and removes the pod.
+/// Makes the pod, which is there until its namespace goes, and gives its name.
 ///
 /// # Errors
-/// When the pod cannot be made or does not end.
-pub async fn run(client: &Client, namespace: &str, command: Command) -> Result<Outcome> {
+/// When the pod cannot be made.
+pub async fn start(client: &Client, namespace: &str, command: &Command) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let name = format!("testbox-{}", suffix());
     let mut volumes = vec![json!({ "name": "tmp", "emptyDir": {} })];
@@ -80,6 +80,16 @@ pub async fn run(client: &Client, namespace: &str, command: Command) -> Result<O
     pods.create(&PostParams::default(), &pod)
         .await
         .context("create a testbox pod")?;
+    Ok(name)
+}
+
+/// Runs a script in a pod and removes the pod.
+///
+/// # Errors
+/// When the pod cannot be made or does not end.
+pub async fn run(client: &Client, namespace: &str, command: Command) -> Result<Outcome> {
+    let name = start(client, namespace, &command).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let phase = wait_for(&pods, &name, "its script ends", PATIENCE, |pod| {
         let phase = pod.status.as_ref()?.phase.clone()?;
         matches!(phase.as_str(), "Succeeded" | "Failed").then_some(phase)

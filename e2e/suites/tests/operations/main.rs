@@ -9,7 +9,7 @@ mod change;
 mod deletion_orders;
 mod endpoints;
 mod etcd_members;
-mod flood;
+mod hostile;
 mod mirrors;
 mod operator_away;
 mod paused;

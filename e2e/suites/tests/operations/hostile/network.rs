@@ -1,0 +1,169 @@
+//! Needs: operator, lab-agent
+//!
+//! What a worker reaches, by the lab's own enforcer of NetworkPolicies: a pod with the labels of a virtual
+//! machine's, which all policies take for one. Its own control plane, other workers of the tenant cluster
+//! and the world, but nothing of the management cluster and nothing of other tenants (findings S5).
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use kube::{Api, Client, api::ListParams};
+use suites::{
+    cluster::{OPERATOR_NAMESPACE, Tenant, operator},
+    scenario::{
+        self, PATIENCE, Scenario,
+        pods::{self, Command, component, found, probe},
+    },
+};
+
+type Target = (String, u16);
+
+/// The lab's registry, which is outside of the management cluster: the world, as machines see it.
+const WORLD: (&str, u16) = ("198.18.20.10", 5000);
+
+#[tokio::test]
+async fn worker_reaches_its_own_tenant_cluster_and_the_world_and_nothing_else() {
+    scenario::run("hostile-network", network).await;
+}
+
+async fn network(s: &Scenario) -> Result<()> {
+    let (own, other) = (
+        s.tenant("own", |_| {}).await?,
+        s.tenant("other", |_| {}).await?,
+    );
+    own.settled(PATIENCE).await?;
+    other.settled(PATIENCE).await?;
+
+    let operator = pod(s.client(), OPERATOR_NAMESPACE, operator::SELECTOR).await?;
+    let cluster_dns = pod(s.client(), "kube-system", "k8s-app=kube-dns").await?;
+    let node = node(s).await?;
+    let kubernetes: Api<Service> = Api::namespaced(s.client().clone(), "default");
+    let kubernetes = cluster_ip(&kubernetes.get("kubernetes").await?)?;
+    // Of the management cluster; what protects itself besides is seen from elsewhere, too.
+    let closed = [
+        (kubernetes, 443),
+        (node.clone(), 6443),
+        (node, 10250),
+        (operator.clone(), 8080),
+        (operator, 8081),
+        (cluster_dns, 9153),
+    ];
+    // Of another tenant: its control plane at its pod and at its Service, konnectivity's server, etcd.
+    let foreign = of_tenant(&other).await?;
+    let strangers = [
+        (foreign.control_plane.clone(), 6443),
+        (foreign.control_plane, 8132),
+        (foreign.service, 443),
+        (foreign.service_of_etcd, 2379),
+        (foreign.etcd, 2380),
+    ];
+    let mine = of_tenant(&own).await?;
+    let etcd = [(mine.etcd.clone(), 2379), (mine.etcd, 2381)];
+    let open = [
+        (mine.control_plane.clone(), 6443),
+        (mine.control_plane, 8132),
+        (WORLD.0.to_owned(), WORLD.1),
+    ];
+    let targets = [&closed[..], &strangers, &etcd, &open].concat();
+    let log = from(&own, &targets).await?;
+    for target in closed.iter().chain(&strangers).chain(&etcd) {
+        ensure!(
+            found(&log, "blocked", target),
+            "a worker is not kept from {target:?}:\n{log}"
+        );
+    }
+    for target in &open {
+        ensure!(
+            found(&log, "reached", target),
+            "a worker does not reach {target:?}:\n{log}"
+        );
+    }
+
+    // Somebody is there, so it is the policies that keep a worker out.
+    let command = Command {
+        script: probe(&closed),
+        ..Command::default()
+    };
+    let log = pods::run(s.client(), &s.namespace, command).await?.log;
+    for target in &closed {
+        ensure!(
+            !found(&log, "blocked", target),
+            "{target:?} from the user's namespace:\n{log}"
+        );
+    }
+    // The other tenant's own worker reaches what this one did not.
+    let log = from(&other, &strangers[..2]).await?;
+    for target in &strangers[..2] {
+        ensure!(
+            found(&log, "reached", target),
+            "the other's own worker does not reach {target:?}:\n{log}"
+        );
+    }
+    Ok(())
+}
+
+/// What is found out from a pod that policies take for a worker of the tenant cluster.
+async fn from(tenant: &Tenant, targets: &[Target]) -> Result<String> {
+    let command = Command {
+        labels: component(api::names::COMPONENT_WORKER),
+        script: probe(targets),
+        ..Command::default()
+    };
+    let namespace = tenant.tenant_namespace();
+    Ok(pods::run(&tenant.management, &namespace, command)
+        .await?
+        .log)
+}
+
+/// Addresses of a tenant cluster's parts.
+struct Parts {
+    control_plane: String,
+    service: String,
+    etcd: String,
+    service_of_etcd: String,
+}
+
+async fn of_tenant(tenant: &Tenant) -> Result<Parts> {
+    let namespace = tenant.tenant_namespace();
+    let services: Api<Service> = tenant.parts();
+    let of = async |name: &str| {
+        let selector = format!("{}={name}", api::names::LABEL_COMPONENT);
+        pod(&tenant.management, &namespace, &selector).await
+    };
+    Ok(Parts {
+        control_plane: of("control-plane").await?,
+        etcd: of("etcd").await?,
+        service: cluster_ip(&services.get("control-plane").await?)?,
+        service_of_etcd: cluster_ip(&services.get("etcd-0").await?)?,
+    })
+}
+
+fn cluster_ip(service: &Service) -> Result<String> {
+    let address = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.cluster_ip.clone());
+    address.context("a Service has no address")
+}
+
+/// Address of a pod that runs.
+async fn pod(client: &Client, namespace: &str, selector: &str) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods = pods.list(&ListParams::default().labels(selector)).await?;
+    let address = pods.items.into_iter().find_map(|pod| {
+        let alive = pod.metadata.deletion_timestamp.is_none();
+        pod.status.filter(|_| alive)?.pod_ip
+    });
+    address.with_context(|| format!("no pod {selector} runs in {namespace}"))
+}
+
+/// Internal address of the lab's node.
+async fn node(s: &Scenario) -> Result<String> {
+    let nodes: Api<Node> = Api::all(s.client().clone());
+    let nodes = nodes.list(&ListParams::default()).await?;
+    let addresses = nodes.items.into_iter().flat_map(|node| {
+        let status = node.status.unwrap_or_default();
+        status.addresses.unwrap_or_default()
+    });
+    let mut internal = addresses.filter(|address| address.type_ == "InternalIP");
+    Ok(internal.next().context("no node has an address")?.address)
+}

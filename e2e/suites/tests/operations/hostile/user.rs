@@ -1,0 +1,293 @@
+//! Needs: operator
+//!
+//! A user with two rules, TenantClusters and NodePools of one namespace, gets nothing else by them: what
+//! would steer the management cluster is refused with the setting that would allow it, and in the end the
+//! user may do what it could do before (findings S3, S9, S12, S13).
+
+use anyhow::{Context as _, Result, bail, ensure};
+use api::{NodePool, TenantCluster};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SelfSubjectRulesReviewSpec};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use suites::cluster::credentials::{self, Identity};
+use suites::scenario::{self, PATIENCE, Scenario};
+
+#[tokio::test]
+async fn user_of_two_kinds_gets_nothing_else_by_them() {
+    scenario::run("hostile-user", user).await;
+}
+
+async fn user(s: &Scenario) -> Result<()> {
+    let client = who(s).await?;
+    let before = rights(&client, &s.namespace).await?;
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), &s.namespace);
+    let pools: Api<NodePool> = Api::namespaced(client.clone(), &s.namespace);
+
+    // What the user is there for works, and the tenant cluster is real.
+    let good = json!({ "version": scenario::VERSION });
+    create(&clusters, "TenantCluster", "good", &good).await?;
+    let tenant = suites::cluster::Tenant {
+        management: s.client().clone(),
+        namespace: s.namespace.clone(),
+        name: "good".to_owned(),
+        uid: uid(&clusters.get("good").await?)?,
+        created: std::time::Instant::now(),
+    };
+    tenant.settled(PATIENCE).await?;
+
+    for (number, (field, setting)) in of_clusters().into_iter().enumerate() {
+        let mut spec = json!({ "version": scenario::VERSION });
+        merge(&mut spec, &field);
+        let name = format!("bad-{number}");
+        refused(
+            create(&clusters, "TenantCluster", &name, &spec).await,
+            &field,
+            setting,
+        )?;
+        // Nor on the way of a change of what serves.
+        let change = Patch::Merge(json!({ "spec": field }));
+        let changed = clusters
+            .patch("good", &PatchParams::default(), &change)
+            .await;
+        refused(changed.map(drop), &field, setting)?;
+    }
+    for (number, (field, setting)) in of_pools().into_iter().enumerate() {
+        let mut spec = json!({ "clusterName": "good", "replicas": 0,
+            "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } });
+        merge(&mut spec, &field);
+        let name = format!("bad-{number}");
+        refused(
+            create(&pools, "NodePool", &name, &spec).await,
+            &field,
+            setting,
+        )?;
+    }
+
+    // What is the operator's alone: the status, and the finalizer.
+    let status = Patch::Merge(json!({ "status": { "version": "1.30.0" } }));
+    let written = clusters
+        .patch_status("good", &PatchParams::default(), &status)
+        .await;
+    forbidden(written.map(drop), "its status")?;
+    let finalizers = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
+    let taken = clusters
+        .patch("good", &PatchParams::default(), &finalizers)
+        .await;
+    forbidden(taken.map(drop), "without its finalizer")?;
+
+    // What a tenant cluster made for the user does not lead to more.
+    let inside = tenant.tenant_namespace();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &inside);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &inside);
+    let all = ListParams::default();
+    forbidden(pods.list(&all).await.map(drop), "pods of the control plane")?;
+    forbidden(secrets.list(&all).await.map(drop), "keys of the tenant")?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    forbidden(
+        namespaces.list(&all).await.map(drop),
+        "names of all namespaces",
+    )?;
+    let after = rights(&client, &s.namespace).await?;
+    ensure!(
+        before == after,
+        "the user may do something else now: {before} and then {after}"
+    );
+    ensure!(
+        rights(&client, &inside).await? == rights(&client, "default").await?,
+        "the user may do something in the tenant namespace"
+    );
+    let there = clusters.list(&all).await?;
+    ensure!(there.items.len() == 1, "something bad was made: {there:?}");
+    Ok(())
+}
+
+/// Fields of a TenantCluster that steer the management cluster, and the setting that would allow each.
+fn of_clusters() -> Vec<(Value, &'static str)> {
+    let endpoint = |field: Value| json!({ "controlPlane": { "endpoint": field } });
+    let scheduling = |field: Value| json!({ "controlPlane": { "scheduling": field } });
+    vec![
+        (
+            json!({ "images": { "registry": "evil.example/x" } }),
+            "config.allowedRegistries",
+        ),
+        (
+            endpoint(json!({ "loadBalancerClass": "evil.example/lb" })),
+            "config.endpoint.classes",
+        ),
+        (
+            endpoint(json!({ "annotations": {
+                "external-dns.alpha.kubernetes.io/hostname": "www.victim.example" } })),
+            "config.endpoint.annotations",
+        ),
+        (
+            endpoint(json!({ "labels": { "service.cilium.io/global": "true" } })),
+            "config.endpoint.labels",
+        ),
+        (
+            json!({ "etcd": { "storage": { "storageClassName": "somebody-elses" } } }),
+            "config.etcdStorageClasses",
+        ),
+        (
+            scheduling(json!({ "nodeSelector": { "node-role.kubernetes.io/control-plane": "" } })),
+            "config.tenantPods.allowed.nodeLabels",
+        ),
+        (
+            scheduling(
+                json!({ "tolerations": [{ "key": "node-role.kubernetes.io/control-plane" }] }),
+            ),
+            "config.tenantPods.allowed.taints",
+        ),
+        (
+            scheduling(json!({ "priorityClassName": "system-node-critical" })),
+            "config.tenantPods.allowed.priorityClasses",
+        ),
+        (
+            json!({ "controlPlane": { "apiServer": { "extraArgs": {
+                "etcd-servers": "https://other" } } } }),
+            "remove it",
+        ),
+        (
+            json!({ "controlPlane": { "apiServer": { "extraArgs": {
+                "service-node-port-range": "1-65535" } } } }),
+            "remove it",
+        ),
+        (
+            json!({ "controlPlane": { "apiServer": { "extraArgs": { "v": "10" } } } }),
+            "choose 0 to 4",
+        ),
+    ]
+}
+
+/// The same of a NodePool.
+fn of_pools() -> Vec<(Value, &'static str)> {
+    let machine = |field: Value| json!({ "provider": { "kubevirt": field } });
+    vec![
+        (
+            machine(json!({ "image": "evil.example/disk:1" })),
+            "config.",
+        ),
+        (
+            machine(
+                json!({ "image": "ghcr.io/covey-dev/worker:v1.35.4", "kernelBoot": {
+                "image": "evil.example/kernel:1", "kernelPath": "/boot/../../etc/shadow" } }),
+            ),
+            "kernelPath",
+        ),
+        (
+            machine(json!({ "nodeSelector": { "node-role.kubernetes.io/control-plane": "" } })),
+            "config.providers.kubevirt.allowed",
+        ),
+        (
+            machine(json!({ "tolerations": [{ "key": "node-role.kubernetes.io/control-plane" }] })),
+            "config.providers.kubevirt.allowed",
+        ),
+    ]
+}
+
+/// A ServiceAccount with exactly two rules, and its client.
+async fn who(s: &Scenario) -> Result<Client> {
+    let params = PostParams::default();
+    let accounts: Api<ServiceAccount> = Api::namespaced(s.client().clone(), &s.namespace);
+    let account = json!({ "metadata": { "name": "user" } });
+    accounts
+        .create(&params, &serde_json::from_value(account)?)
+        .await?;
+    let role: Role = serde_json::from_value(json!({
+        "metadata": { "name": "user" },
+        "rules": [
+            { "apiGroups": ["covey.dev"], "resources": ["tenantclusters"], "verbs": ["*"] },
+            { "apiGroups": ["covey.dev"], "resources": ["nodepools"], "verbs": ["*"] },
+            { "apiGroups": ["covey.dev"], "resources": ["tenantclusters/status"],
+                "verbs": ["patch", "update"] },
+        ],
+    }))?;
+    let roles: Api<Role> = Api::namespaced(s.client().clone(), &s.namespace);
+    roles.create(&params, &role).await?;
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "user" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "user" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "user", "namespace": s.namespace }],
+    }))?;
+    let bindings: Api<RoleBinding> = Api::namespaced(s.client().clone(), &s.namespace);
+    bindings.create(&params, &binding).await?;
+    let request: TokenRequest = serde_json::from_value(json!({ "spec": { "audiences": [] } }))?;
+    let token = accounts
+        .create_token_request("user", &params, &request)
+        .await?;
+    let token = token.status.context("no token")?.token;
+    let text = std::fs::read_to_string(s.management.layout.kubeconfig())?;
+    let access = credentials::parts(&text)?;
+    credentials::client(&access.server, &access.authority, &Identity::Token(token)).await
+}
+
+async fn create<K>(api: &Api<K>, kind: &str, name: &str, spec: &Value) -> Result<(), kube::Error>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
+{
+    let object = json!({ "apiVersion": "covey.dev/v1alpha1", "kind": kind,
+        "metadata": { "name": name }, "spec": spec });
+    let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+    api.create(&PostParams::default(), &object).await.map(drop)
+}
+
+/// By admission, with the sentence that names what would allow it.
+fn refused(answer: Result<(), kube::Error>, asked: &Value, setting: &str) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            let said = &status.message;
+            ensure!(said.contains(setting), "{asked}: {said}");
+            Ok(())
+        }
+        other => bail!("{asked} is not refused: {other:?}"),
+    }
+}
+
+fn forbidden(answer: Result<(), kube::Error>, what: &str) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => Ok(()),
+        other => bail!("the user gets {what}: {other:?}"),
+    }
+}
+
+/// What the user may do in a namespace, as `kubectl auth can-i --list` says it.
+async fn rights(client: &Client, namespace: &str) -> Result<Value> {
+    let review = SelfSubjectRulesReview {
+        spec: SelfSubjectRulesReviewSpec {
+            namespace: Some(namespace.to_owned()),
+        },
+        ..SelfSubjectRulesReview::default()
+    };
+    let reviews = Api::all(client.clone());
+    let answer: SelfSubjectRulesReview = reviews.create(&PostParams::default(), &review).await?;
+    let status = answer.status.context("no answer")?;
+    // Rules come in no order.
+    let mut rules: Vec<_> = status
+        .resource_rules
+        .iter()
+        .map(|rule| json!(rule))
+        .chain(status.non_resource_rules.iter().map(|rule| json!(rule)))
+        .collect();
+    rules.sort_by_key(Value::to_string);
+    rules.dedup();
+    Ok(Value::Array(rules))
+}
+
+fn uid(cluster: &TenantCluster) -> Result<String> {
+    let uid = cluster.metadata.uid.clone();
+    uid.context("the API gives every object a UID")
+}
+
+fn merge(spec: &mut Value, change: &Value) {
+    match (spec, change) {
+        (Value::Object(spec), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(spec.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (spec, change) => *spec = change.clone(),
+    }
+}
