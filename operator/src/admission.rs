@@ -7,6 +7,7 @@
 //! | [`review`] | what the answers to AdmissionReviews of all kinds have in common (pure) |
 //! | [`tenant_cluster`], [`node_pool`] | the answer to one AdmissionReview (pure) |
 //! | [`body`] | bodies of requests: deadline, and a budget of bytes |
+//! | [`values`] | how many values a body may hold before a tree is made of it (pure) |
 //! | [`router`] | paths, and the way from a body to an answer |
 //! | [`certificate`] | what the serving certificate and `caBundle` should be, step by step (pure) |
 //! | [`keeper`] | the operator's side: the loop that takes those steps (thin) |
@@ -28,4 +29,5 @@ pub mod tenant_cluster;
 #[cfg(test)]
 mod tests;
 pub mod validator;
+mod values;
 mod watch;

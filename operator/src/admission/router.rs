@@ -14,7 +14,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 
 use super::body::Bodies;
 use super::validator::Validator;
-use super::{node_pool, tenant_cluster};
+use super::{node_pool, tenant_cluster, values};
 
 /// Path of the webhook for TenantClusters, as in the chart's ValidatingWebhookConfiguration.
 pub const TENANT_CLUSTERS: &str = "/validate/tenantclusters";
@@ -53,6 +53,12 @@ fn validate(review: Review) -> MethodRouter<Shared> {
 }
 
 fn respond(review: Review, validator: &Validator, body: &[u8]) -> Response {
+    if !values::are_few(body) {
+        // Not a warning: see above.
+        tracing::debug!("the webhook was sent too many values");
+        let why = format!("the review holds more than {} values", values::MOST);
+        return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+    }
     let body: AdmissionReview<DynamicObject> = match serde_json::from_slice(body) {
         Ok(body) => body,
         // Without a UID there is nobody to answer; the API server applies its failure policy.

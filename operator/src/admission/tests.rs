@@ -123,6 +123,19 @@ async fn a_bad_one_is_refused_with_every_cause() {
 }
 
 #[tokio::test]
+async fn a_body_of_many_small_values_is_not_made_a_tree_of() {
+    // Text of less than a megabyte, and more than 200 in memory.
+    let many = vec![json!({"a": 1}); 100_000];
+    let review = create(&json!({"version": "1.35.4", "many": many}));
+    let (status, text) = post_text(validator(vec![]), review.to_string()).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(text, "the review holds more than 32768 values");
+    let few = vec![json!({"a": 1}); 10_000];
+    let few = create(&json!({"version": "1.35.4", "many": few}));
+    assert_eq!(answer(&few).await["allowed"], true);
+}
+
+#[tokio::test]
 async fn ranges_of_others_are_seen_and_others_are_not() {
     let mut other = TenantCluster::new("other", Default::default());
     other.metadata.namespace = Some("team-b".to_owned());
