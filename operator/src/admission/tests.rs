@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::body::{Bodies, LARGEST};
-use super::router::{NODE_POOLS, TENANT_CLUSTERS, router};
+use super::router::{NODE_POOLS, TENANT_CLUSTERS, router, shortened};
 use super::validator::Validator;
 
 mod pools;
@@ -133,6 +133,14 @@ async fn a_body_of_many_small_values_is_not_made_a_tree_of() {
     let few = vec![json!({"a": 1}); 10_000];
     let few = create(&json!({"version": "1.35.4", "many": few}));
     assert_eq!(answer(&few).await["allowed"], true);
+}
+
+#[test]
+fn a_line_of_the_log_is_no_longer_than_a_sentence_needs() {
+    assert_eq!(shortened("spec.version: no"), "spec.version: no");
+    assert_eq!(shortened(&"x".repeat(1000)).len(), 1000);
+    // By characters, so that none is cut.
+    assert_eq!(shortened(&"ä".repeat(3_000_000)), "ä".repeat(1000));
 }
 
 #[tokio::test]
