@@ -23,6 +23,8 @@ pub struct Args {
 pub enum Command {
     /// Runs the operator.
     Run(Box<RunArgs>),
+    /// Runs the admission webhook, which needs no operator beside it.
+    Webhook(Box<WebhookArgs>),
     /// Prints generated manifests.
     Print {
         /// Which.
@@ -56,18 +58,38 @@ pub struct RunArgs {
     /// Configuration file (YAML, see `print config`). Default: none, all defaults.
     #[arg(long, env = "COVEY_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Namespace of the Lease and of the webhook's certificate.
+    /// Namespace of the Lease and of the Secret with the webhook's certificate.
     #[arg(long, env = "POD_NAMESPACE", default_value = "covey-system")]
     pub namespace: String,
     /// Name of this process in the Lease.
     #[arg(long, env = "POD_NAME", default_value = "operator")]
     pub identity: String,
-    /// Address of the webhook.
-    #[arg(long, env = "COVEY_WEBHOOK_ADDRESS", default_value = "0.0.0.0:9443")]
-    pub webhook_address: SocketAddr,
     /// Reconciles at the same time.
     #[arg(long, env = "COVEY_CONCURRENCY", default_value_t = 16)]
     pub concurrency: u16,
+}
+
+/// Flags of `webhook`.
+#[derive(Debug, clap::Args)]
+pub struct WebhookArgs {
+    /// Log filter and format.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Management API.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Configuration file, the operator's. Default: none, all defaults.
+    #[arg(long, env = "COVEY_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Namespace of the Secret with its certificate.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "covey-system")]
+    pub namespace: String,
+    /// Where admission requests are answered.
+    #[arg(long, env = "COVEY_WEBHOOK_ADDRESS", default_value = "0.0.0.0:9443")]
+    pub webhook_address: SocketAddr,
 }
 
 #[cfg(test)]

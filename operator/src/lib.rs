@@ -3,7 +3,9 @@
 //! | Module | What it holds |
 //! |---|---|
 //! | [`args`], [`print`] | the command line, and the manifests that it prints |
-//! | [`run`] | the process: admin port, webhook, Lease |
+//! | [`configuration`] | the configuration file |
+//! | [`run`] | the operator's process: admin port, Lease, controllers |
+//! | [`webhook`] | the webhook's process, which needs no operator |
 //! | [`manager`] | stores, watches and controllers of a running operator; what tests start |
 //! | [`controllers`] | the reconcilers, a folder a kind: observe → plan → apply → report |
 //! | [`context`] | handles to what every reconcile shares |
@@ -15,15 +17,16 @@
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
 //! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
-//! | [`admission`] | the validating webhook and its certificate |
+//! | [`admission`] | the validating webhook, and its certificate, which the operator keeps |
 //! | [`status`] | what is waited for, and the conditions of a failure |
 //! | [`rbac`] | the rights that the code above needs; the chart's roles are generated from it |
 //!
-//! Invariant: only the leader writes, and each write is fenced by the Lease.
+//! Invariant: only the operator that leads writes, and each write is fenced by the Lease.
 
 pub mod admission;
 pub mod args;
 pub mod capacity;
+pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod manager;
@@ -42,6 +45,7 @@ pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;
 pub mod watches;
+pub mod webhook;
 
 /// Field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "covey-operator";

@@ -16,6 +16,14 @@ fn main() -> anyhow::Result<()> {
                 .build()?;
             runtime.block_on(operator::run::run(*args))
         }
+        Command::Webhook(args) => {
+            // One thread, so that the trees of two large bodies are never there at once: they are many
+            // times what they were as text.
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(operator::webhook::run(*args))
+        }
         Command::Print { what } => {
             match what {
                 Printed::Crds => print!("{}", operator::print::crds_yaml()?),

@@ -1,4 +1,4 @@
-//! The rights that the operator's code needs, next to why. `operator print rbac` renders them;
+//! The rights that the code of operator and webhook needs, next to why. `operator print rbac` renders them;
 //! the chart's roles are that output.
 //!
 //! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
@@ -12,13 +12,15 @@ use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
+/// Name of the webhook's account, ClusterRole and Role.
+pub const WEBHOOK: &str = "covey-webhook";
 /// Name of the ClusterRole that the operator is bound to in users' namespaces.
 pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
 
 const WATCH: &[&str] = &["list", "watch"];
 const APPLY: &[&str] = &["create", "list", "patch"];
 
-/// Cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, nodes, and
+/// The operator's, cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, nodes, and
 /// what takes room on them.
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
@@ -96,6 +98,27 @@ pub fn cluster() -> Vec<Rule> {
         // With those of the nodes the ranges that workers must not reach.
         Rule::new(&["networking.k8s.io"], &["servicecidrs"], WATCH),
     ]
+}
+
+/// The webhook's, cluster-wide: what it decides from. It writes nothing, and reads no Secret but its own.
+#[must_use]
+pub fn webhook() -> Vec<Rule> {
+    vec![
+        Rule::new(
+            &["covey.dev"],
+            &["nodepools", "tenantclusters", "tenantquotas"],
+            WATCH,
+        ),
+        // Which ranges no tenant cluster may have.
+        Rule::new(&[""], &["nodes"], WATCH),
+        Rule::new(&["networking.k8s.io"], &["servicecidrs"], WATCH),
+    ]
+}
+
+/// The webhook's, in our own namespace: its certificate and key.
+#[must_use]
+pub fn webhook_system_namespace() -> Vec<Rule> {
+    vec![Rule::new(&[""], &["secrets"], WATCH).named(&["covey-webhook"])]
 }
 
 /// In every tenant namespace: the parts of a control plane, which go with the namespace (one by one
@@ -233,6 +256,7 @@ pub fn yaml() -> anyhow::Result<String> {
     let ours = |kind, name, rules: &[Rule]| role(kind, name, json!(kit::rbac::render(rules)));
     let roles = [
         ours("ClusterRole", "covey-operator", &cluster()),
+        ours("ClusterRole", WEBHOOK, &webhook()),
         ours("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
         ours("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
         // Not the operator's: bound to the account `ccm` of a tenant namespace.
@@ -248,6 +272,7 @@ pub fn yaml() -> anyhow::Result<String> {
             json!(autoscaler::rules_outside()),
         ),
         ours("Role", "covey-operator", &system_namespace()),
+        ours("Role", WEBHOOK, &webhook_system_namespace()),
     ];
     // Neither the operator's: bound to the account `csi` of a tenant namespace.
     let of_driver = |hotplug| {

@@ -8,8 +8,8 @@
 //! | [`watches`] | the watches, and what wakes reconciles |
 //!
 //! What is made of them is `tenant_cp::network::reserved`.
-//! Invariant: kept in every replica, because admission asks too; nobody is woken but by settings that
-//! are others than before.
+//! Invariant: kept in every replica, and in those of the webhook, which decides by them too; nobody is woken
+//! but by settings that are others than before.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
-//! The process: stores, webhook and admin port in every replica, the controllers in the one that leads.
+//! The operator's process: stores and admin port in every replica, the controllers, and the keeper of the
+//! webhook's certificate, in the one that leads.
 //!
 //! Invariant: a replica that loses the Lease ends; it never goes on with what it had in hand.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,11 +11,10 @@ use anyhow::Context as _;
 use kit::admin::Admin;
 use kit::lease::{Candidate, LeaseConfig};
 use kit::shutdown::Shutdown;
-use tenant_cp::Settings;
 
-use crate::admission::server::Webhook;
-use crate::admission::validator::Validator;
+use crate::admission::keeper::Keeper;
 use crate::args::RunArgs;
+use crate::configuration;
 use crate::manager::{LEASE, Manager};
 use crate::tenant_session::session::Dial;
 
@@ -34,21 +33,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         config,
         namespace,
         identity,
-        webhook_address,
         concurrency,
     } = args;
     kit::telemetry::init(&log)?;
     kit::client::install_crypto();
     let shutdown = Shutdown::on_signals(GRACE)?;
-    let settings = settings(config.as_deref())?;
-    let problems = tenant_cp::validate::check_settings(&settings);
-    if !problems.is_empty() {
-        let problems: Vec<_> = problems
-            .iter()
-            .map(|p| format!("{}: {}", p.field, p.message))
-            .collect();
-        anyhow::bail!("the configuration is wrong: {}", problems.join("; "));
-    }
+    let settings = configuration::read(config.as_deref())?;
     let requests = kit::client::RequestCounter::new();
     let (leadership, candidate) = Candidate::new();
     let client = kit::client::connect_fenced(&client, &requests, &leadership).await?;
@@ -118,29 +108,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         .context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");
 
-    let known = &manager.context.stores;
-    let (clusters, pools) = (known.clusters.clone(), known.pools.clone());
-    let quotas = known.quotas.clone();
-    let ranges = Arc::clone(&manager.context.reserved_ranges);
-    let webhook = Webhook::new(Validator {
-        settings: Arc::new(move || ranges.settings()),
-        clusters: Arc::new(move || clusters.state()),
-        pools: Arc::new(move || pools.state()),
-        quotas: Arc::new(move || quotas.state()),
-    });
-    port.ready("webhook", webhook.readiness());
-    let serve = webhook.run(
-        client,
-        namespace,
-        webhook_address,
-        leadership.clone(),
-        shutdown.clone(),
-    );
-    let webhook = async {
-        serve.await.context("serve the webhook")?;
-        // It ends first at a shutdown; what the controller has in hand still has to end.
-        std::future::pending::<anyhow::Result<()>>().await
-    };
+    let keeper = Keeper::new(client, &namespace, leadership.clone());
+    let keeper = async { keeper.run().await.context("keep the webhook's certificate") };
     let context = Arc::clone(&manager.context);
     let ready = async move {
         if context.stores.wait_until_ready().await.is_ok() {
@@ -151,25 +120,11 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let lead = manager.lead(concurrency, shutdown.clone());
     let result = tokio::select! {
         result = lead => result,
-        result = webhook => result,
+        result = keeper => result,
         () = stores => Err(anyhow::anyhow!("the watches on our kinds ended")),
         () = ready => Ok(()),
     };
     tracing::info!("stops");
     election.release().await;
     result
-}
-
-fn settings(path: Option<&Path>) -> anyhow::Result<Settings> {
-    let Some(path) = path else {
-        return Ok(Settings::default());
-    };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("read the configuration {}", path.display()))?;
-    serde_saphyr::from_str(&text).with_context(|| {
-        format!(
-            "understand the configuration {}; `operator print config` shows all keys",
-            path.display()
-        )
-    })
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask deploy`: writes the chart's roles from the rights that the operator declares.
+//! `cargo xtask deploy`: writes the chart's roles from the rights that the code declares.
 //!
 //! Invariant: the chart grants exactly what operator/src/rbac.rs lists; nobody edits the output.
 
@@ -8,13 +8,14 @@ use crate::generated::{self, Args, File};
 
 const ROLES: &str = "deploy/charts/covey/templates/rbac-rules.yaml";
 /// What the other templates and the admission policies refer to.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "covey-autoscaler",
     "covey-ccm",
     "covey-csi",
     "covey-operator",
     "covey-tenant-namespace",
     "covey-user-namespace",
+    "covey-webhook",
 ];
 
 /// Runs the command.
@@ -66,7 +67,7 @@ mod tests {
         let error = roles(&printed(&NAMES[..NAMES.len() - 1]))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("covey-user-namespace"), "{error}");
+        assert!(error.contains("covey-webhook"), "{error}");
         assert!(roles(&(printed(&NAMES) + "verbs: ['*']\n")).is_err());
     }
 }

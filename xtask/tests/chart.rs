@@ -92,6 +92,11 @@ fn mistakes_in_values_are_refused_with_their_place() {
         ("extraEnv[0].value=x", "/extraEnv/0"),
         ("webhook.failurePolicy=Maybe", "/webhook/failurePolicy"),
         ("webhook.timeoutSeconds=60", "/webhook/timeoutSeconds"),
+        ("webhook.replicas=0", "/webhook/replicas"),
+        (
+            "webhook.resources.limits.memory=lots",
+            "/webhook/resources/limits/memory",
+        ),
         ("admissionPolicies=true", "/admissionPolicies"),
         (
             "metrics.serviceMonitor.interval=often",
@@ -241,7 +246,7 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
         .filter(|o| o["kind"] == "ClusterRoleBinding")
         .map(|o| &o["roleRef"]["name"])
         .collect();
-    assert_eq!(bound, [&json!("covey-operator")]);
+    assert_eq!(bound, [&json!("covey-operator"), &json!("covey-webhook")]);
     let mut rules = 0;
     for role in objects
         .iter()
@@ -275,6 +280,81 @@ fn operator_has_no_right_on_all_secrets_and_no_wildcard() {
         }
     }
     assert!(rules > 10, "{rules}");
+}
+
+#[test]
+fn webhook_writes_nothing_and_reads_no_secret_but_its_own() {
+    let Some(helm) = helm() else { return };
+    let objects = helm.objects(&[]);
+    let mut rules = 0;
+    let roles = objects.iter().filter(|object| {
+        let role = object["kind"] == "ClusterRole" || object["kind"] == "Role";
+        role && object["metadata"]["name"] == "covey-webhook"
+    });
+    for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
+        assert_eq!(rule["verbs"], json!(["list", "watch"]), "{rule}");
+        if rule["resources"].to_string().contains("secrets") {
+            assert_eq!(rule["resourceNames"], json!(["covey-webhook"]), "{rule}");
+        }
+        rules += 1;
+    }
+    assert!(rules >= 4, "{rules}");
+}
+
+/// The labels of a Deployment's pods, its container and its ports.
+fn pods<'a>(objects: &'a [Value], name: &str) -> (&'a Value, &'a Value, Vec<&'a Value>) {
+    let deployment = objects
+        .iter()
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == name)
+        .unwrap_or_else(|| panic!("no Deployment {name}"));
+    let template = &deployment["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    let ports = container["ports"].as_array().unwrap();
+    let ports = ports.iter().map(|port| &port["name"]).collect();
+    (&template["metadata"]["labels"], container, ports)
+}
+
+#[test]
+fn only_pods_of_the_webhook_answer_it_and_each_kind_of_pod_has_rules_of_its_own() {
+    let Some(helm) = helm() else { return };
+    let objects = helm.objects(&[]);
+    let (operator, webhook) = (
+        pods(&objects, "covey-operator"),
+        pods(&objects, "covey-webhook"),
+    );
+    assert_eq!(operator.2, ["admin", "probes"]);
+    assert_eq!(webhook.2, ["admin", "probes", "webhook"]);
+    assert_eq!(operator.1["args"][0], "run");
+    assert_eq!(webhook.1["args"][0], "webhook");
+    // A selector is one of these labels exactly where all it asks for is there.
+    let selects = |selector: &Value, labels: &Value| {
+        let selector = selector.as_object().unwrap();
+        selector.iter().all(|(key, value)| labels[key] == *value)
+    };
+    for (kind, selector) in [
+        ("Service", "/spec/selector"),
+        ("PodDisruptionBudget", "/spec/selector/matchLabels"),
+        ("NetworkPolicy", "/spec/podSelector/matchLabels"),
+        ("Deployment", "/spec/selector/matchLabels"),
+    ] {
+        let of = |name: &str| {
+            let found = objects
+                .iter()
+                .find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+            found.and_then(|object| object.pointer(selector))
+        };
+        let own = of("covey-webhook").unwrap_or_else(|| panic!("no {kind} covey-webhook"));
+        assert!(
+            selects(own, webhook.0) && !selects(own, operator.0),
+            "{kind}"
+        );
+        if let Some(other) = of("covey-operator") {
+            assert!(
+                selects(other, operator.0) && !selects(other, webhook.0),
+                "{kind}"
+            );
+        }
+    }
 }
 
 #[test]

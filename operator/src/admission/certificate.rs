@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use kit::tls_reload::Certificate;
 use pki::{Signer, Want};
 use rustls::RootCertStore;
@@ -41,6 +42,22 @@ pub struct Material {
     pub certificate: String,
     /// `tls.key`: PEM.
     pub key: pki::Key,
+}
+
+impl Material {
+    /// Reads the Secret; none when it lacks one of the three keys, or one is no text.
+    #[must_use]
+    pub fn read(secret: &Secret) -> Option<Self> {
+        let text = |key: &str| {
+            let bytes = secret.data.as_ref()?.get(key)?;
+            String::from_utf8(bytes.0.clone()).ok()
+        };
+        Some(Self {
+            authorities: text("ca.crt")?,
+            certificate: text("tls.crt")?,
+            key: pki::Key::new(text("tls.key")?),
+        })
+    }
 }
 
 /// A new pair that is not in the Secret yet; in the leader's memory only.

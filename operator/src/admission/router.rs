@@ -14,7 +14,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 
 use super::body::Bodies;
 use super::validator::Validator;
-use super::{node_pool, tenant_cluster};
+use super::{node_pool, tenant_cluster, values};
 
 /// Path of the webhook for TenantClusters, as in the chart's ValidatingWebhookConfiguration.
 pub const TENANT_CLUSTERS: &str = "/validate/tenantclusters";
@@ -53,6 +53,12 @@ fn validate(review: Review) -> MethodRouter<Shared> {
 }
 
 fn respond(review: Review, validator: &Validator, body: &[u8]) -> Response {
+    if !values::are_few(body) {
+        // Not a warning: see above.
+        tracing::debug!("the webhook was sent too many values");
+        let why = format!("the review holds more than {} values", values::MOST);
+        return (StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+    }
     let body: AdmissionReview<DynamicObject> = match serde_json::from_slice(body) {
         Ok(body) => body,
         // Without a UID there is nobody to answer; the API server applies its failure policy.
@@ -68,14 +74,25 @@ fn respond(review: Review, validator: &Validator, body: &[u8]) -> Response {
             namespace = request.namespace.as_deref().unwrap_or_default(),
             name = request.name,
             kind = request.kind.kind,
-            why = answer.result.message,
+            why = shortened(&answer.result.message),
             "an object is refused"
         );
     }
     Json(answer.into_review()).into_response()
 }
 
+/// As much of a sentence as a line of the log should have: it may quote what is refused, which may have
+/// megabytes.
+pub(super) fn shortened(sentence: &str) -> &str {
+    const MOST: usize = 1000;
+    let end = sentence.char_indices().nth(MOST);
+    end.and_then(|(end, _)| sentence.get(..end))
+        .unwrap_or(sentence)
+}
+
 fn refuse_body(why: &str) -> Response {
-    tracing::warn!(why, "the webhook was sent something else");
+    // No API server sends such a thing; whoever does may do so without end.
+    let said = shortened(why);
+    tracing::debug!(said, "the webhook was sent something else");
     (StatusCode::BAD_REQUEST, why.to_owned()).into_response()
 }

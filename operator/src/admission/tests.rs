@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::body::{Bodies, LARGEST};
-use super::router::{NODE_POOLS, TENANT_CLUSTERS, router};
+use super::router::{NODE_POOLS, TENANT_CLUSTERS, router, shortened};
 use super::validator::Validator;
 
 mod pools;
@@ -120,6 +120,27 @@ async fn a_bad_one_is_refused_with_every_cause() {
     assert_eq!(causes.len(), 2);
     assert_eq!(causes[1]["field"], "spec.network.podCIDR");
     assert_eq!(causes[1]["reason"], "CIDRMalformed");
+}
+
+#[tokio::test]
+async fn a_body_of_many_small_values_is_not_made_a_tree_of() {
+    // Text of less than a megabyte, and more than 200 in memory.
+    let many = vec![json!({"a": 1}); 100_000];
+    let review = create(&json!({"version": "1.35.4", "many": many}));
+    let (status, text) = post_text(validator(vec![]), review.to_string()).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(text, "the review holds more than 32768 values");
+    let few = vec![json!({"a": 1}); 10_000];
+    let few = create(&json!({"version": "1.35.4", "many": few}));
+    assert_eq!(answer(&few).await["allowed"], true);
+}
+
+#[test]
+fn a_line_of_the_log_is_no_longer_than_a_sentence_needs() {
+    assert_eq!(shortened("spec.version: no"), "spec.version: no");
+    assert_eq!(shortened(&"x".repeat(1000)).len(), 1000);
+    // By characters, so that none is cut.
+    assert_eq!(shortened(&"ä".repeat(3_000_000)), "ä".repeat(1000));
 }
 
 #[tokio::test]

@@ -3,16 +3,15 @@
 //!
 //! Invariant: every refusal names the field and says how to mend it; a deletion is never refused.
 
-use anyhow::{Result, ensure};
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kit::apply::kinds;
 use kit::lease::Leadership;
-use kit::shutdown::Shutdown;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use operator::admission::certificate;
-use operator::admission::server::Webhook;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use operator::admission::{certificate, keeper};
 use serde_json::{Value, json};
 use testkit::fixtures::{ask_until, full, minimal, wait_for, wait_gone};
 use tokio::task::JoinHandle;
@@ -21,16 +20,17 @@ use self::table::{args, endpoint, refused, spec};
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site, webhook};
 
+mod apart;
 mod pools;
 mod start;
 mod table;
 
-/// A running operator with its webhook in force.
+/// A running operator, and a webhook in force beside it.
 pub(crate) struct Guarded {
     pub(crate) site: Site,
-    operator: Operator,
-    shutdown: Shutdown,
-    server: JoinHandle<std::result::Result<(), operator::admission::server::Error>>,
+    operator: Option<Operator>,
+    keeper: JoinHandle<std::result::Result<(), keeper::Error>>,
+    webhook: Option<webhook::Running>,
 }
 
 impl Guarded {
@@ -45,42 +45,48 @@ impl Guarded {
         let launch = Launch::new(&site)?;
         let client = launch.client(&site)?;
         let operator = launch.start(&site)?;
-        let (listener, shutdown) = (webhook::listener().await?, Shutdown::new());
+        let listener = webhook::listener().await?;
         let configuration = webhook::name(&site);
         webhook::install(&site, &configuration, &listener, "Fail").await?;
-        let server = Webhook::new(webhook::validator(&operator)).configured_by(&configuration);
-        let run = server.run_on(
-            client,
-            site.system.clone(),
-            listener,
-            Leadership::always(),
-            shutdown.clone(),
-        );
-        let server = tokio::spawn(run);
-        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(site.admin.clone());
-        let trusted = |seen: Option<&ValidatingWebhookConfiguration>| {
-            let mut webhooks = seen.and_then(|c| c.webhooks.as_ref()).into_iter().flatten();
-            webhooks.any(|w| w.client_config.ca_bundle.is_some())
-        };
-        wait_for(&configurations, &configuration, trusted, PATIENCE).await?;
+        let keeper = webhook::keep(&site, client, &configuration, Leadership::always());
+        let webhook = webhook::Running::start(&site, listener).await?;
+        webhook::wait_trusted(&site, &configuration).await?;
         let guarded = Self {
             site,
-            operator,
-            shutdown,
-            server,
+            operator: Some(operator),
+            keeper,
+            webhook: Some(webhook),
         };
-        // The API server takes a moment to read the configuration: until then it lets everything
-        // through, or cannot call. Asked until the webhook's own answer comes.
+        guarded.wait_answer().await?;
+        Ok(guarded)
+    }
+
+    /// The API server takes a moment to read the configuration: until then it lets everything
+    /// through, or cannot call. Asked until the webhook's own answer comes.
+    async fn wait_answer(&self) -> Result<()> {
         let unsupported = json!({ "spec": { "version": "1.30.1" } });
         ask_until("the webhook answers", PATIENCE, || async {
-            let said = guarded.create("probe", &unsupported, true).await;
+            let said = self.create("probe", &unsupported, true).await;
             Ok(match said {
                 Err(said) if said.contains("is not supported") => Ok(()),
                 said => Err(format!("{said:?}")),
             })
         })
-        .await?;
-        Ok(guarded)
+        .await
+    }
+
+    /// The operator ends in the middle of whatever it does, the keeper of the certificate with it.
+    fn crash_operator(&mut self) {
+        drop(self.operator.take());
+        self.keeper.abort();
+    }
+
+    /// The webhook ends. Gives where it listened.
+    async fn stop_webhook(&mut self) -> Result<SocketAddr> {
+        let webhook = self.webhook.take().context("it is stopped already")?;
+        let address = webhook.address;
+        webhook.stop().await?;
+        Ok(address)
     }
 
     /// Creates the minimal TenantCluster with a merge patch over it; the error is what a user sees.
@@ -114,11 +120,16 @@ impl Guarded {
         changed.map(drop).map_err(sentence)
     }
 
-    pub(crate) async fn end(self) -> Result<()> {
+    pub(crate) async fn end(mut self) -> Result<()> {
         webhook::uninstall(&self.site, &webhook::name(&self.site)).await?;
-        self.shutdown.trigger();
-        self.server.await??;
-        self.operator.stop().await
+        self.keeper.abort();
+        if self.webhook.is_some() {
+            self.stop_webhook().await?;
+        }
+        match self.operator.take() {
+            Some(operator) => operator.stop().await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -259,7 +270,7 @@ async fn deletion_and_labels_are_never_refused_not_even_of_what_would_be() -> Re
     let mut bad = minimal(&site.users, "bad");
     bad.spec.version = "1.20.0".to_owned();
     site.create_as(&bad).await?;
-    let guarded = Guarded::on(site).await?;
+    let mut guarded = Guarded::on(site).await?;
     let site = &guarded.site;
     guarded
         .create("demo", &json!({}), false)
@@ -280,7 +291,8 @@ async fn deletion_and_labels_are_never_refused_not_even_of_what_would_be() -> Re
     site.delete("bad").await?;
     wait_gone(&site.clusters(), "bad", PATIENCE).await?;
     // Nor when the webhook is gone, and its policy is Fail.
-    guarded.shutdown.trigger();
+    guarded.stop_webhook().await?;
+    let site = &guarded.site;
     site.delete("demo").await?;
     wait_gone(&site.clusters(), "demo", PATIENCE).await?;
     let refused = guarded.create("late", &json!({}), true).await.unwrap_err();

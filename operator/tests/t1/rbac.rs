@@ -1,5 +1,5 @@
-//! The operator's rights are enough, and none is superfluous: what `operator::rbac` grants is
-//! compared with what the audit log of a whole life shows.
+//! The rights of operator and webhook are enough, and none is superfluous: what `operator::rbac` grants
+//! each is compared with what the audit log of a whole life shows.
 //!
 //! Invariant: a right that no request needs is listed here with its reason, or the test fails.
 
@@ -7,14 +7,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use api::names;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kit::apply::kinds;
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit::rbac::Rule;
-use kit::shutdown::Shutdown;
+use kube::ResourceExt;
 use kube::api::Patch;
-use kube::{Api, ResourceExt};
-use operator::admission::server::Webhook;
 use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
@@ -64,13 +61,24 @@ const UNSEEN: [(Where, &str, &str, &str); 3] = [
     ),
 ];
 
-fn granted() -> BTreeSet<Right> {
-    let all = [
+fn of_operator() -> BTreeSet<Right> {
+    rights(vec![
         (Where::Cluster, operator::rbac::cluster()),
         (Where::TenantNamespace, operator::rbac::tenant_namespace()),
         (Where::UserNamespace, operator::rbac::user_namespace()),
         (Where::SystemNamespace, operator::rbac::system_namespace()),
-    ];
+    ])
+}
+
+fn of_webhook() -> BTreeSet<Right> {
+    let own = operator::rbac::webhook_system_namespace();
+    rights(vec![
+        (Where::Cluster, operator::rbac::webhook()),
+        (Where::SystemNamespace, own),
+    ])
+}
+
+fn rights(all: Vec<(Where, Vec<Rule>)>) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for (place, rules) in all {
         for Rule {
@@ -141,22 +149,11 @@ async fn live(site: &Site) -> Result<()> {
         ..launch
     }
     .start(site)?;
-    let (listener, shutdown) = (webhook::listener().await?, Shutdown::new());
+    let listener = webhook::listener().await?;
     webhook::install(site, webhook::CONFIGURATION, &listener, "Ignore").await?;
-    let server = Webhook::new(webhook::validator(&operator));
-    let server = tokio::spawn(server.run_on(
-        client,
-        site.system.clone(),
-        listener,
-        leadership,
-        shutdown.clone(),
-    ));
-    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(site.admin.clone());
-    let trusted = |seen: Option<&ValidatingWebhookConfiguration>| {
-        let mut webhooks = seen.and_then(|c| c.webhooks.as_ref()).into_iter().flatten();
-        webhooks.any(|w| w.client_config.ca_bundle.is_some())
-    };
-    wait_for(&configurations, webhook::CONFIGURATION, trusted, PATIENCE).await?;
+    let keeper = webhook::keep(site, client, webhook::CONFIGURATION, leadership);
+    let served = webhook::Running::start(site, listener).await?;
+    webhook::wait_trusted(site, webhook::CONFIGURATION).await?;
 
     let quota = Quota::lay(site, &json!({ "clusters": 2 })).await?;
     site.create("demo").await?;
@@ -220,8 +217,8 @@ async fn live(site: &Site) -> Result<()> {
     wait_gone(&site.clusters(), "demo", PATIENCE).await?;
 
     operator.stop().await?;
-    shutdown.trigger();
-    server.await??;
+    keeper.abort();
+    served.stop().await?;
     election.release().await;
     webhook::uninstall(site, webhook::CONFIGURATION).await
 }
@@ -256,16 +253,13 @@ async fn workers(site: &Site, ns: &str) -> Result<KubeVirt> {
     Ok(kubevirt)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_uses_every_right_that_it_has_and_lacks_none() -> Result<()> {
-    let Some(site) = Site::new("rights").await? else {
-        return Ok(());
-    };
-    let window = site.api.audit().window()?;
-    live(&site).await?;
-    let mut seen = window.entries()?;
-    seen.retain(|entry| entry.user == site.user());
-
+/// What a user asked for, and what it was granted: neither is more than the other.
+fn compare(
+    site: &Site,
+    mut seen: Vec<AuditEntry>,
+    granted: BTreeSet<Right>,
+    unseen: &[(Where, &str, &str, &str)],
+) {
     // A binding takes a moment to be known; the same request is let in right afterwards.
     for (index, refused) in seen
         .iter()
@@ -276,7 +270,7 @@ async fn operator_uses_every_right_that_it_has_and_lacks_none() -> Result<()> {
         let again = seen[index..].iter().any(|entry| {
             (entry.verb == refused.verb) && path(entry) == path(refused) && entry.code != Some(403)
         });
-        let at = place(&site, refused);
+        let at = place(site, refused);
         let bound = at == Where::TenantNamespace || at == Where::UserNamespace;
         assert!(
             again && bound,
@@ -287,16 +281,16 @@ async fn operator_uses_every_right_that_it_has_and_lacks_none() -> Result<()> {
     }
     seen.retain(|entry| entry.code != Some(403));
 
-    let unused: BTreeSet<_> = granted()
+    let unused: BTreeSet<_> = granted
         .into_iter()
         .filter(|right| {
             !seen
                 .iter()
-                .any(|entry| uses(right, entry, place(&site, entry)))
+                .any(|entry| uses(right, entry, place(site, entry)))
         })
         .map(|right| (right.place, right.verb, right.resource))
         .collect();
-    let listed = UNSEEN
+    let listed = unseen
         .iter()
         .map(|(place, verb, resource, _)| (*place, *verb, (*resource).to_owned()));
     let listed: BTreeSet<_> = listed.collect();
@@ -307,5 +301,21 @@ async fn operator_uses_every_right_that_it_has_and_lacks_none() -> Result<()> {
     );
     let used: Vec<_> = listed.difference(&unused).collect();
     assert!(used.is_empty(), "listed as unseen, and seen: {used:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_and_webhook_use_every_right_that_they_have_and_lack_none() -> Result<()> {
+    let Some(site) = Site::new("rights").await? else {
+        return Ok(());
+    };
+    let window = site.api.audit().window()?;
+    live(&site).await?;
+    let seen = window.entries()?;
+    let of = |user: &str| {
+        let entries = seen.iter().filter(|entry| entry.user == user);
+        entries.cloned().collect::<Vec<_>>()
+    };
+    compare(&site, of(&site.user()), of_operator(), &UNSEEN);
+    compare(&site, of(&webhook::user(&site)), of_webhook(), &[]);
     Ok(())
 }

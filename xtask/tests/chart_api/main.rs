@@ -28,6 +28,7 @@ use objects::{
 use support::{CHART, Helm, helm, root};
 
 const OPERATOR: &str = "system:serviceaccount:covey-system:covey-operator";
+const WEBHOOK: &str = "system:serviceaccount:covey-system:covey-webhook";
 
 /// A management API with the chart installed.
 struct Installed {
@@ -383,37 +384,87 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             false,
         ),
     ];
-    for (verb, group, resource, namespace, allowed) in table {
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "metadata": {},
-            "spec": {
-                "user": OPERATOR,
-                "groups": ["system:serviceaccounts", "system:authenticated"],
-                "resourceAttributes": {
-                    "verb": verb, "group": group, "resource": resource,
-                    "subresource": subresource, "namespace": namespace,
-                },
-            },
-        });
-        let expected = if allowed { "may" } else { "may not" };
-        let question =
-            format!("the operator {expected} {verb} {resource} {subresource} in \"{namespace}\"");
-        if !allowed {
-            assert!(!ask(&admin, &review).await, "{question}");
-            continue;
-        }
-        // The authorizer sees a new binding a moment after it is stored.
-        let asked = ask_until(&question, PATIENCE, || async {
-            Ok(match ask(&admin, &review).await {
-                true => Ok(()),
-                false => Err("it may not".to_owned()),
-            })
-        });
-        asked.await.unwrap();
+    for question in table {
+        assert_may(&admin, OPERATOR, question).await;
     }
+}
+
+#[tokio::test]
+async fn webhook_reads_what_it_decides_from_and_writes_nothing() {
+    let Some(installed) = Installed::shared().await else {
+        return;
+    };
+    let admin = installed.admin();
+    // verb, group, resource, namespace ("" for all), allowed
+    let table = [
+        ("watch", "covey.dev", "tenantclusters", "", true),
+        ("list", "covey.dev", "nodepools", "", true),
+        ("watch", "covey.dev", "tenantquotas", "", true),
+        ("watch", "", "nodes", "", true),
+        ("list", "networking.k8s.io", "servicecidrs", "", true),
+        ("list", "covey.dev", "machines", "", false),
+        ("patch", "covey.dev", "tenantclusters", "", false),
+        ("patch", "covey.dev", "tenantclusters/status", "", false),
+        ("list", "", "secrets", "", false),
+        // Only the one that is named.
+        ("list", "", "secrets", "covey-system", false),
+        ("create", "", "secrets", "covey-system", false),
+        ("list", "", "pods", "", false),
+        ("list", "", "namespaces", "", false),
+        (
+            "patch",
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            "",
+            false,
+        ),
+        (
+            "create",
+            "coordination.k8s.io",
+            "leases",
+            "covey-system",
+            false,
+        ),
+        ("create", "events.k8s.io", "events", "", false),
+    ];
+    for question in table {
+        assert_may(&admin, WEBHOOK, question).await;
+    }
+}
+
+/// verb, group, resource, namespace ("" for all), allowed
+type Question = (&'static str, &'static str, &'static str, &'static str, bool);
+
+async fn assert_may(admin: &Client, user: &str, question: Question) {
+    let (verb, group, resource, namespace, allowed) = question;
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {
+            "user": user,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource,
+                "subresource": subresource, "namespace": namespace,
+            },
+        },
+    });
+    let expected = if allowed { "may" } else { "may not" };
+    let question = format!("{user} {expected} {verb} {resource} {subresource} in \"{namespace}\"");
+    if !allowed {
+        assert!(!ask(admin, &review).await, "{question}");
+        return;
+    }
+    // The authorizer sees a new binding a moment after it is stored.
+    let asked = ask_until(&question, PATIENCE, || async {
+        Ok(match ask(admin, &review).await {
+            true => Ok(()),
+            false => Err("it may not".to_owned()),
+        })
+    });
+    asked.await.unwrap();
 }
 
 #[tokio::test]
@@ -485,15 +536,6 @@ async fn examples_are_accepted_and_pods_meet_the_restricted_profile() {
 
     installed.create(namespace("strict", &[RESTRICTED])).await;
     let objects = installed.helm.objects(&[]);
-    let deployment = objects
-        .iter()
-        .find(|object| object["kind"] == "Deployment")
-        .unwrap();
-    let template = deployment["spec"]["template"].clone();
-    let mut pod =
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template["spec"] });
-    pod["metadata"] = json!({ "name": "operator", "namespace": "strict" });
-    pod["spec"]["serviceAccountName"] = json!("default");
     installed
         .create(json!({
             "apiVersion": "v1",
@@ -501,14 +543,27 @@ async fn examples_are_accepted_and_pods_meet_the_restricted_profile() {
             "metadata": { "name": "default", "namespace": "strict" },
         }))
         .await;
-    assert_eq!(write(&admin, &pod, "create", true).await, Ok(()));
-    let careless = with(
-        pod,
-        "/spec/containers/0/securityContext/allowPrivilegeEscalation",
-        json!(true),
-    );
-    let refused = write(&admin, &careless, "create", true).await.unwrap_err();
-    assert!(refused.contains("restricted"), "{refused}");
+    let deployments = objects
+        .iter()
+        .filter(|object| object["kind"] == "Deployment");
+    let mut pods = 0;
+    for deployment in deployments {
+        let template = deployment["spec"]["template"].clone();
+        let mut pod =
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template["spec"] });
+        pod["metadata"] = json!({ "name": "operator", "namespace": "strict" });
+        pod["spec"]["serviceAccountName"] = json!("default");
+        assert_eq!(write(&admin, &pod, "create", true).await, Ok(()));
+        let careless = with(
+            pod,
+            "/spec/containers/0/securityContext/allowPrivilegeEscalation",
+            json!(true),
+        );
+        let refused = write(&admin, &careless, "create", true).await.unwrap_err();
+        assert!(refused.contains("restricted"), "{refused}");
+        pods += 1;
+    }
+    assert_eq!(pods, 2, "operator and webhook");
 }
 
 async fn ask(client: &Client, review: &Value) -> bool {

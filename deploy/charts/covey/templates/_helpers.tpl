@@ -1,18 +1,37 @@
 {{/* Names are fixed, not derived from the release: the CustomResourceDefinitions and the
      operator's rights exist once per management cluster, so a second release must collide. */}}
 
-{{- define "covey.labels" -}}
-{{ include "covey.selector" . }}
+{{/* Of operator and webhook alike. */}}
+{{- define "covey.names" -}}
+app.kubernetes.io/name: covey
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "covey.selector" -}}
+{{ include "covey.names" . }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "covey.webhookSelector" -}}
+{{ include "covey.names" . }}
+app.kubernetes.io/component: webhook
+{{- end }}
+
+{{- define "covey.releaseLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: covey
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{- define "covey.selector" -}}
-app.kubernetes.io/name: covey
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: operator
+{{- define "covey.labels" -}}
+{{ include "covey.selector" . }}
+{{ include "covey.releaseLabels" . }}
+{{- end }}
+
+{{- define "covey.webhookLabels" -}}
+{{ include "covey.webhookSelector" . }}
+{{ include "covey.releaseLabels" . }}
 {{- end }}
 
 {{- define "covey.image" -}}

@@ -18,6 +18,9 @@ use super::OPERATOR_NAMESPACE;
 
 /// How the chart labels the operator's pods.
 pub const SELECTOR: &str = "app.kubernetes.io/name=covey,app.kubernetes.io/component=operator";
+/// How it labels those of the webhook.
+pub const WEBHOOK_SELECTOR: &str =
+    "app.kubernetes.io/name=covey,app.kubernetes.io/component=webhook";
 const ADMIN_PORT: u16 = 8080;
 
 /// Usage of one pod.

@@ -88,10 +88,11 @@ async fn egress(s: &scenario::Scenario) -> Result<()> {
     let tenant = s.tenant("demo", |_| {}).await?;
     tenant.settled(PATIENCE).await?;
     let operator = address(s, OPERATOR_NAMESPACE, operator::SELECTOR).await?;
+    let webhook = address(s, OPERATOR_NAMESPACE, operator::WEBHOOK_SELECTOR).await?;
     let dns = address(s, "kube-system", "k8s-app=kube-dns").await?;
     let closed = [
-        (operator.clone(), 8080),
-        (operator, 9443),
+        (operator, 8080),
+        (webhook, 9443),
         (dns.clone(), 9153),
         management_api(s).await?,
     ];

@@ -1,15 +1,16 @@
 //! Needs: operator
 //!
-//! Tenants do not need the operator to run: while it is away, every request is answered, and a
-//! pod that is lost comes back.
+//! Tenants do not need the operator to run, nor does admission: while it is away, every request is
+//! answered, a pod that is lost comes back, and what is wrong with a TenantCluster is refused.
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
+use api::TenantCluster;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use suites::{
@@ -47,6 +48,7 @@ async fn away(s: &Scenario) -> Result<()> {
         .unwrap_or(2);
     scale(&operators, 0).await?;
     let result = async {
+        refuses(s).await?;
         let (asker, writer) = (Asker::start(first), Writer::start(second));
         let period = outage / 10;
         for _ in 0..10 {
@@ -64,6 +66,22 @@ async fn away(s: &Scenario) -> Result<()> {
     // It takes up again: a change made now is carried out.
     let third = s.tenant("three", |_| {}).await?;
     third.settled(PATIENCE).await.map(drop)
+}
+
+/// The webhook says what is wrong, as ever.
+async fn refuses(s: &Scenario) -> Result<()> {
+    let clusters: Api<TenantCluster> = Api::namespaced(s.client().clone(), &s.namespace);
+    let wrong = json!({ "metadata": { "name": "wrong" }, "spec": { "version": "1.30.1" } });
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let said = clusters
+        .create(&params, &serde_json::from_value(wrong)?)
+        .await;
+    let said = said.err().context("it was let in")?.to_string();
+    ensure!(said.contains("is not supported"), "{said}");
+    Ok(())
 }
 
 /// Scales and waits until so many are ready.

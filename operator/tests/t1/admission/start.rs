@@ -1,5 +1,5 @@
-//! The webhook alone behind a real kube-apiserver: from nothing to the first refusal, and through the
-//! loss of its Secret.
+//! The webhook and the keeper of its certificate behind a real kube-apiserver: from nothing to the first
+//! refusal, and through the loss of the Secret.
 //!
 //! Invariant: the server is this test's alone, so everything has the names of the chart.
 
@@ -15,7 +15,8 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt as _};
 use operator::admission::certificate::NAME;
-use operator::admission::server::{CONFIGURATION, Webhook};
+use operator::admission::keeper::{CONFIGURATION, Keeper};
+use operator::admission::server::Webhook;
 use operator::admission::{router::TENANT_CLUSTERS, validator::Validator};
 use serde_json::{Value, json};
 use testkit::ManagementApi;
@@ -135,13 +136,13 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     let ready = server.readiness();
     assert!(ready().is_err());
     let shutdown = Shutdown::new();
-    let running = tokio::spawn(server.run_on(
-        client.clone(),
-        NAMESPACE.to_owned(),
-        listener,
-        Leadership::always(),
-        shutdown.clone(),
-    ));
+    let (of_webhook, until) = (client.clone(), shutdown.clone());
+    let running = tokio::spawn(async move {
+        let serve = server.run_on(of_webhook, NAMESPACE, listener, &until);
+        serve.await
+    });
+    let keeper = Keeper::new(client.clone(), NAMESPACE, Leadership::always());
+    let kept = tokio::spawn(keeper.run());
 
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let exists = |secret: Option<&Secret>| secret.is_some();
@@ -182,5 +183,6 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
 
     shutdown.trigger();
     running.await??;
+    kept.abort();
     Ok(())
 }
