@@ -297,7 +297,7 @@ pub struct Component {
     pub resources: Resources,
 
     /// Further flags without the leading `--`, at most 64. Flags that Covey sets itself are
-    /// refused. Default: none. Example: `{"event-ttl": "2h"}`.
+    /// refused. Default: none. Example: `{"v": "2"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub extra_args: BTreeMap<String, String>,
