@@ -8,6 +8,7 @@ use api::TenantCluster;
 use crate::settings::Settings;
 
 mod admit;
+mod api_server;
 mod attached;
 mod authentication;
 pub(crate) mod build;

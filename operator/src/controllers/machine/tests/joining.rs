@@ -50,6 +50,11 @@ fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
     let disks = json!([{"name": "data", "size": "1Gi", "mountPath": "/var/lib/data"}]);
     assert_eq!(
         with_disks(json!({}), json!({}), disks),
-        [join[0], "/run/covey/disks", "/run/covey/prepare.sh", join[1]]
+        [
+            join[0],
+            "/run/covey/disks",
+            "/run/covey/prepare.sh",
+            join[1]
+        ]
     );
 }

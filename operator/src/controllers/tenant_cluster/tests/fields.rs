@@ -18,7 +18,7 @@ fn value(schema: &Schema, path: &str, authority: &str) -> Value {
     match path {
         "version" => json!("1.35.5"),
         "nodes.trustedCAs" => json!([authority]),
-        "controlPlane.authentication.issuers[].certificateAuthority" => json!(authority),
+        _ if path.ends_with(".certificateAuthority") => json!(authority),
         _ => schema.example(path),
     }
 }
@@ -66,6 +66,7 @@ fn generous() -> Settings {
         "endpoint": {
             "annotations": ["metallb.io/"], "labels": ["example.com/"], "classes": ["example.com/internal"],
         },
+        "apiServer": { "auditWebhook": true, "authorizationWebhooks": true },
         "etcdStorageClasses": ["fast"],
         "storage": { "classes": [{ "name": "fast", "storageClass": "ceph", "default": true }] },
         "tenantPods": { "allowed": {
