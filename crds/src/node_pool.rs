@@ -20,7 +20,9 @@ pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Autoscaling, Refused};
 pub use kubelet::Kubelet;
-pub use provider::{HostDevice, HugePages, KernelBoot, KubeVirt, Provider, ProviderKind};
+pub use provider::{
+    Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
+};
 pub use status::NodePoolStatus;
 
 /// Workers of one tenant cluster that are made from one template.

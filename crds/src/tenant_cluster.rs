@@ -12,20 +12,26 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 
 mod addons;
+mod audit;
 mod authentication;
+mod authorization;
 mod nodes;
 mod pod_security;
 mod scheduling;
+mod service_accounts;
 mod status;
 pub use crate::taints::PodToleration;
 pub use addons::{
     Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, CoreDns, Csi, ForwardedZone,
     KubeProxy, KubeProxyMode, OptionalAddon,
 };
+pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
+pub use authorization::{Authorization, AuthorizationWebhook};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use scheduling::{Scheduling, Spread};
+pub use service_accounts::ServiceAccounts;
 pub use status::{
     AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
     NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
@@ -138,6 +144,21 @@ pub struct ControlPlane {
     #[serde(default, skip_serializing_if = "Authentication::is_default")]
     pub authentication: Authentication,
 
+    /// Who may allow what, besides nodes' own rights and RBAC. Default: nobody.
+    /// Example: `{"webhooks": [{"name": "policy", "url": "https://policy.example.com/authorize"}]}`.
+    #[serde(default, skip_serializing_if = "Authorization::is_default")]
+    pub authorization: Authorization,
+
+    /// What the API server writes down of requests, and where. Default: who did what, in files of its pod.
+    /// Example: `{"rules": [{"level": "Metadata", "verbs": ["create", "delete"]}]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+
+    /// What tokens of ServiceAccounts say, so that others can believe them. Default: what the tenant cluster
+    /// alone believes. Example: `{"issuer": "https://oidc.example.com/demo"}`.
+    #[serde(default, skip_serializing_if = "ServiceAccounts::is_default")]
+    pub service_accounts: ServiceAccounts,
+
     /// What pods may be in namespaces that say nothing of it. A change restarts the API server. Default:
     /// anything. Example: `{"enforce": "baseline", "warn": "restricted"}`.
     #[serde(default, skip_serializing_if = "PodSecurity::is_default")]
@@ -158,6 +179,9 @@ impl Default for ControlPlane {
             controller_manager: Component::default(),
             scheduler: Component::default(),
             authentication: Authentication::default(),
+            authorization: Authorization::default(),
+            audit: None,
+            service_accounts: ServiceAccounts::default(),
             pod_security: PodSecurity::default(),
             scheduling: Scheduling::default(),
         }
@@ -297,7 +321,7 @@ pub struct Component {
     pub resources: Resources,
 
     /// Further flags without the leading `--`, at most 64. Flags that Covey sets itself are
-    /// refused. Default: none. Example: `{"event-ttl": "2h"}`.
+    /// refused. Default: none. Example: `{"v": "2"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub extra_args: BTreeMap<String, String>,

@@ -36,6 +36,8 @@ use crate::throttle::throttle;
 use crate::triggers::Triggered;
 use crate::watches;
 
+#[cfg(test)]
+mod fields;
 pub mod machine;
 pub mod node_pool;
 pub mod tenant_cluster;

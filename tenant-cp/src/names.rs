@@ -101,6 +101,10 @@ pub const ETCD_HTTP_PORT: i32 = 2382;
 pub const SECRET_DIR: &str = "/etc/kubernetes";
 /// Where the kube-apiserver finds the socket of konnectivity's server.
 pub const KONNECTIVITY_DIR: &str = "/run/konnectivity";
+/// File of the kube-apiserver: whom it sends events of the audit log.
+pub const AUDIT_WEBHOOK: &str = "audit-webhook.yaml";
+/// File of the kube-apiserver: who allows what, where webhooks do.
+pub const AUTHORIZATION: &str = "authorization.yaml";
 /// Where the kube-apiserver writes its audit log.
 pub const AUDIT_DIR: &str = "/var/log/kubernetes";
 /// Where etcd keeps its data.

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
-pub use policy::{EndpointPolicy, Prefixes};
+pub use policy::{ApiServerPolicy, EndpointPolicy, Prefixes};
 pub use providers::{
     ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
 };
@@ -33,6 +33,8 @@ pub struct Settings {
     pub allowed_machine_images: Prefixes,
     /// What users may choose of how their tenant cluster's API is published.
     pub endpoint: EndpointPolicy,
+    /// What users may have their kube-apiservers do.
+    pub api_server: ApiServerPolicy,
     /// StorageClasses of the management cluster that etcd's volumes may be of, besides its default.
     /// Default: none.
     pub etcd_storage_classes: Vec<String>,
@@ -279,6 +281,7 @@ impl Default for Settings {
             allowed_registries: Prefixes::default(),
             allowed_machine_images: Prefixes::default(),
             endpoint: EndpointPolicy::default(),
+            api_server: ApiServerPolicy::default(),
             etcd_storage_classes: Vec::new(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
             images: AddonImages::default(),

@@ -8,6 +8,8 @@ use api::TenantCluster;
 use crate::settings::Settings;
 
 mod admit;
+mod api_server;
+mod attached;
 mod authentication;
 pub(crate) mod build;
 mod certificate;

@@ -66,6 +66,89 @@ fn change_of_pod_security_is_a_rollout() {
     assert_ne!(pods(&v), before);
 }
 
+fn api_server_flags(v: &Validated) -> Vec<String> {
+    let objects = objects(v, &addresses("demo.example.com"));
+    let found = objects.into_iter().find(|o| o.kind == "Deployment");
+    let pod = found.unwrap().value["spec"]["template"]["spec"].clone();
+    let containers = pod["initContainers"].as_array().unwrap();
+    let container = containers
+        .iter()
+        .find(|c| c["name"] == "apiserver")
+        .unwrap();
+    serde_json::from_value(container["args"].clone()).unwrap()
+}
+
+/// Flags that there are now and were not, and that there were.
+fn changed(v: &Validated) -> (Vec<String>, Vec<String>) {
+    let (before, now) = (api_server_flags(&minimal()), api_server_flags(v));
+    let more = |some: &[String], others: &[String]| -> Vec<String> {
+        let more = some.iter().filter(|flag| !others.contains(flag));
+        more.cloned().collect()
+    };
+    (more(&now, &before), more(&before, &now))
+}
+
+#[test]
+fn audit_log_goes_where_it_was_told_to() {
+    let audit = |audit: Value| {
+        let mut v = minimal();
+        v.audit = Some(serde_json::from_value(audit).unwrap());
+        changed(&v)
+    };
+    let file = "--audit-log-path=/var/log/kubernetes/audit.log".to_owned();
+    let stdout = ["--audit-log-path=-", "--audit-log-truncate-enabled=true"].map(str::to_owned);
+    assert_eq!(audit(json!({})), (stdout.to_vec(), vec![file]));
+    assert_eq!(audit(json!({ "log": "File" })), (vec![], vec![]));
+    let sent = audit(json!({ "log": "File", "webhook": { "url": "https://audit.example.com" } }));
+    let flags = [
+        "--audit-webhook-batch-buffer-size=1000",
+        "--audit-webhook-config-file=/etc/kubernetes/audit-webhook.yaml",
+        "--audit-webhook-truncate-enabled=true",
+    ];
+    assert_eq!(sent, (flags.map(str::to_owned).to_vec(), vec![]));
+}
+
+#[test]
+fn webhooks_are_asked_after_nodes_rights_and_rbac() {
+    let mut v = minimal();
+    v.authorization_webhooks = serde_json::from_value(json!([
+        { "name": "policy", "url": "https://policy.example.com" },
+    ]))
+    .unwrap();
+    let with = "--authorization-config=/etc/kubernetes/authorization.yaml".to_owned();
+    let without = "--authorization-mode=Node,RBAC".to_owned();
+    assert_eq!(changed(&v), (vec![with], vec![without]));
+}
+
+#[test]
+fn tokens_of_the_clusters_own_issuer_are_believed_whoever_else_issues() {
+    let mut v = minimal();
+    v.service_accounts = serde_json::from_value(json!({
+        "issuer": "https://oidc.example.com/demo/", "acceptedIssuers": ["https://old.example.com"],
+        "audiences": ["https://api.example.com"],
+    }))
+    .unwrap();
+    let flags = api_server_flags(&v);
+    let issuers: Vec<_> = flags
+        .iter()
+        .filter(|flag| flag.starts_with("--service-account-issuer="))
+        .collect();
+    assert_eq!(
+        issuers,
+        [
+            "--service-account-issuer=https://oidc.example.com/demo/",
+            "--service-account-issuer=https://old.example.com",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        ]
+    );
+    for flag in [
+        "--api-audiences=https://kubernetes.default.svc.cluster.local,https://oidc.example.com/demo/,https://api.example.com",
+        "--service-account-jwks-uri=https://oidc.example.com/demo/openid/v1/jwks",
+    ] {
+        assert!(flags.iter().any(|found| found == flag), "{flags:#?}");
+    }
+}
+
 /// The file is read again by the kube-apiserver itself.
 #[test]
 fn change_of_issuers_restarts_nobody() {

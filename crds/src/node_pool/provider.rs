@@ -125,6 +125,54 @@ pub struct KubeVirt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["deviceName"]))]
     pub host_devices: Vec<HostDevice>,
+
+    /// Further disks, at most 4: empty at first, and gone with the machine. The root disk has the size of
+    /// its image, so this is where there is room. Default: none.
+    /// Example: `[{"name": "data", "size": "20Gi", "mountPath": "/var/lib/data"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub disks: Vec<Disk>,
+
+    /// Further networks of the management cluster that the machine is on, at most 4; the node's address
+    /// stays that of its pod. Which there are whoever runs it says, because the tenant namespace's
+    /// NetworkPolicies do not hold on them. Default: none.
+    /// Example: `[{"name": "networks/storage"}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub networks: Vec<MachineNetwork>,
+}
+
+/// A further disk of a virtual machine (KubeVirt's `emptyDisk`).
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disk {
+    /// Name: in the machine it is `/dev/disk/by-id/virtio-<name>`. Lower-case letters, digits and -, at
+    /// most 20. Required, no default. Example: `data`.
+    #[schemars(
+        length(min = 1, max = 20),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub name: String,
+
+    /// Size in bytes with the suffixes of Kubernetes, 1Gi or more. Required, no default. Example: `20Gi`.
+    pub size: Quantity,
+
+    /// Where it is mounted, with a file system of ext4, before the machine joins: a path below /var, /mnt,
+    /// /srv or /opt; what the image has there is hidden. Default: nowhere, and without a file system.
+    /// Example: `/var/lib/data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 255), regex(pattern = "^(/[A-Za-z0-9._-]+)+$"))]
+    pub mount_path: Option<String>,
+}
+
+/// A further network of a virtual machine.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineNetwork {
+    /// Namespace and name of a NetworkAttachmentDefinition (Multus). Required, no default.
+    /// Example: `networks/storage`.
+    #[schemars(length(min = 3, max = 317))]
+    pub name: String,
 }
 
 /// Size of the pages that hold a virtual machine's memory.
@@ -183,6 +231,8 @@ impl Default for KubeVirt {
             huge_pages: None,
             gpus: Vec::new(),
             host_devices: Vec::new(),
+            disks: Vec::new(),
+            networks: Vec::new(),
         }
     }
 }

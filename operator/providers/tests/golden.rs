@@ -78,6 +78,8 @@ fn a_machine_with_everything() {
             "dedicatedCpus": true, "hugePages": "1Gi",
             "gpus": [{"deviceName": "nvidia.com/TU104GL_Tesla_T4", "count": 2}],
             "hostDevices": [{"deviceName": "intel.com/qat"}],
+            "disks": [{"name": "data", "size": "20Gi", "mountPath": "/var/lib/data"}, {"name": "root", "size": "1Gi"}],
+            "networks": [{"name": "networks/storage"}],
         },
     });
     check("everything", provider, &settings);

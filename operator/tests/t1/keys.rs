@@ -3,6 +3,7 @@
 //! middle of a rotation (two generations of authorities that sign, of service account keys and of
 //! encryption keys).
 //!
+//! Long because the control plane that it starts is read together with what is asked of it.
 //! Invariant: nothing but ports, folders and addresses is other than in a cluster.
 
 use std::collections::BTreeMap;
@@ -42,25 +43,35 @@ fn free() -> Result<SocketAddr> {
 }
 
 fn tenant() -> Result<Validated> {
-    let cluster = serde_json::from_value(json!({
+    let spec = json!({ "addons": { "konnectivity": { "enabled": false } } });
+    tenant_of(&spec, &Settings::default())
+}
+
+/// A tenant cluster whose spec says this, too.
+pub(crate) fn tenant_of(spec: &Value, settings: &Settings) -> Result<Validated> {
+    let mut cluster = json!({
         "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
         "metadata": { "name": "demo", "namespace": "team-a", "uid": "0a1b2c3d-0000-4000-8000-000000000000" },
         "spec": {
             "version": "1.35.4",
-            "addons": { "konnectivity": { "enabled": false } },
             "network": { "podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20" },
         },
-    }))?;
-    match validate(&cluster, &Settings::default()) {
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        cluster["spec"][field] = value.clone();
+    }
+    let cluster = serde_json::from_value(cluster)?;
+    match validate(&cluster, settings) {
         Ok(valid) => Ok(valid),
         Err(problems) => bail!("{problems:?}"),
     }
 }
 
-fn addresses() -> Addresses {
+fn addresses(valid: &Validated) -> Addresses {
+    let konnectivity = Ipv4Addr::new(10, 96, 0, 18).into();
     Addresses {
         cluster_ip: Ipv4Addr::new(10, 96, 0, 17).into(),
-        konnectivity_ip: None,
+        konnectivity_ip: valid.addons.konnectivity.then_some(konnectivity),
         endpoint: Some(EndpointStatus {
             host: "demo.example.com".to_owned(),
             port: 6443,
@@ -111,7 +122,9 @@ fn program(
     let dir = Workdir::new()?;
     for (file, content) in secret_files(secrets, name)? {
         let content = change(&content).unwrap_or(content);
-        dir.write(&file, &content)?;
+        // Some name others beside them.
+        let place = dir.path().display().to_string();
+        dir.write(&file, &content.replace("/etc/kubernetes", &place))?;
     }
     let deployment = workloads.iter().find(|o| o.name == "control-plane");
     let pod = &deployment.context("no Deployment")?.value["spec"]["template"]["spec"];
@@ -131,24 +144,29 @@ fn program(
     Ok((dir, args))
 }
 
-struct ControlPlane {
+pub(crate) struct ControlPlane {
     valid: Validated,
     material: Material,
     api: SocketAddr,
     etcd_http: SocketAddr,
     // They end before their folders go.
     _controller_manager: Process,
-    _api_server: Process,
+    api_server: Process,
     _etcd: Process,
     _dirs: [Workdir; 3],
 }
 
 impl ControlPlane {
     async fn start() -> Result<Option<Self>> {
+        Self::start_of(tenant()?).await
+    }
+
+    /// None where the programs are not there.
+    pub(crate) async fn start_of(valid: Validated) -> Result<Option<Self>> {
         let Some(programs) = Programs::find_or_skip()? else {
             return Ok(None);
         };
-        let (valid, settings, hosts) = (tenant()?, Settings::default(), addresses());
+        let (settings, hosts) = (Settings::default(), addresses(&valid));
         let wants = certificates::wants(&valid, &settings, Some(&hosts));
         let material = material(&wants)?;
         let secrets = certificates::leaf_secrets(&valid, &material, None);
@@ -231,7 +249,7 @@ impl ControlPlane {
             api,
             etcd_http,
             _controller_manager: controller_manager,
-            _api_server: api_server,
+            api_server,
             _etcd: etcd,
             _dirs: [etcd_dir, api_dir, manager_dir],
         }))
@@ -251,7 +269,12 @@ impl ControlPlane {
         Ok(pki::issue(&want, signer, Timestamp::now())?)
     }
 
-    fn administrator(&self) -> Result<Client> {
+    /// The last lines of what the kube-apiserver wrote.
+    pub(crate) fn log(&self) -> String {
+        self.api_server.log_tail(2_000)
+    }
+
+    pub(crate) fn administrator(&self) -> Result<Client> {
         self.client(&self.signed("client-ca")?)
     }
 

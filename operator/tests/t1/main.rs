@@ -10,6 +10,7 @@
 mod admission;
 mod autoscaler;
 mod baseline;
+mod choices;
 mod cloud_controller;
 mod crash;
 mod creation;

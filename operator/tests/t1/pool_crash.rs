@@ -183,8 +183,8 @@ async fn scaling_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let baselines = stages[0].baselines([&one, &two]).await?;
     // The Machine, its virtual machine, its node, cordoned and deleted, user data, finalizer.
     for_every_k("scaling", stages, 6, async |stage, crash| {
-        let down = stage.changes(crash, &one, &baselines[0]).await?;
-        let up = stage.changes(crash, &two, &baselines[1]).await?;
+        let down = Box::pin(stage.changes(crash, &one, &baselines[0])).await?;
+        let up = Box::pin(stage.changes(crash, &two, &baselines[1])).await?;
         Ok(down || up)
     })
     .await
@@ -200,8 +200,8 @@ async fn rollout_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     try_join_all(stages.iter().map(|stage| stage.with_pool(1))).await?;
     let baselines = stages[0].baselines([&more, &less]).await?;
     for_every_k("rollout", stages, 13, async |stage, crash| {
-        let first = stage.changes(crash, &more, &baselines[0]).await?;
-        let second = stage.changes(crash, &less, &baselines[1]).await?;
+        let first = Box::pin(stage.changes(crash, &more, &baselines[0])).await?;
+        let second = Box::pin(stage.changes(crash, &less, &baselines[1])).await?;
         Ok(first || second)
     })
     .await

@@ -187,7 +187,11 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.service_account(&material.service_account)?;
             let encryption = encryption_configuration(&material.encryption)?;
             files.put("encryption.yaml", encryption.reveal());
-            files.put("audit-policy.yaml", apiserver::files::AUDIT_POLICY);
+            let policy = apiserver::files::choices::audit_policy(v.audit.as_ref());
+            files.put("audit-policy.yaml", &policy);
+            for (name, content) in apiserver::files::choices::files(v) {
+                files.put(&name, &content);
+            }
             // Without konnectivity a kube-apiserver with issuers does not start (`oidc: egress lookup
             // required`); `validate` lets nobody ask for that.
             let issuers = match v.addons.konnectivity {

@@ -35,7 +35,7 @@ use crate::network::addresses::Addresses;
 use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use apiserver::files;
+use apiserver::files::{self, choices};
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";
@@ -122,12 +122,13 @@ pub(crate) fn deployment(
 /// What is configured that the kube-apiserver reads only when it starts.
 fn configured_at_start(v: &Validated) -> Vec<String> {
     let mut files = vec![
-        files::AUDIT_POLICY.to_owned(),
+        choices::audit_policy(v.audit.as_ref()),
         files::admission(&v.pod_security),
     ];
     if v.addons.konnectivity {
         files.push(files::EGRESS.to_owned());
     }
+    files.extend(choices::files(v).into_values());
     files
 }
 

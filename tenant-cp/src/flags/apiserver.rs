@@ -11,13 +11,11 @@ pub(super) const FLAGS: Table = Table {
             "/etc/kubernetes/admission.yaml",
         ),
         ("allow-privileged", "true"),
-        ("audit-log-path", "/var/log/kubernetes/audit.log"),
         ("audit-policy-file", "/etc/kubernetes/audit-policy.yaml"),
         (
             "authentication-config",
             "/etc/kubernetes/authentication.yaml",
         ),
-        ("authorization-mode", "Node,RBAC"),
         ("client-ca-file", "/etc/kubernetes/clients.crt"),
         // On top of the defaults, which hold PodSecurity, NamespaceLifecycle and ServiceAccount.
         (
@@ -87,6 +85,11 @@ pub(super) const FLAGS: Table = Table {
     computed: &[
         "advertise-address",
         "api-audiences",
+        "audit-log-path",
+        "audit-webhook-config-file",
+        // One of them.
+        "authorization-config",
+        "authorization-mode",
         "egress-selector-config-file",
         "etcd-servers",
         "service-account-issuer",
@@ -109,9 +112,7 @@ pub(super) const FLAGS: Table = Table {
     refused: &[
         "anonymous-auth",
         "audit-log-version",
-        "audit-webhook-config-file",
         "authentication-token-webhook-config-file",
-        "authorization-config",
         "authorization-policy-file",
         "authorization-webhook-config-file",
         "bind-address",

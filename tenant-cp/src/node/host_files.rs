@@ -1,11 +1,11 @@
 //! Files that a machine is given besides those of its join: what the tenant cluster and the node pool say
-//! of registries, proxy, trusted authorities, time and kubelet.
+//! of registries, proxy, trusted authorities, time, kubelet and disks.
 //!
 //! Invariant: nothing where nothing was asked for; what a user wrote is a value in a file or a file's
 //! whole content, never part of a script. `validate` let it in, and what it would not let in is left out
 //! here, so that no text breaks out of its line.
 
-use api::node_pool::Kubelet;
+use api::node_pool::{Disk, Kubelet};
 use api::tenant_cluster::{Nodes, Proxy, RegistryMirror};
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,7 @@ pub(super) struct HostFile {
 }
 
 /// All of them; the script that puts them into force is the last one.
-pub(super) fn files(kubelet: &Kubelet, nodes: Option<&Nodes>) -> Vec<HostFile> {
+pub(super) fn files(kubelet: &Kubelet, disks: &[Disk], nodes: Option<&Nodes>) -> Vec<HostFile> {
     let mut files = Vec::new();
     if !kubelet.is_default() {
         let patch = format!("{:#}\n", kubelet_patch(kubelet));
@@ -45,9 +45,23 @@ pub(super) fn files(kubelet: &Kubelet, nodes: Option<&Nodes>) -> Vec<HostFile> {
             patch,
         ));
     }
-    let Some(nodes) = nodes.filter(|nodes| !nodes.is_default()) else {
+    let mounts = mounts(disks);
+    let nodes = nodes.filter(|nodes| !nodes.is_default());
+    if mounts.is_none() && nodes.is_none() {
         return files;
+    }
+    let prepare = match &mounts {
+        Some(_) => format!("{HEADING}{MOUNT}{PREPARE}"),
+        None => format!("{HEADING}{PREPARE}"),
     };
+    files.extend(mounts);
+    files.extend(nodes.into_iter().flat_map(of_nodes));
+    files.push(file(format!("{DIRECTORY}/prepare.sh"), prepare));
+    files
+}
+
+fn of_nodes(nodes: &Nodes) -> Vec<HostFile> {
+    let mut files = Vec::new();
     files.extend(nodes.registry_mirrors.iter().filter_map(mirror));
     files.extend(nodes.proxy.as_ref().and_then(proxy));
     for (number, pem) in nodes.trusted_cas.iter().enumerate() {
@@ -55,7 +69,6 @@ pub(super) fn files(kubelet: &Kubelet, nodes: Option<&Nodes>) -> Vec<HostFile> {
         files.push(file(path, format!("{}\n", pem.trim_end())));
     }
     files.extend(time(nodes));
-    files.push(file(format!("{DIRECTORY}/prepare.sh"), PREPARE.to_owned()));
     files
 }
 
@@ -67,11 +80,27 @@ fn file(path: String, content: String) -> HostFile {
     }
 }
 
+const HEADING: &str = "\
+#!/bin/sh
+# Puts into force what the tenant cluster asks of its machines.
+";
+
+/// Makes file systems and mounts them, once: after a restart of the machine alone the disks have what they
+/// had, and after one of its pod, as the root disk has, nothing.
+const MOUNT: &str = "\
+while read -r name path; do
+  disk=/dev/disk/by-id/virtio-$name
+  udevadm settle --timeout=30 --exit-if-exists=\"$disk\"
+  blkid \"$disk\" >/dev/null || mkfs.ext4 -q \"$disk\"
+  mkdir -p \"$path\"
+  grep -q \"^$disk \" /etc/fstab || echo \"$disk $path ext4 defaults,nofail 0 2\" >>/etc/fstab
+  mountpoint -q \"$path\" || mount \"$path\"
+done </run/covey/disks
+";
+
 /// Puts the files into force that are read only when a program starts. Distributions keep trusted
 /// authorities in one of two places.
 const PREPARE: &str = "\
-#!/bin/sh
-# Puts into force what the tenant cluster asks of its machines.
 if [ -d /run/covey/authorities ]; then
   if command -v update-ca-certificates >/dev/null; then
     mkdir -p /usr/local/share/ca-certificates
@@ -88,6 +117,18 @@ systemctl daemon-reload
 systemctl try-restart containerd.service systemd-timesyncd.service chrony.service chronyd.service
 exit 0
 ";
+
+/// Name and place of the disks that are mounted, one a line, as a shell reads it.
+fn mounts(disks: &[Disk]) -> Option<HostFile> {
+    let line = |disk: &Disk| {
+        let path = disk.mount_path.as_deref()?;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_' | b'-');
+        let is_plain = path.bytes().all(plain) && crate::text::is_label(&disk.name);
+        is_plain.then(|| format!("{} {path}\n", disk.name))
+    };
+    let lines: String = disks.iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| file(format!("{DIRECTORY}/disks"), lines))
+}
 
 /// A merge patch (RFC 7386) of `kubelet.config.k8s.io/v1beta1`.
 fn kubelet_patch(kubelet: &Kubelet) -> Value {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use api::node_pool::Kubelet;
+use api::node_pool::{Disk, Kubelet};
 use api::tenant_cluster::{EndpointStatus, Nodes};
 use k8s_openapi::api::core::v1::Taint;
 use pki::Key;
@@ -41,6 +41,8 @@ pub struct Machine {
     pub ssh_authorized_keys: Vec<String>,
     /// Settings of the kubelet.
     pub kubelet: Kubelet,
+    /// Its further disks.
+    pub disks: Vec<Disk>,
     /// What all machines of the tenant cluster are given; none where that is not known.
     pub nodes: Option<Nodes>,
     /// Whether a cloud controller will initialise the node (addon `cloudController`); until it has,
@@ -83,7 +85,7 @@ pub fn user_data(
     let configuration = format!("{:#}\n", configuration(endpoint, &pins, token, machine));
     let file = |path: &str, mode: &str, content: &str| json!({ "path": path, "owner": "root:root", "permissions": mode, "content": content });
     let mut files = vec![file(CONFIGURATION, "0600", &configuration)];
-    let more = host_files::files(&machine.kubelet, machine.nodes.as_ref());
+    let more = host_files::files(&machine.kubelet, &machine.disks, machine.nodes.as_ref());
     files.extend(
         more.iter()
             .map(|more| file(&more.path, more.mode, &more.content)),

@@ -72,8 +72,8 @@ pub fn pool(pool: &NodePool) -> Amounts {
     machines(pool, pool.spec.replicas.max(most.unwrap_or_default()))
 }
 
-/// What so many machines of a NodePool take: processors and memory as the machines see them. Their
-/// disks are images, and go with them.
+/// What so many machines of a NodePool take: processors and memory as the machines see them, and what
+/// their further disks may hold. Their root disks are images, and go with them.
 pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
     let mut machine = Amounts::default();
     machine.count(Resource::Machines, 1);
@@ -81,6 +81,10 @@ pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
         machine.count(Resource::Cores, i128::from(kubevirt.cpu.max(0)));
         let memory = nanos(&kubevirt.memory.0).unwrap_or_default();
         machine.add(Resource::Memory, memory);
+        for disk in &kubevirt.disks {
+            let size = nanos(&disk.size.0).unwrap_or_default();
+            machine.add(Resource::Storage, size);
+        }
     }
     machine.times(i128::from(count.max(0)))
 }

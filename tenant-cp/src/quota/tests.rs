@@ -108,6 +108,15 @@ fn a_pool_takes_what_the_autoscaler_may_make_without_asking() {
     assert_eq!(taken(&pool), ["7", "28", "14Gi"], "until it shrinks");
 }
 
+#[test]
+fn further_disks_of_machines_are_storage() {
+    let mut pool = pool("team-a", "workers", 3, 1);
+    assert_eq!(amounts(&takes::pool(&pool))["storage"], "0");
+    let disks = json!([{ "name": "a", "size": "2Gi" }, { "name": "b", "size": "1Gi" }]);
+    pool.spec.provider.kubevirt.as_mut().unwrap().disks = read(disks);
+    assert_eq!(amounts(&takes::pool(&pool))["storage"], "9Gi");
+}
+
 /// What is stored, what was granted, and the quotas.
 #[derive(Clone, Default)]
 struct World {

@@ -49,6 +49,17 @@ impl EndpointPolicy {
     }
 }
 
+/// What users may have their kube-apiservers do. They reach webhooks from the tenant cluster's nodes, so
+/// nothing of the management cluster is opened by it; what waits to be sent takes memory of the pod.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApiServerPolicy {
+    /// Whether they may have events of the audit log sent to somebody. Default: false.
+    pub audit_webhook: bool,
+    /// Whether they may have somebody else allow requests. Default: false.
+    pub authorization_webhooks: bool,
+}
+
 fn allows(keys: &[String], key: &str) -> bool {
     keys.iter().any(|allowed| match allowed.ends_with('/') {
         true => key.starts_with(allowed.as_str()),

@@ -58,6 +58,14 @@ pub struct MachinePolicy {
     pub dedicated_cpus: bool,
     /// Whether they may have huge pages. Default: false.
     pub huge_pages: bool,
+    /// Most bytes that the further disks of one machine may have together, with the suffixes of
+    /// Kubernetes. They lie on the node's own disk, which Kubernetes reserves nothing of for them.
+    /// Default: none, machines have no further disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks: Option<api::Quantity>,
+    /// Networks that machines may be on besides their pod's: namespace and name of
+    /// NetworkAttachmentDefinitions. No NetworkPolicy of Covey's holds there. Default: none.
+    pub networks: Vec<String>,
 }
 
 /// Kernel that the operator's image is booted with directly, which is quicker than its own boot

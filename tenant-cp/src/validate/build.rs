@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use api::TenantCluster;
 use api::names::tenant_namespace;
 use api::storage::Offer;
-use api::tenant_cluster::{Autoscaler, AutoscalerLimits, CniType, Component as Spec, CoreDns, Csi};
+use api::tenant_cluster::{
+    Audit, Autoscaler, AutoscalerLimits, CniType, Component as Spec, CoreDns, Csi,
+};
 use kube::ResourceExt;
 
 use crate::network::DEFAULT_DNS_DOMAIN;
@@ -78,6 +80,12 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             cloud_controller: spec.addons.cloud_controller.enabled,
         },
         issuers: control_plane.authentication.issuers.clone(),
+        authorization_webhooks: match spec.addons.konnectivity.enabled {
+            true => control_plane.authorization.webhooks.clone(),
+            false => Vec::new(),
+        },
+        audit: audit(tc),
+        service_accounts: control_plane.service_accounts.clone(),
         dns: dns(&spec.addons.core_dns),
         kube_proxy_mode: spec.addons.kube_proxy.mode.unwrap_or_default(),
         pod_security: control_plane.pod_security.clone(),
@@ -98,6 +106,16 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
 fn storage(csi: &Csi, settings: &Settings) -> Option<Offer> {
     let offered = || settings.storage.only(csi.classes.as_deref());
     csi.enabled.then(offered)
+}
+
+/// Without konnectivity the control plane's pod itself would call the webhook; `validate` lets nobody ask
+/// for that.
+fn audit(tc: &TenantCluster) -> Option<Audit> {
+    let mut audit = tc.spec.control_plane.audit.clone()?;
+    if !tc.spec.addons.konnectivity.enabled {
+        audit.webhook = None;
+    }
+    Some(audit)
 }
 
 fn dns(core_dns: &CoreDns) -> Dns {

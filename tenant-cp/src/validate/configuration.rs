@@ -9,7 +9,7 @@ use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::text;
-use crate::validate::scheduling;
+use crate::validate::{attached, quantity, scheduling};
 
 /// As many as the resolver of a Linux machine reads, and Kubernetes and KubeVirt take
 /// (apimachinery `MaxDNSNameservers`; KubeVirt's `vmi-create-admitter.go`).
@@ -34,6 +34,22 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
             let message = scheduling::malformed_key(key);
             problems.push(Problem::new(field, "KeyMalformed", message));
         }
+    }
+    if let Some(most) = machines.disks.as_ref().map(|most| most.0.as_str())
+        && quantity::nanos(most).is_none()
+    {
+        let message = quantity::malformed(most);
+        let field = "providers.kubevirt.allowed.disks";
+        problems.push(Problem::new(field, "QuantityMalformed", message));
+    }
+    let networks = machines.networks.iter();
+    for name in networks.filter(|name| !attached::is_network(name)) {
+        let message = format!(
+            "\"{name}\" is not a network: write namespace and name of a NetworkAttachmentDefinition, \
+             such as networks/storage"
+        );
+        let field = "providers.kubevirt.allowed.networks";
+        problems.push(Problem::new(field, "NetworkMalformed", message));
     }
 }
 

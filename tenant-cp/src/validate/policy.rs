@@ -15,7 +15,7 @@ use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
-use crate::validate::{component, scheduling};
+use crate::validate::{api_server, attached, component, scheduling};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -32,6 +32,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     storage_class(tc, settings, &mut problems);
     scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
+    api_server::check_policy(tc, settings, &mut problems);
     problems
 }
 
@@ -216,6 +217,7 @@ fn placement(kubevirt: &KubeVirt, settings: &KubeVirtSettings, problems: &mut Ve
     if let Some(pages) = kubevirt.huge_pages.filter(|_| !allowed.huge_pages) {
         refuse("hugePages".to_owned(), pages.as_str(), &[], "hugePages");
     }
+    attached::check_policy(kubevirt, allowed, problems);
 }
 
 fn machine_image(asked: &str, allowed: &Prefixes) -> Option<String> {

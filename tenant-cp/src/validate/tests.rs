@@ -13,6 +13,7 @@ use super::check::check_with;
 use super::*;
 use crate::flags::Program;
 
+mod api_server;
 mod autoscaler;
 mod changes;
 mod choices;

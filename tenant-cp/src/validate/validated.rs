@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::{
-    EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer, KubeProxyMode, PodSecurity, Spread,
+    Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer,
+    KubeProxyMode, PodSecurity, ServiceAccounts, Spread,
 };
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
@@ -45,6 +46,13 @@ pub struct Validated {
     pub network: Network,
     /// Who may say who somebody is, besides the tenant cluster itself.
     pub issuers: Vec<Issuer>,
+    /// Who may allow what nobody else allows; asked through konnectivity, so none without it.
+    pub authorization_webhooks: Vec<AuthorizationWebhook>,
+    /// What is written down of requests, and where; its webhook is reached through konnectivity, so there is
+    /// none without it.
+    pub audit: Option<Audit>,
+    /// What tokens of ServiceAccounts say.
+    pub service_accounts: ServiceAccounts,
     /// What is installed inside the tenant cluster.
     pub addons: Addons,
     /// Settings of CoreDNS.

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use api::foreign::kubevirt::virtual_machine as kv;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineSpec};
-use api::node_pool::{HostDevice, KernelBoot, KubeVirt};
+use api::node_pool::{Disk, HostDevice, KernelBoot, KubeVirt};
 use api::{Machine, names};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -54,17 +54,14 @@ pub fn virtual_machine(
             // instance instead; the operator then drains the node and deletes the machine.
             eviction_strategy: Some("External".to_owned()),
             hostname: Some(machine.name_any()),
-            networks: Some(vec![kv::VirtualMachineTemplateSpecNetworks {
-                name: INTERFACE.to_owned(),
-                pod: Some(kv::VirtualMachineTemplateSpecNetworksPod::default()),
-            }]),
+            networks: Some(networks(wanted)),
             node_selector: some(node_selector(wanted, settings)),
             termination_grace_period_seconds: wanted
                 .shutdown_timeout
                 .get()
                 .and_then(|timeout| i64::try_from(timeout.as_secs()).ok()),
             tolerations: tolerations(wanted, settings),
-            volumes: Some(volumes(machine, &resolved, settings)),
+            volumes: Some(volumes(machine, wanted, &resolved, settings)),
         }),
     };
     let (namespace, name) = super::place(machine);
@@ -173,13 +170,25 @@ fn domain(
         }),
         ..Default::default()
     };
+    // In this order they are /dev/vda and /dev/vdb; what comes after is found by its serial.
+    let mut disks = vec![disk(ROOT_DISK), disk(USER_DATA)];
+    disks.extend(wanted.disks.iter().map(|further| {
+        kv::VirtualMachineTemplateSpecDomainDevicesDisks {
+            serial: Some(further.name.clone()),
+            ..disk(&disk_name(further))
+        }
+    }));
     // The machine has its pod's address, by DHCP: each node needs an address of its own, and
     // behind masquerade all of them would be 10.0.2.2.
-    let interface = kv::VirtualMachineTemplateSpecDomainDevicesInterfaces {
-        name: INTERFACE.to_owned(),
+    let interface = |name: String| kv::VirtualMachineTemplateSpecDomainDevicesInterfaces {
+        name,
         bridge: Some(kv::VirtualMachineTemplateSpecDomainDevicesInterfacesBridge {}),
         model: Some("virtio".to_owned()),
     };
+    let interfaces = std::iter::once(INTERFACE.to_owned())
+        .chain((0..wanted.networks.len()).map(further_interface))
+        .map(interface)
+        .collect();
     // A machine is replaced, never resized: neither processors nor memory can be plugged in later
     // (KubeVirt's live update otherwise prepares four times of each, which costs memory, and which
     // older ones of libvirt refuse).
@@ -212,11 +221,10 @@ fn domain(
         devices: kv::VirtualMachineTemplateSpecDomainDevices {
             autoattach_graphics_device: Some(false),
             autoattach_serial_console: Some(wanted.serial_console),
-            // In this order they are /dev/vda and /dev/vdb.
-            disks: Some(vec![disk(ROOT_DISK), disk(USER_DATA)]),
+            disks: Some(disks),
             gpus: (!gpus.is_empty()).then_some(gpus),
             host_devices: (!host_devices.is_empty()).then_some(host_devices),
-            interfaces: Some(vec![interface]),
+            interfaces: Some(interfaces),
             log_serial_console: Some(wanted.serial_console),
             // Keys are made at the first boot; without it that waits for entropy.
             rng: Some(kv::VirtualMachineTemplateSpecDomainDevicesRng {}),
@@ -259,16 +267,54 @@ fn kernel_from(
     }
 }
 
+/// Its pod's network first, by which it is a node; the others as they are asked for.
+fn networks(wanted: &KubeVirt) -> Vec<kv::VirtualMachineTemplateSpecNetworks> {
+    use kv::VirtualMachineTemplateSpecNetworksMultus as Multus;
+    let pod = kv::VirtualMachineTemplateSpecNetworks {
+        name: INTERFACE.to_owned(),
+        pod: Some(kv::VirtualMachineTemplateSpecNetworksPod::default()),
+        ..Default::default()
+    };
+    let further = wanted.networks.iter().enumerate();
+    let further = further.map(|(number, network)| kv::VirtualMachineTemplateSpecNetworks {
+        name: further_interface(number),
+        multus: Some(Multus {
+            network_name: network.name.clone(),
+        }),
+        ..Default::default()
+    });
+    std::iter::once(pod).chain(further).collect()
+}
+
+fn further_interface(number: usize) -> String {
+    format!("network-{number}")
+}
+
+/// What KubeVirt calls it: no name of a user's is that of the root disk or of the user data.
+fn disk_name(disk: &Disk) -> String {
+    format!("disk-{}", disk.name)
+}
+
 fn volumes(
     machine: &Machine,
+    wanted: &KubeVirt,
     resolved: &Resolved,
     settings: &KubeVirtSettings,
 ) -> Vec<kv::VirtualMachineTemplateSpecVolumes> {
     use kv::VirtualMachineTemplateSpecVolumesCloudInitNoCloud as NoCloud;
     use kv::VirtualMachineTemplateSpecVolumesCloudInitNoCloudSecretRef as SecretRef;
     use kv::VirtualMachineTemplateSpecVolumesContainerDisk as ContainerDisk;
+    use kv::VirtualMachineTemplateSpecVolumesEmptyDisk as EmptyDisk;
     let secret = names::user_data_secret(&machine.name_any());
-    vec![
+    let further = wanted.disks.iter();
+    let further = further.map(|disk| kv::VirtualMachineTemplateSpecVolumes {
+        name: disk_name(disk),
+        empty_disk: Some(EmptyDisk {
+            capacity: IntOrString::String(disk.size.0.clone()),
+        }),
+        ..Default::default()
+    });
+    let mut volumes = vec![
         kv::VirtualMachineTemplateSpecVolumes {
             name: ROOT_DISK.to_owned(),
             container_disk: Some(ContainerDisk {
@@ -284,7 +330,9 @@ fn volumes(
             }),
             ..Default::default()
         },
-    ]
+    ];
+    volumes.extend(further);
+    volumes
 }
 
 /// What the platform asks of nodes is never given up for what a user asks.

@@ -8,13 +8,14 @@ use api::machine::MachinePhase;
 use api::{ConditionType, Machine, names, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::observed::is_owned;
 use world::{POOL, World, cluster, read};
 
 mod autoscaling;
 mod capacity;
+mod fields;
 mod laws;
 mod quotas;
 mod ranges;

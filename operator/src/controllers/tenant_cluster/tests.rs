@@ -22,6 +22,7 @@ mod autoscaler;
 mod cloud_controller;
 mod csi;
 mod etcd;
+mod fields;
 mod losses;
 mod quotas;
 mod rollouts;

@@ -6,6 +6,7 @@
 
 pub(crate) mod files;
 
+use api::tenant_cluster::AuditLog;
 use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext};
 
 use crate::desired::pod;
@@ -16,7 +17,19 @@ use crate::network::addresses::Addresses;
 use crate::validate::validated::Validated;
 
 pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -> Vec<String> {
-    let issuer = format!("https://kubernetes.default.svc.{}", v.network.dns_domain);
+    let own = format!("https://kubernetes.default.svc.{}", v.network.dns_domain);
+    let tokens = &v.service_accounts;
+    let issuer = tokens.issuer.clone().unwrap_or_else(|| own.clone());
+    let jwks = tokens.jwks_uri.clone();
+    // The first signs. Tokens of pods that run when the issuer changes are of the one before.
+    let mut issuers = vec![issuer.clone()];
+    issuers.extend(tokens.accepted_issuers.iter().cloned());
+    if tokens.issuer.is_some() {
+        issuers.push(own.clone());
+    }
+    let mut audiences = vec![own];
+    audiences.extend(tokens.issuer.iter().cloned());
+    audiences.extend(tokens.audiences.iter().cloned());
     let servers: Vec<_> = (0..v.etcd.replicas)
         .map(|member| {
             format!(
@@ -28,18 +41,27 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
         .collect();
     let mut computed = vec![
         ("advertise-address", addresses.cluster_ip.to_string()),
-        ("api-audiences", issuer.clone()),
+        ("api-audiences", audiences.join(",")),
         ("etcd-servers", servers.join(",")),
         (
             "service-account-jwks-uri",
-            format!("{issuer}/openid/v1/jwks"),
+            jwks.unwrap_or_else(|| format!("{}/openid/v1/jwks", issuer.trim_end_matches('/'))),
         ),
-        ("service-account-issuer", issuer),
         (
             "service-cluster-ip-range",
             v.network.service_cidr.to_string(),
         ),
     ];
+    computed.extend(
+        issuers
+            .into_iter()
+            .map(|issuer| ("service-account-issuer", issuer)),
+    );
+    computed.extend(audit(v));
+    computed.push(match v.authorization_webhooks.is_empty() {
+        true => ("authorization-mode", "Node,RBAC".to_owned()),
+        false => ("authorization-config", in_folder(names::AUTHORIZATION)),
+    });
     let file = |generation, end| {
         let file = service_account_file(generation);
         format!("{}/{file}.{end}", names::SECRET_DIR)
@@ -56,6 +78,32 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
         computed.push(("egress-selector-config-file", file));
     }
     args(Program::ApiServer, &computed, &v.api_server.extra_args)
+}
+
+fn in_folder(file: &str) -> String {
+    format!("{}/{file}", names::SECRET_DIR)
+}
+
+/// Where the audit log goes. In a container's log an event is cut, because a line there is kept whole by
+/// whoever reads it; to a webhook too, and no more of them wait than fit beside the API server's own memory.
+fn audit(v: &Validated) -> Vec<(&'static str, String)> {
+    let chosen = v.audit.as_ref();
+    let to_stdout = chosen.is_some_and(|audit| audit.log.unwrap_or_default() == AuditLog::Stdout);
+    let path = match to_stdout {
+        true => "-".to_owned(),
+        false => format!("{}/audit.log", names::AUDIT_DIR),
+    };
+    let mut flags = vec![("audit-log-path", path)];
+    let cut = "audit-log-truncate-enabled";
+    if to_stdout && !v.api_server.extra_args.contains_key(cut) {
+        flags.push((cut, "true".to_owned()));
+    }
+    if chosen.is_some_and(|audit| audit.webhook.is_some()) {
+        flags.push(("audit-webhook-batch-buffer-size", "1000".to_owned()));
+        flags.push(("audit-webhook-config-file", in_folder(names::AUDIT_WEBHOOK)));
+        flags.push(("audit-webhook-truncate-enabled", "true".to_owned()));
+    }
+    flags
 }
 
 pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Material) -> Container {

@@ -6,7 +6,7 @@ use super::*;
 
 fn of(kubelet: Value, nodes: Value) -> Vec<HostFile> {
     let nodes: Nodes = serde_json::from_value(nodes).unwrap();
-    files(&serde_json::from_value(kubelet).unwrap(), Some(&nodes))
+    files(&serde_json::from_value(kubelet).unwrap(), &[], Some(&nodes))
 }
 
 fn content(files: &[HostFile], path: &str) -> String {
@@ -21,7 +21,34 @@ fn content(files: &[HostFile], path: &str) -> String {
 #[test]
 fn where_nothing_is_asked_for_there_is_nothing() {
     assert!(of(json!({}), json!({})).is_empty());
-    assert!(files(&Kubelet::default(), None).is_empty());
+    assert!(files(&Kubelet::default(), &[], None).is_empty());
+}
+
+#[test]
+fn disks_that_are_mounted_are_a_list_for_the_script_and_others_are_not_touched() {
+    let disk = |name: &str, path: Option<&str>| -> Disk {
+        serde_json::from_value(json!({"name": name, "size": "1Gi", "mountPath": path})).unwrap()
+    };
+    let disks = [
+        disk("data", Some("/var/lib/data")),
+        disk("raw", None),
+        disk("evil", Some("/var/$(reboot)")),
+        disk("logs", Some("/mnt/logs")),
+    ];
+    let all = files(&Kubelet::default(), &disks, None);
+    assert_eq!(
+        content(&all, "/run/covey/disks"),
+        "data /var/lib/data\nlogs /mnt/logs\n"
+    );
+    let script = content(&all, "/run/covey/prepare.sh");
+    assert!(
+        script.contains("mkfs.ext4") && !script.contains("data"),
+        "{script}"
+    );
+    assert!(files(&Kubelet::default(), &disks[1..3], None).is_empty());
+    let others: Nodes = serde_json::from_value(json!({"ntpServers": ["ntp.example.com"]})).unwrap();
+    let without = files(&Kubelet::default(), &disks[1..3], Some(&others));
+    assert!(!content(&without, "/run/covey/prepare.sh").contains("mkfs"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use api::node_pool::{KernelBoot, KubeVirt, Provider};
 use crate::problem::Problem;
 use crate::settings::providers::ProviderSettings;
 use crate::text;
-use crate::validate::{quantity, scheduling};
+use crate::validate::{attached, quantity, scheduling};
 
 /// With less, the kubelet, the container runtime and the addons of a node do not get up.
 const LEAST_MEMORY: &str = "1Gi";
@@ -34,6 +34,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     }
     sizes(kubevirt, problems);
     placement(kubevirt, problems);
+    attached::check(kubevirt, problems);
     let field = |name: &str| format!("spec.provider.kubevirt.{name}");
     if let Some(image) = &kubevirt.image
         && let Err(message) = text::image::image(image)

@@ -75,6 +75,40 @@ fn mistakes() -> Vec<(NodePool, &'static str)> {
             "spec.replicas: -1 machines cannot be had: choose 0 or more",
         ),
         (
+            kubevirt(&json!({"disks": [{"name": "Data", "size": "1Gi"}]})),
+            "spec.provider.kubevirt.disks[0].name: \"Data\" cannot be the name of a disk: use up to 20 lower-case letters, digits and -",
+        ),
+        (
+            kubevirt(
+                &json!({"disks": [{"name": "a", "size": "1Gi"}, {"name": "a", "size": "1Gi"}]}),
+            ),
+            "spec.provider.kubevirt.disks[1].name: a is named twice: choose another name",
+        ),
+        (
+            kubevirt(&json!({"disks": [{"name": "a", "size": "20M"}]})),
+            "spec.provider.kubevirt.disks[0].size: 20M is less than 1Gi: write gibibytes as Gi, as in 20Gi",
+        ),
+        (
+            kubevirt(&json!({"disks": [{"name": "a", "size": "1Gi", "mountPath": "/usr"}]})),
+            "spec.provider.kubevirt.disks[0].mountPath: \"/usr\" is no place for a disk: choose a path below /var, /mnt, /srv or /opt, of letters, digits, ., _ and -",
+        ),
+        (
+            kubevirt(
+                &json!({"disks": [{"name": "a", "size": "1Gi", "mountPath": "/var/lib/cloud/x"}]}),
+            ),
+            "spec.provider.kubevirt.disks[0].mountPath: \"/var/lib/cloud/x\" has what the machine starts with: choose a path beside it",
+        ),
+        (
+            kubevirt(
+                &json!({"disks": [{"name": "a", "size": "1Gi", "mountPath": "/mnt/a"}, {"name": "b", "size": "1Gi", "mountPath": "/mnt/a/b"}]}),
+            ),
+            "spec.provider.kubevirt.disks[1].mountPath: /mnt/a/b and another disk's path lie in each other: choose another",
+        ),
+        (
+            kubevirt(&json!({"networks": [{"name": "storage"}]})),
+            "spec.provider.kubevirt.networks[0].name: \"storage\" is not a network: write namespace and name of a NetworkAttachmentDefinition, such as networks/storage",
+        ),
+        (
             spec(&json!({"version": "latest"})),
             "spec.version: \"latest\" is not a version: write major.minor.patch in full, such as 1.35.4",
         ),

@@ -260,6 +260,8 @@ fn machines_run_where_the_platform_says_and_take_what_it_lets_them() {
         "hugePages": "2Mi",
         "gpus": [{"deviceName": "nvidia.com/T4"}],
         "hostDevices": [{"deviceName": "intel.com/qat", "count": 2}],
+        "disks": [{"name": "a", "size": "6Gi"}, {"name": "b", "size": "5Gi"}],
+        "networks": [{"name": "networks/storage"}],
     }));
     let field = "spec.provider.kubevirt";
     let refused = |name: &str, asked: &str, setting: &str| {
@@ -277,6 +279,8 @@ fn machines_run_where_the_platform_says_and_take_what_it_lets_them() {
             refused("hostDevices[0].deviceName", "intel.com/qat", "devices"),
             refused("dedicatedCpus", "true", "dedicatedCpus"),
             refused("hugePages", "2Mi", "hugePages"),
+            refused("disks", "disks", "disks"),
+            refused("networks[0].name", "networks/storage", "networks"),
         ]
     );
     let allowed = json!({"providers": {"kubevirt": {
@@ -284,10 +288,20 @@ fn machines_run_where_the_platform_says_and_take_what_it_lets_them() {
         "allowed": {
             "nodeLabels": ["zone", "pool"], "taints": ["gpus"], "dedicatedCpus": true,
             "devices": ["intel.com/qat", "nvidia.com/T4"], "hugePages": true,
+            "disks": "11Gi", "networks": ["networks/storage"],
         },
     }}});
-    let settings: Settings = serde_json::from_value(allowed).unwrap();
+    let mut settings: Settings = serde_json::from_value(allowed).unwrap();
     assert_eq!(said(&asked, &settings), [""; 0]);
+    settings.providers.kubevirt.allowed.disks = Some("10Gi".into());
+    assert_eq!(
+        said(&asked, &settings),
+        [format!(
+            "{field}.disks: they are more than 10Gi together, which is the most here: ask for less, or \
+             have whoever runs the management cluster allow it \
+             (config.providers.kubevirt.allowed.disks of the chart)"
+        )]
+    );
     assert_eq!(
         said(
             &pool(json!({"nodeSelector": {"pool": "control-planes"}})),

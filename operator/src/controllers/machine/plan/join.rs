@@ -159,6 +159,12 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
     labels
 }
 
+/// What the machine has besides its root disk.
+fn disks(machine: &Machine) -> Vec<api::node_pool::Disk> {
+    let kubevirt = machine.spec.provider.kubevirt.as_ref();
+    kubevirt.map(|it| it.disks.clone()).unwrap_or_default()
+}
+
 /// The Secret with the user data.
 fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, user_data::Error> {
     let machine = &observed.machine;
@@ -171,6 +177,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         taints: machine.spec.taints.iter().map(taint).collect(),
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),
         kubelet: machine.spec.kubelet.clone(),
+        disks: disks(machine),
         nodes: cluster.map(|cluster| cluster.spec.nodes.clone()),
         cloud_provider_external: cluster.is_some_and(external_cloud_provider),
     };

@@ -8,8 +8,13 @@ use crate::controllers::machine::plan::Action;
 
 /// Paths of the files that a machine of this pool and tenant cluster is given.
 fn files(kubelet: Value, nodes: Value) -> Vec<String> {
+    with_disks(kubelet, nodes, json!([]))
+}
+
+fn with_disks(kubelet: Value, nodes: Value, disks: Value) -> Vec<String> {
     let mut world = World::new();
     world.machine.spec.kubelet = read(kubelet);
+    world.machine.spec.provider = read(json!({ "kubevirt": { "disks": disks } }));
     world.cluster.as_mut().unwrap().spec.nodes = read(nodes);
     world.settle();
     world.user_data = None;
@@ -40,6 +45,16 @@ fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
             "/etc/containerd/certs.d/docker.io/hosts.toml",
             "/run/covey/prepare.sh",
             join[1],
+        ]
+    );
+    let disks = json!([{"name": "data", "size": "1Gi", "mountPath": "/var/lib/data"}]);
+    assert_eq!(
+        with_disks(json!({}), json!({}), disks),
+        [
+            join[0],
+            "/run/covey/disks",
+            "/run/covey/prepare.sh",
+            join[1]
         ]
     );
 }

@@ -1,7 +1,9 @@
 //! Configuration files of the kube-apiserver that lie next to its certificates.
 //!
-//! Invariant: constants, the same for every tenant cluster, but for the issuers of tokens and the
-//! defaults of Pod Security; each is valid in every supported minor.
+//! Invariant: constants, the same for every tenant cluster, but for the issuers of tokens, the defaults of
+//! Pod Security and [`choices`]; each is valid in every supported minor.
+
+pub(crate) mod choices;
 
 use std::collections::BTreeSet;
 
