@@ -186,13 +186,13 @@ async fn tenants_that_never_come_up_hold_no_place() -> Result<()> {
     for name in &silent {
         operator.settle(&site, name).await?;
     }
+    ensure!(operator.context.startup_probes.len() == MANY, "who asks?");
     let begin = looks.so_far();
     site.create("innocent").await?;
     let ready = site.wait_ready("innocent").await;
     ready.context("another tenant is held up")?;
     // What its own pods wake it for.
     looks.are_few(&begin, &silent, 4)?;
-    ensure!(operator.context.startup_probes.len() == MANY, "who asks?");
     Ok(())
 }
 
