@@ -5,6 +5,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::reason::ConditionReason;
+
 /// The conditions of our kinds; the first three are every kind's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ConditionType {
@@ -124,7 +126,7 @@ pub fn set_condition(
     conditions: &mut Vec<Condition>,
     type_: ConditionType,
     status: ConditionStatus,
-    reason: &str,
+    reason: impl Into<ConditionReason>,
     message: &str,
     generation: Option<i64>,
     now: Time,
@@ -137,7 +139,7 @@ pub fn set_condition(
     let new = Condition {
         type_: type_.as_str().to_owned(),
         status: status.as_str().to_owned(),
-        reason: reason.to_owned(),
+        reason: reason.into().as_str().to_owned(),
         message: message.to_owned(),
         observed_generation: generation,
         last_transition_time,
@@ -163,6 +165,7 @@ pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
 
     fn at(second: i64) -> Time {
         Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap())
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut conditions = Vec::new();
-        let mut set = |status, reason: &str, second| {
+        let mut set = |status, reason: Reason, second| {
             set_condition(
                 &mut conditions,
                 ConditionType::Ready,
@@ -183,12 +186,12 @@ mod tests {
             );
             conditions[0].clone()
         };
-        let first = set(ConditionStatus::False, "Starting", 1);
-        let reworded = set(ConditionStatus::False, "Waiting", 2);
+        let first = set(ConditionStatus::False, Reason::Starting, 1);
+        let reworded = set(ConditionStatus::False, Reason::WaitingForTurn, 2);
         assert_eq!(reworded.last_transition_time, first.last_transition_time);
-        assert_eq!(reworded.reason, "Waiting");
+        assert_eq!(reworded.reason, Reason::WaitingForTurn.as_str());
         assert_eq!(
-            set(ConditionStatus::True, "Answers", 3).last_transition_time,
+            set(ConditionStatus::True, Reason::Answering, 3).last_transition_time,
             at(3)
         );
     }
@@ -201,7 +204,15 @@ mod tests {
             ConditionType::Degraded,
             ConditionType::EtcdReady,
         ] {
-            set_condition(&mut conditions, type_, true.into(), "R", "", None, at(0));
+            set_condition(
+                &mut conditions,
+                type_,
+                true.into(),
+                Reason::Answering,
+                "",
+                None,
+                at(0),
+            );
         }
         let types: Vec<&str> = conditions.iter().map(|c| c.type_.as_str()).collect();
         assert_eq!(types, ["Degraded", "EtcdReady", "Ready"]);

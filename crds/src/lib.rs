@@ -14,6 +14,7 @@ pub mod names;
 #[allow(unreachable_pub)] // as below
 pub mod node_pool;
 pub mod quantity;
+pub mod reason;
 pub mod storage;
 mod taints;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
@@ -27,6 +28,8 @@ pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};
 pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::Quantity;
+pub use reason::ConditionReason;
+pub use reason::catalogue::Reason;
 pub use tenant_cluster::{TenantCluster, TenantClusterSpec, TenantClusterStatus};
 pub use tenant_quota::{TenantQuota, TenantQuotaSpec, TenantQuotaStatus};
 

@@ -31,16 +31,6 @@ impl Class {
             Self::Bug => "bug",
         }
     }
-
-    /// The condition and Event reason: PascalCase.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Transient => "TransientFailure",
-            Self::Invalid => "InvalidInput",
-            Self::Conflict => "Conflict",
-            Self::Bug => "InternalError",
-        }
-    }
 }
 
 impl fmt::Display for Class {

@@ -6,6 +6,7 @@
 //! repeats an Event would write forever.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,15 @@ const LONGEST_NOTE_BYTES: usize = 1024;
 /// The right that publishing needs.
 pub const RULES: [Rule; 1] = [Rule::new(&["events.k8s.io"], &["events"], &["create"])];
 
+/// A reason of a catalogue: it has a name, and a name leads to it. A plain text is not, so that no Event has
+/// a reason that nobody can look up.
+pub trait Reason: Into<&'static str> + FromStr {}
+
+impl<R: Into<&'static str> + FromStr> Reason for R {}
+
 /// What people are told: an Event to be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive] // made with a reason of a catalogue alone
 pub struct Notice {
     /// Shown as Warning, else as Normal.
     pub warning: bool,
@@ -41,24 +49,26 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Something that went as it should.
+    /// Something that somebody has to mend, or that went as it should.
     #[must_use]
-    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(warning: bool, reason: impl Reason, message: impl Into<String>) -> Self {
         Self {
-            warning: false,
-            reason,
+            warning,
+            reason: reason.into(),
             message: message.into(),
         }
     }
 
+    /// Something that went as it should.
+    #[must_use]
+    pub fn normal(reason: impl Reason, message: impl Into<String>) -> Self {
+        Self::new(false, reason, message)
+    }
+
     /// Something that somebody has to mend.
     #[must_use]
-    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            warning: true,
-            reason,
-            message: message.into(),
-        }
+    pub fn warning(reason: impl Reason, message: impl Into<String>) -> Self {
+        Self::new(true, reason, message)
     }
 }
 

@@ -16,7 +16,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use api::NodePool;
+use api::{NodePool, Reason};
 use kube::runtime::reflector::ObjectRef;
 use providers::Needs;
 use tokio::sync::watch::{Receiver, Sender};
@@ -51,7 +51,7 @@ struct Inner {
 struct Asked {
     needs: Needs,
     namespace: String,
-    told: Option<&'static str>,
+    told: Option<Reason>,
 }
 
 impl Capacity {

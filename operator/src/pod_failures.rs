@@ -3,6 +3,7 @@
 //! Invariant: what a pod's status says is text for people, cut to a length; what is decided by it are its
 //! reasons and exit codes, and those that are not known here decide nothing.
 
+use api::Reason;
 use k8s_openapi::api::core::v1 as core;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -16,15 +17,15 @@ const LONGEST_MESSAGE: usize = 512;
 /// minutes old then (kubelet waits 10, 20 and 40 seconds). An API server whose etcd is late needs fewer.
 const MANY_RESTARTS: i64 = 4;
 /// Exit codes of etcd's start gate and its words for them (docs/etcd.md).
-const GATE: [(i64, &str); 8] = [
-    (10, "VolumeLost"),
-    (11, "ForeignData"),
-    (12, "OtherMember"),
-    (13, "OtherClaim"),
-    (14, "Damaged"),
-    (15, "IdentityUnusable"),
-    (16, "VolumeUnreadable"),
-    (17, "TimedOut"),
+const GATE: [(i64, Reason); 8] = [
+    (10, Reason::VolumeLost),
+    (11, Reason::ForeignData),
+    (12, Reason::OtherMember),
+    (13, Reason::OtherClaim),
+    (14, Reason::Damaged),
+    (15, Reason::IdentityUnusable),
+    (16, Reason::VolumeUnreadable),
+    (17, Reason::TimedOut),
 ];
 /// Those of them that pass by themselves.
 const PASSING: [i64; 3] = [15, 16, 17];
@@ -100,8 +101,8 @@ struct Told {
 /// Why a pod does not run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodFailure {
-    /// PascalCase, for conditions.
-    pub reason: &'static str,
+    /// For conditions.
+    pub reason: Reason,
     /// A sentence that names the pod.
     pub message: String,
     /// Whether it stays until somebody does something.
@@ -145,7 +146,7 @@ pub fn is_ready(pod: &Value) -> bool {
     conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-type Found = (&'static str, String, bool);
+type Found = (Reason, String, bool);
 
 /// etcd's start gate said no.
 fn refused(init_containers: &[ContainerStatus]) -> Option<Found> {
@@ -157,13 +158,13 @@ fn refused(init_containers: &[ContainerStatus]) -> Option<Found> {
     let ended = ended.or(gate.last_state.terminated.as_ref())?;
     let (code, reason) = GATE.iter().find(|(code, _)| *code == ended.exit_code)?;
     let message = ended.message.trim();
-    let sentence = message.strip_prefix(reason).unwrap_or(message);
+    let sentence = message.strip_prefix(reason.as_str()).unwrap_or(message);
     let sentence = sentence.trim_start_matches(':').trim();
     let sentence = match sentence {
         "" => "etcd is not started on its volume",
         sentence => sentence,
     };
-    Some((reason, sentence.to_owned(), !PASSING.contains(code)))
+    Some((*reason, sentence.to_owned(), !PASSING.contains(code)))
 }
 
 /// Its image or its configuration is not there.
@@ -176,12 +177,12 @@ fn not_made(container: &ContainerStatus) -> Option<Found> {
     };
     match waiting.reason.as_str() {
         "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => Some((
-            "ImagePullFailed",
+            Reason::ImagePullFailed,
             told(format!("the image {image} of {name} cannot be pulled")),
             waiting.reason != "ErrImagePull",
         )),
         "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => Some((
-            "ContainerNotCreated",
+            Reason::ContainerNotCreated,
             told(format!("the container {name} cannot be made")),
             false,
         )),
@@ -211,7 +212,7 @@ fn ends_again(container: &ContainerStatus) -> Option<Found> {
     // Without the number of restarts: each would be another status.
     let message = format!("{name} ends whenever it is started{last}");
     Some((
-        "CrashLooping",
+        Reason::CrashLooping,
         message,
         container.restart_count >= MANY_RESTARTS,
     ))
@@ -223,7 +224,7 @@ fn unschedulable(conditions: &[PodCondition]) -> Option<Found> {
         return None;
     }
     let message = format!("no node has a place for it: {}", scheduled.message);
-    Some(("Unschedulable", message, false))
+    Some((Reason::Unschedulable, message, false))
 }
 
 fn cut(message: &str) -> String {
@@ -247,7 +248,7 @@ mod tests {
         json!({ "metadata": { "name": "etcd-0" }, "status": status })
     }
 
-    fn failure(status: &Value) -> Option<(&'static str, String, bool)> {
+    fn failure(status: &Value) -> Option<(Reason, String, bool)> {
         of_object(&pod(status)).map(|f| (f.reason, f.message, f.lasts))
     }
 
@@ -260,7 +261,7 @@ mod tests {
         let ended = json!({ "terminated": { "exitCode": 10, "reason": "Error",
             "message": "VolumeLost: the volume of etcd-0 has no data\n" } });
         let lost = Some((
-            "VolumeLost",
+            Reason::VolumeLost,
             "pod etcd-0: the volume of etcd-0 has no data".to_owned(),
             true,
         ));
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(told(json!({ "state": passed, "lastState": ended })), None);
         let slow = json!({ "terminated": { "exitCode": 17, "message": "" } });
         let found = told(json!({ "state": slow })).unwrap();
-        assert_eq!((found.0, found.2), ("TimedOut", false));
+        assert_eq!((found.0, found.2), (Reason::TimedOut, false));
         let killed = json!({ "terminated": { "exitCode": 137, "message": "VolumeLost: no" } });
         assert_eq!(told(json!({ "state": killed })), None);
     }
@@ -288,7 +289,7 @@ mod tests {
         };
         let sentence =
             "pod etcd-0: the image x/apiserver:v9 of apiserver cannot be pulled: not found";
-        let image = |lasts| Some(("ImagePullFailed", sentence.to_owned(), lasts));
+        let image = |lasts| Some((Reason::ImagePullFailed, sentence.to_owned(), lasts));
         assert_eq!(told("ErrImagePull"), image(false));
         assert_eq!(told("ImagePullBackOff"), image(true));
         assert_eq!(told("ContainerCreating"), None);
@@ -304,7 +305,7 @@ mod tests {
             )
         };
         let (reason, message, lasts) = told(2).unwrap();
-        assert_eq!((reason, lasts), ("CrashLooping", false));
+        assert_eq!((reason, lasts), (Reason::CrashLooping, false));
         assert!(
             message.ends_with("it is started: OOMKilled, exit code 137"),
             "{message}"

@@ -3,7 +3,7 @@
 //! Invariant: reasons are PascalCase and from a closed set, because conditions, Events and metrics
 //! share them.
 
-use api::{ConditionStatus, ConditionType, set_condition};
+use api::{ConditionStatus, ConditionType, Reason, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::errors::Class;
@@ -16,10 +16,21 @@ use crate::FIELD_MANAGER;
 /// What is waited for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Waiting {
-    /// PascalCase, also the condition's reason and the metric's label.
-    pub reason: &'static str,
+    /// The condition's reason and the metric's label.
+    pub reason: Reason,
     /// For people.
     pub message: String,
+}
+
+/// The reason of a reconcile that failed.
+#[must_use]
+pub fn reason_of(class: Class) -> Reason {
+    match class {
+        Class::Transient => Reason::TransientFailure,
+        Class::Invalid => Reason::InvalidInput,
+        Class::Conflict => Reason::Conflict,
+        Class::Bug => Reason::InternalError,
+    }
 }
 
 /// The conditions of something whose reconcile failed: Degraded and Progressing say why. None where
@@ -35,7 +46,7 @@ pub fn failing(
     let told = before.iter().any(|c| {
         c.type_ == ConditionType::Degraded.as_str()
             && c.status == ConditionStatus::True.as_str()
-            && c.reason == class.reason()
+            && c.reason == reason_of(class)
     });
     if told && matches!(class, Class::Transient | Class::Conflict) {
         // The words differ with the request that failed first. A write for each of them would wake
@@ -49,7 +60,7 @@ pub fn failing(
             list,
             type_,
             value,
-            class.reason(),
+            reason_of(class),
             message,
             generation,
             Time(now),

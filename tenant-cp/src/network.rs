@@ -7,8 +7,8 @@
 
 use std::borrow::Borrow;
 
-use api::TenantCluster;
 use api::tenant_cluster::NetworkStatus;
+use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 
 use crate::problem::Problem;
@@ -103,7 +103,7 @@ pub(crate) fn check_dns_domain(domain: &str) -> Option<Problem> {
     let message = text::dns_name(domain).err()?;
     Some(Problem::new(
         "spec.network.dnsDomain",
-        "DNSDomainMalformed",
+        Reason::DNSDomainMalformed,
         message,
     ))
 }
@@ -129,7 +129,7 @@ fn or_allocated(
         .ok_or_else(|| {
             Problem::new(
                 use_.field(),
-                "AddressPoolExhausted",
+                Reason::AddressPoolExhausted,
                 format!(
                     "no free /{} is left in the pool {}: delete tenant clusters that nobody needs, \
                  set {} to a range of your own, or give the operator a larger pool \

@@ -1,9 +1,11 @@
 //! One thing that is wrong with an object or with a configuration.
 //!
 //! Invariant: the message says what is wrong and how to mend it, so that whoever reads it needs
-//! nothing else; the reason is PascalCase and never changes once released.
+//! nothing else; the reason is one of the catalogue.
 
 use std::fmt;
+
+use api::Reason;
 
 /// One thing that is wrong, for admission, a condition and an Event alike.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -11,14 +13,14 @@ pub struct Problem {
     /// Path of the field. Example: `spec.network.podCIDR`.
     pub field: String,
     /// Reason of a condition. Example: `CIDROverlap`.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// What is wrong and how to mend it: lower case, no full stop.
     pub message: String,
 }
 
 impl Problem {
     /// A problem with one field.
-    pub fn new(field: impl Into<String>, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(field: impl Into<String>, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             field: field.into(),
             reason,

@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use api::Reason;
 use semver::Version;
 use thiserror::Error;
 
@@ -99,19 +100,19 @@ pub enum VersionError {
 const EXAMPLE: &str = "1.35.4";
 
 impl VersionError {
-    /// The reason for a condition: PascalCase, stable.
+    /// The reason for a condition.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Malformed(_) => "VersionMalformed",
-            Self::Unsupported(_) => "VersionUnsupported",
-            Self::Downgrade { .. } => "VersionDowngrade",
-            Self::SkipsMinor { .. } => "VersionSkipsMinor",
-            Self::WorkerNewer { .. } => "VersionNewerThanControlPlane",
-            Self::WorkerTooOld { .. } => "VersionTooOld",
-            Self::EtcdUnknown(_) => "EtcdVersionUnknown",
-            Self::EtcdTooOld(_) => "EtcdTooOld",
-            Self::EtcdStep { .. } => "EtcdVersionStep",
+            Self::Malformed(_) => Reason::VersionMalformed,
+            Self::Unsupported(_) => Reason::VersionUnsupported,
+            Self::Downgrade { .. } => Reason::VersionDowngrade,
+            Self::SkipsMinor { .. } => Reason::VersionSkipsMinor,
+            Self::WorkerNewer { .. } => Reason::VersionNewerThanControlPlane,
+            Self::WorkerTooOld { .. } => Reason::VersionTooOld,
+            Self::EtcdUnknown(_) => Reason::EtcdVersionUnknown,
+            Self::EtcdTooOld(_) => Reason::EtcdTooOld,
+            Self::EtcdStep { .. } => Reason::EtcdVersionStep,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod fixtures;
 
+use api::Reason;
 use api::tenant_cluster::EndpointType;
 use fixtures::minimal;
 use serde_json::{Value, json};
@@ -49,7 +50,11 @@ fn workers_reach_everything_but_what_is_reserved() {
 #[test]
 fn policy_of_workers_is_left_as_it_is_while_it_is_not_known_what_is_reserved() {
     let mut settings = reserved(&["10.96.0.0/12"]);
-    let why = Problem::new("network.reserved", "ReservedRangesUnknown", "name them");
+    let why = Problem::new(
+        "network.reserved",
+        Reason::ReservedRangesUnknown,
+        "name them",
+    );
     settings.network.reserved_unknown = Some(why);
     assert_eq!(policy(&minimal(), &settings, "workers"), None);
     for name in ["default-deny", "dns", "control-plane", "etcd"] {

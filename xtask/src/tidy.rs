@@ -8,6 +8,7 @@ mod files;
 mod finding;
 mod layout;
 mod modules;
+mod reasons;
 mod selection;
 mod source;
 mod text;
@@ -45,6 +46,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(words::check(&texts));
     findings.extend(layout::check(&texts));
     findings.extend(modules::check(&texts));
+    findings.extend(reasons::check(&texts));
     findings.extend(waiting::check(&texts));
     findings.extend(selection::check(&texts, &metadata));
     findings.extend(quarantined(&texts));

@@ -11,7 +11,7 @@ use api::names::{
     LABEL_REGION, LABEL_ZONE,
 };
 use api::node_pool::{Autoscaling, Refused};
-use api::{ConditionType, condition::is_true};
+use api::{ConditionType, Reason, condition::is_true};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource as _;
@@ -165,9 +165,14 @@ pub struct Trouble {
 
 /// What a virtual machine is called that is on its way, or on its way out
 /// (`operator/src/controllers/machine/plan/conditions.rs`); every other reason is a failure.
-const HARMLESS: [&str; 4] = ["NotThere", "Deleting", "Starting", "Stopped"];
+const HARMLESS: [Reason; 4] = [
+    Reason::VirtualMachineNotCreated,
+    Reason::Deleting,
+    Reason::Starting,
+    Reason::Stopped,
+];
 /// No node of the management cluster has room (`providers::kubevirt::describe`).
-const UNSCHEDULABLE: &str = "Unschedulable";
+const UNSCHEDULABLE: Reason = Reason::Unschedulable;
 /// What an API server says when a quota is used up (`plugin/pkg/admission/resourcequota`).
 const QUOTA: &str = "exceeded quota";
 
@@ -203,7 +208,7 @@ fn trouble(phase: MachinePhase, conditions: &[Condition]) -> Option<Trouble> {
         all.find(|c| c.type_ == type_.as_str() && c.status == "False")
     };
     let machine = wrong(ConditionType::VirtualMachineReady)
-        .filter(|c| !HARMLESS.contains(&c.reason.as_str()));
+        .filter(|c| !HARMLESS.iter().any(|harmless| c.reason == *harmless));
     // A virtual machine that could not even be made shows in the summary alone.
     let summary = wrong(ConditionType::Ready)
         .filter(|c| phase == MachinePhase::Failed || c.message.contains(QUOTA));

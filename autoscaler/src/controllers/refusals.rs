@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use api::Reason;
 use api::node_pool::Refused;
 use kit::events::Notice;
 
@@ -17,7 +18,7 @@ use crate::node_group::template;
 use crate::node_group::{self, Group};
 
 /// Of the Event; the condition has this name too.
-const REASON: &str = "AutoscalingRefused";
+const REASON: Reason = Reason::AutoscalingRefused;
 
 /// What is wrong with a pool by itself. The API server refuses nearly all of it; a pool may be older
 /// than that.

@@ -8,6 +8,7 @@ pub mod plan;
 #[cfg(test)]
 mod tests;
 
+use api::Reason;
 use tokio::time::Instant;
 
 use crate::cache::triggers::Key;
@@ -40,7 +41,7 @@ pub async fn reconcile(ctx: &Context, name: &str) -> Result<(), Error> {
             ctx.queue.add_after(Key::Node(name.to_owned()), wait);
         }
         if plan.action.is_none() || done {
-            ctx.nodes.waiting(name, plan.waiting_on);
+            ctx.nodes.waiting(name, plan.waiting_on.map(Reason::as_str));
             return Ok(());
         }
     }

@@ -3,6 +3,7 @@
 //! Invariant: it does not matter why a Service is reconciled, nor where the last reconcile was cut
 //! off; nothing waits here for an address.
 
+use api::Reason;
 use kit::errors::{Class, Classify as _};
 use kit::events::Notice;
 
@@ -38,7 +39,8 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
         apply::publish(ctx, &observed, &plan.events).await;
         if plan.actions.is_empty() {
             apply::complain(ctx, &observed, &plan.complaints).await;
-            ctx.services.waiting(uid, plan.waiting_on);
+            ctx.services
+                .waiting(uid, plan.waiting_on.map(Reason::as_str));
             return Ok(());
         }
     }
@@ -50,7 +52,7 @@ pub async fn failed(ctx: &Context, uid: &str, error: &Error, failures: u32) {
     let lasting = matches!(error.class(), Class::Invalid | Class::Bug);
     if lasting || failures == TOLD_AFTER {
         let message = format!("Error syncing load balancer: {}", kit::errors::chain(error));
-        let notice = Notice::warning("SyncLoadBalancerFailed", message);
+        let notice = Notice::warning(Reason::SyncLoadBalancerFailed, message);
         apply::publish(ctx, &observe::observe(ctx, uid), &[notice]).await;
     }
 }

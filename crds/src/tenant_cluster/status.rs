@@ -2,6 +2,7 @@
 //!
 //! Invariant: every field is written by the operator alone and only when it changes.
 
+use crate::reason::catalogue::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
@@ -125,9 +126,6 @@ pub struct RolledOut {
 }
 
 impl TenantClusterStatus {
-    /// Reason of a Ready that is False although the API answers.
-    pub const ADDONS_NOT_READY: &str = "AddonsNotReady";
-
     /// Since when the tenant's API answers, as far as the status says; none while it does not. Broken
     /// addons are no silence: who waits for nodes must not wait for what runs on them. Where they broke
     /// since, it is the time of that.
@@ -136,7 +134,7 @@ impl TenantClusterStatus {
         let mut conditions = self.conditions.iter();
         let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
         let is_true = ready.status == ConditionStatus::True.as_str();
-        let answers = is_true || ready.reason == Self::ADDONS_NOT_READY;
+        let answers = is_true || ready.reason == Reason::AddonsNotReady;
         answers.then_some(ready.last_transition_time.0)
     }
 }

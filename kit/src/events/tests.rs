@@ -44,7 +44,11 @@ fn regarding(uid: &str) -> ObjectReference {
 }
 
 fn notice(message: &str) -> Notice {
-    Notice::warning("Waiting", message)
+    Notice {
+        warning: true,
+        reason: "Waiting",
+        message: message.to_owned(),
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: whatever a user or an administrator can mend says how.
 
+use api::Reason;
 use kit::errors::{Class, Classify};
 
 /// Why a provider could not do what it was asked.
@@ -55,15 +56,15 @@ impl Classify for Error {
 }
 
 impl Error {
-    /// The reason for a condition: PascalCase, stable.
+    /// The reason for a condition.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::NoneNamed => "ProviderMissing",
-            Self::NotConfigured(_) => "ProviderNotConfigured",
-            Self::NotInstalled(_) => "ProviderNotInstalled",
-            Self::Taken { .. } => "NameTaken",
-            Self::Request { .. } => "ProviderFailed",
+            Self::NoneNamed => Reason::ProviderMissing,
+            Self::NotConfigured(_) => Reason::ProviderNotConfigured,
+            Self::NotInstalled(_) => Reason::ProviderNotInstalled,
+            Self::Taken { .. } => Reason::NameTaken,
+            Self::Request { .. } => Reason::ProviderFailed,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! UID, so each call can be repeated after a crash, and nothing of somebody else is ever taken for
 //! a machine's. What is decided is a pure function; only the calls themselves are I/O.
 
+use api::ConditionReason;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -146,8 +147,8 @@ pub enum State {
     Stopped,
     /// Something keeps it from running.
     Failing {
-        /// PascalCase, stable.
-        reason: String,
+        /// Ours, or the platform's as it was read.
+        reason: ConditionReason,
         /// What is wrong and, where that is known, how to mend it.
         message: String,
     },

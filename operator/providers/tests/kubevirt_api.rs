@@ -168,7 +168,7 @@ async fn what_is_not_this_machines_is_neither_taken_nor_deleted() -> Result<()> 
     let namesake = machine(&world.cluster, "workers-a", "uid-2");
     let error = world.provider.create(&namesake).await.unwrap_err();
     assert_eq!(
-        (error.reason(), error.class()),
+        (error.reason().as_str(), error.class()),
         ("NameTaken", Class::Invalid)
     );
     let seen = world.provider.describe(&namesake).await?;

@@ -3,6 +3,7 @@
 //! Invariant: an object that is being deleted, or whose spec stays as it is, is let through before
 //! anything else is looked at; so no bad spec ever keeps a finalizer or a status from being written.
 
+use api::Reason;
 use kube::Resource;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
@@ -66,13 +67,13 @@ fn decode<K: DeserializeOwned + Resource>(kind: &Kind, raw: &DynamicObject) -> R
         let message = format!(
             "the {name} cannot be read: {error}; compare it with `kubectl explain {short}.spec`"
         );
-        Problem::new("spec", "Undecodable", message)
+        Problem::new("spec", Reason::Undecodable, message)
     })
 }
 
 fn missing(kind: &Kind) -> Problem {
     let message = format!("the request holds no {}; send one", kind.name);
-    Problem::new("spec", "Undecodable", message)
+    Problem::new("spec", Reason::Undecodable, message)
 }
 
 /// Refuses as the API server itself refuses what is invalid: kubectl then shows each cause in a
@@ -84,7 +85,7 @@ fn refuse(
 ) -> AdmissionResponse {
     let sentences: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let causes = problems.iter().map(|problem| StatusCause {
-        reason: problem.reason.to_owned(),
+        reason: problem.reason.as_str().to_owned(),
         message: problem.message.clone(),
         field: problem.field.clone(),
     });

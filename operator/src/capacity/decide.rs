@@ -3,6 +3,7 @@
 //! Invariant: pure; the same cache gives the same answer, in words too; "fits" is said only where a
 //! single node has everything, as far as requests of pods tell.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::Toleration;
 use providers::Needs;
 
@@ -55,12 +56,12 @@ pub struct Exhausted {
 impl Answer {
     /// Whether there is capacity, and the reason of the condition; none while nothing is known.
     #[must_use]
-    pub fn said(&self) -> Option<(bool, &'static str)> {
+    pub fn said(&self) -> Option<(bool, Reason)> {
         match self {
             Self::Unknown => None,
-            Self::Fits => Some((true, "Fits")),
-            Self::NoRoom(_) => Some((false, "NoRoom")),
-            Self::QuotaExhausted(_) => Some((false, "QuotaExhausted")),
+            Self::Fits => Some((true, Reason::Fits)),
+            Self::NoRoom(_) => Some((false, Reason::NoRoom)),
+            Self::QuotaExhausted(_) => Some((false, Reason::QuotaExhausted)),
         }
     }
 

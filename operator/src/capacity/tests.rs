@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is looked at but the answer, and what is kept.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ fn needs() -> Needs {
 
 fn reason(cache: &Cache, needs: &Needs) -> &'static str {
     let said = decide(cache, needs, NS).said();
-    said.map_or("", |(_, reason)| reason)
+    said.map_or("", |(_, reason)| reason.as_str())
 }
 
 fn answer(seen: impl IntoIterator<Item = WatchedObject>) -> &'static str {
@@ -309,7 +310,7 @@ fn a_quota_that_is_used_up_is_told_before_room_is() {
          cluster smaller"
     );
     let elsewhere = decide(&full, &needs(), "covey-demo-0a1b");
-    assert_eq!(elsewhere.said(), Some((false, "NoRoom")));
+    assert_eq!(elsewhere.said(), Some((false, Reason::NoRoom)));
     assert!(full.delete(&quota("b", "x", "", "", plain())));
     assert_eq!(reason(&full, &needs()), "NoRoom");
 }
@@ -402,8 +403,8 @@ fn only_pools_that_were_told_something_else_are_woken() {
     assert_eq!(flipped(), "");
     Kind::ALL.iter().for_each(|kind| capacity.end(*kind));
     assert_eq!(flipped(), "large small");
-    assert_eq!(ask("small", GIB), Some((true, "Fits")));
-    assert_eq!(ask("large", 8 * GIB), Some((false, "NoRoom")));
+    assert_eq!(ask("small", GIB), Some((true, Reason::Fits)));
+    assert_eq!(ask("large", 8 * GIB), Some((false, Reason::NoRoom)));
     assert_eq!(flipped(), "");
     capacity.apply(&pod(1, "a", "1", "2Gi"));
     assert_eq!(flipped(), "", "there is less, and the answers are the same");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::{Machine, names};
+use api::{Machine, Reason, names};
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
 use kube::ResourceExt;
@@ -24,6 +24,7 @@ mod tests;
 
 use crate::context::Context;
 use crate::state;
+use crate::status::reason_of;
 use observed::Observed;
 use plan::{Action, Plan};
 
@@ -57,11 +58,11 @@ impl Classify for Error {
 impl Error {
     /// Reason for a condition.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
             Self::Observe(observe::Error::Provider(error)) => error.reason(),
             Self::Apply(error) => error.reason(),
-            other => other.class().reason(),
+            other => reason_of(other.class()),
         }
     }
 }
@@ -105,7 +106,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         }
         if plan.is_settled() {
             report::events(ctx, &plan, &observed.machine).await;
-            let waiting = plan.waiting_on.as_ref().map(|w| w.reason);
+            let waiting = plan.waiting_on.as_ref().map(|w| w.reason.as_str());
             ctx.machine_state.metrics.waiting(&uid, waiting);
             return Ok(Some(plan));
         }

@@ -82,7 +82,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             let reported = report::report(ctx, &plan, &mut observed).await;
             reported.map_err(Error::Apply)?;
             report::events(ctx, &plan, &observed.pool).await;
-            let waiting = plan.waiting_on.as_ref().map(|w| w.reason);
+            let waiting = plan.waiting_on.as_ref().map(|w| w.reason.as_str());
             ctx.pool_state.metrics.waiting(&uid, waiting);
             return Ok(Some(plan));
         }

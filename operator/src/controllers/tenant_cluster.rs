@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::TenantCluster;
+use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
 use kube::ResourceExt;
@@ -126,9 +126,10 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             report::report(ctx, &plan, &mut observed)
                 .await
                 .map_err(Error::Apply)?;
-            ctx.cluster_state
-                .metrics
-                .waiting(&uid(&observed), plan.waiting_on.as_ref().map(|w| w.reason));
+            ctx.cluster_state.metrics.waiting(
+                &uid(&observed),
+                plan.waiting_on.as_ref().map(|w| w.reason.as_str()),
+            );
             give_place_back(ctx, &observed, &plan);
             return match observed.failures.is_empty() {
                 true => Ok(Some(plan)),
@@ -224,7 +225,7 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 /// from starting; nor one whose rollout came to an end, or that is halted.
 fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
     let waiting = plan.waiting_on.as_ref();
-    let queues = waiting.is_some_and(|w| w.reason == "WaitingForStart");
+    let queues = waiting.is_some_and(|w| w.reason == Reason::WaitingForStart);
     let is_over = match observed.has_been_ready() {
         true => plan.rollout.is_none(),
         false => !observed.is_started() && !queues,

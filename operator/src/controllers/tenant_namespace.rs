@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use api::{TenantCluster, names};
+use api::{Reason, TenantCluster, names};
 use jiff::Timestamp;
 use kit::apply::{Deletion, kinds};
 use kit::errors::{Class, Classify};
@@ -29,8 +29,6 @@ use plan::{Action, Owner, Plan, Presence};
 
 /// TenantClusters of one page of a list.
 const PAGE: u32 = 500;
-/// What is waited for, in metrics.
-const ORPHANED: &str = "Orphaned";
 
 /// Metadata of a TenantCluster.
 type ClusterMeta = kube::api::PartialObjectMeta<TenantCluster>;
@@ -186,7 +184,7 @@ async fn write_mark(ctx: &Context, live: &TenantNamespace, mark: Value) -> Resul
 /// For metrics and `/state`.
 fn note(ctx: &Context, namespace: &TenantNamespace, plan: &Plan) {
     let uid = namespace.uid().unwrap_or_default();
-    let waits = plan.orphan_since.map(|_| ORPHANED);
+    let waits = plan.orphan_since.map(|_| Reason::Orphaned.as_str());
     ctx.namespace_state.metrics.waiting(&uid, waits);
     ctx.orphans.set(&namespace.name_any(), plan.orphan_since);
 }

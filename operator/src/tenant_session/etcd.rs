@@ -5,6 +5,7 @@
 //! (`server/etcdserver/api/v3rpc/maintenance.go`).
 //! Invariant: asked and read within the reconcile's budget; what cannot be read is not known.
 
+use api::Reason;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
 use kube::Client;
@@ -37,10 +38,10 @@ pub enum Alarm {
 impl Alarm {
     /// The condition's reason.
     #[must_use]
-    pub fn reason(self) -> &'static str {
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Corrupt => "Corrupt",
-            Self::NoSpace => "NoSpace",
+            Self::Corrupt => Reason::Corrupt,
+            Self::NoSpace => Reason::NoSpace,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 
-use api::TenantCluster;
+use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 use kube::ResourceExt;
 
@@ -75,7 +75,7 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
         if let Some(reserved) = settings.reserved.iter().find(|net| overlap(net, range)) {
             problems.push(Problem::new(
                 use_.field(),
-                "CIDRReserved",
+                Reason::CIDRReserved,
                 format!(
                     "{range} overlaps {reserved}, which belongs to the management cluster: choose \
                      another range, or leave the field out to be given a free one"
@@ -92,7 +92,7 @@ pub(super) fn conflicts_where<T: Borrow<TenantCluster>>(
             let whose = whose(tc, other, claim);
             problems.push(Problem::new(
                 use_.field(),
-                "CIDROverlap",
+                Reason::CIDROverlap,
                 format!(
                     "{range} overlaps {whose}: choose another range, or leave the field out to be \
                      given a free one"
@@ -125,7 +125,7 @@ pub fn contested<T: Borrow<TenantCluster>>(tc: &TenantCluster, others: &[T]) -> 
     met.map(|(claim, whose)| {
         Problem::new(
             claim.use_.field(),
-            "CIDROverlap",
+            Reason::CIDROverlap,
             format!(
                 "{} was given twice: it overlaps {whose}, which is older and keeps it; nothing of \
                  this tenant cluster is stopped, delete it and create it anew to be given free ranges",
@@ -175,7 +175,7 @@ pub(crate) fn overlap_within(mine: &[(Use, IpNet)]) -> Option<Problem> {
     overlap(pods, services).then(|| {
         Problem::new(
             Use::Services.field(),
-            "CIDROverlap",
+            Reason::CIDROverlap,
             format!(
                 "{services} overlaps podCIDR {pods} of the same tenant cluster: choose ranges \
                      that do not meet"

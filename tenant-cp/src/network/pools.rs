@@ -5,6 +5,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use api::Reason;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::network::ranges::{self, Use, overlap};
@@ -90,7 +91,7 @@ pub fn check_pools(settings: &NetworkSettings) -> Vec<Problem> {
         if pool.cidr != pool.cidr.trunc() {
             problems.push(Problem::new(
                 field("cidr"),
-                "CIDRHostBits",
+                Reason::CIDRHostBits,
                 format!(
                     "{} starts in the middle of a range: write {}",
                     pool.cidr,
@@ -101,7 +102,7 @@ pub fn check_pools(settings: &NetworkSettings) -> Vec<Problem> {
         if let Some((special, what)) = ranges::special(pool.cidr) {
             problems.push(Problem::new(
                 field("cidr"),
-                "CIDRSpecial",
+                Reason::CIDRSpecial,
                 format!(
                     "{} overlaps {special}, which {what}: use a private range",
                     pool.cidr
@@ -111,7 +112,7 @@ pub fn check_pools(settings: &NetworkSettings) -> Vec<Problem> {
         if pool.prefix < pool.cidr.prefix_len() || pool.prefix > pool.cidr.max_prefix_len() {
             problems.push(Problem::new(
                 field("prefix"),
-                "PoolPrefix",
+                Reason::PoolPrefix,
                 format!(
                     "a /{} does not fit into {}: use a prefix from /{} to /{}",
                     pool.prefix,
@@ -134,7 +135,7 @@ pub fn check_pools(settings: &NetworkSettings) -> Vec<Problem> {
     if overlap(&settings.pods.cidr, &settings.services.cidr) {
         problems.push(Problem::new(
             "network.services.cidr",
-            "CIDROverlap",
+            Reason::CIDROverlap,
             format!(
                 "{} overlaps network.pods.cidr {}: keep the pools apart",
                 settings.services.cidr, settings.pods.cidr
@@ -146,7 +147,7 @@ pub fn check_pools(settings: &NetworkSettings) -> Vec<Problem> {
     }
     problems.push(Problem::new(
         "network.services.cidr",
-        "CIDRFamily",
+        Reason::CIDRFamily,
         "network.pods.cidr and network.services.cidr must both be IPv4 or both IPv6",
     ));
     problems

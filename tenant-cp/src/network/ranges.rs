@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use api::Reason;
 use ipnet::IpNet;
 
 use crate::problem::Problem;
@@ -92,7 +93,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
     let problem = |reason, message: String| Err(Problem::new(use_.field(), reason, message));
     if text.contains(',') {
         return problem(
-            "DualStackUnsupported",
+            Reason::DualStackUnsupported,
             format!(
                 "\"{text}\" names more than one range: Covey does not build dual-stack tenant \
                  clusters yet; keep one range"
@@ -101,7 +102,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
     }
     let Ok(range) = text.parse::<IpNet>() else {
         return problem(
-            "CIDRMalformed",
+            Reason::CIDRMalformed,
             format!(
                 "\"{text}\" is not an address range: write address/prefix, such as {}",
                 {
@@ -115,7 +116,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
     };
     if range != range.trunc() {
         return problem(
-            "CIDRHostBits",
+            Reason::CIDRHostBits,
             format!(
                 "{text} starts in the middle of a range: write {}",
                 range.trunc()
@@ -124,7 +125,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
     }
     if let Some((special, what)) = special(range) {
         return problem(
-            "CIDRSpecial",
+            Reason::CIDRSpecial,
             format!(
                 "{text} overlaps {special}, which {what}: use a private range, such as one of \
                      10.0.0.0/8"
@@ -135,7 +136,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
     let installed = family(matches!(pool_of(use_, settings), IpNet::V4(_)));
     if family(v4) != installed {
         return problem(
-            "CIDRFamily",
+            Reason::CIDRFamily,
             format!(
                 "{text} is {}, but tenant clusters of this management cluster speak {installed} \
                  (the operator's pool is {}): use an {installed} range",
@@ -153,7 +154,7 @@ pub fn parse(text: &str, use_: Use, settings: &NetworkSettings) -> Result<IpNet,
             "small"
         };
         return problem(
-            "CIDRSize",
+            Reason::CIDRSize,
             format!(
                 "{text} is too {why}: use a prefix from /{largest} (largest) to /{smallest} \
                      (smallest)"

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use api::Reason;
 use ipnet::IpNet;
 
 use crate::problem::Problem;
@@ -117,7 +118,8 @@ fn bounded(nets: &[IpNet]) -> Vec<IpNet> {
 
 /// What is not known of the ranges, and how to mend it.
 fn unknown(configured: &[IpNet], found: &Found) -> Option<Problem> {
-    let problem = |message| Problem::new("network.reserved", "ReservedRangesUnknown", message);
+    let problem =
+        |message| Problem::new("network.reserved", Reason::ReservedRangesUnknown, message);
     let unlisted = match (&found.nodes, &found.services) {
         (None, _) => Some("nodes"),
         (_, None) => Some("ServiceCIDRs"),

@@ -9,6 +9,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use api::Reason;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestSpec,
 };
@@ -37,8 +38,8 @@ pub enum Verdict {
     Approve,
     /// Deny it; it can never become right.
     Deny {
-        /// PascalCase, for the condition.
-        reason: &'static str,
+        /// For the condition.
+        reason: Reason,
         /// What is wrong.
         message: String,
     },
@@ -86,7 +87,7 @@ pub fn check(request: &CertificateSigningRequest, expected: Expected<'_>) -> Ver
 fn review(
     spec: &CertificateSigningRequestSpec,
     expected: Expected<'_>,
-) -> Result<Option<IpAddr>, (&'static str, String)> {
+) -> Result<Option<IpAddr>, (Reason, String)> {
     let user = format!("{NODE_USER_PREFIX}{}", expected.node);
     let must = |holds: bool, reason, message: &dyn Fn() -> String| {
         if holds {
@@ -96,31 +97,33 @@ fn review(
         }
     };
     let from = spec.username.as_deref().unwrap_or_default();
-    must(from == user, "WrongRequestor", &|| {
+    must(from == user, Reason::WrongRequestor, &|| {
         format!("{from} asks for what only {user} may have")
     })?;
     let groups = spec.groups.as_deref().unwrap_or_default();
     must(
         groups.iter().any(|group| group == names::NODES),
-        "WrongRequestor",
+        Reason::WrongRequestor,
         &|| format!("{from} is not in the group {}", names::NODES),
     )?;
     let usages: BTreeSet<&str> = spec.usages.iter().flatten().map(String::as_str).collect();
     let least = BTreeSet::from(["digital signature", "server auth"]);
     let rsa = BTreeSet::from(["digital signature", "key encipherment", "server auth"]);
-    must(usages == least || usages == rsa, "WrongUsages", &|| {
-        format!("its usages are {usages:?}; those of a server are {least:?}")
-    })?;
+    must(
+        usages == least || usages == rsa,
+        Reason::WrongUsages,
+        &|| format!("its usages are {usages:?}; those of a server are {least:?}"),
+    )?;
     let read = pki::request::read(&spec.request.0).ok_or_else(|| {
         (
-            "Unreadable",
+            Reason::Unreadable,
             "it is not a PKCS #10 request that is signed with its own key".to_owned(),
         )
     })?;
     form(&read, &user)?;
     if let Some(name) = read.dns_names.iter().find(|name| *name != expected.node) {
         let message = format!("it names {name}, which is not {}", expected.node);
-        return Err(("WrongName", message));
+        return Err((Reason::WrongName, message));
     }
     let foreign = read
         .addresses
@@ -130,7 +133,7 @@ fn review(
         // A machine that just got its address asks before the provider has told of it.
         Some(address) if expected.addresses.is_empty() => Ok(Some(*address)),
         Some(address) => Err((
-            "WrongAddress",
+            Reason::WrongAddress,
             format!(
                 "it names the address {address}; the machine has {:?}",
                 expected.addresses
@@ -141,13 +144,13 @@ fn review(
 }
 
 /// What every request must look like, whoever asks.
-fn form(read: &Request, user: &str) -> Result<(), (&'static str, String)> {
+fn form(read: &Request, user: &str) -> Result<(), (Reason, String)> {
     if read.common_names != [user] {
         let message = format!(
             "its common names are {:?} instead of {user}",
             read.common_names
         );
-        return Err(("WrongSubject", message));
+        return Err((Reason::WrongSubject, message));
     }
     if read.organizations != [names::NODES] {
         let message = format!(
@@ -155,27 +158,27 @@ fn form(read: &Request, user: &str) -> Result<(), (&'static str, String)> {
             read.organizations,
             names::NODES
         );
-        return Err(("WrongSubject", message));
+        return Err((Reason::WrongSubject, message));
     }
     if read.authority {
         return Err((
-            "WrongUsages",
+            Reason::WrongUsages,
             "it asks for a certificate authority".to_owned(),
         ));
     }
     if read.other_names > 0 {
         let message = "it names something that is neither a DNS name nor an address".to_owned();
-        return Err(("WrongName", message));
+        return Err((Reason::WrongName, message));
     }
     if read.dns_names.is_empty() && read.addresses.is_empty() {
         return Err((
-            "WrongName",
+            Reason::WrongName,
             "it names neither a DNS name nor an address".to_owned(),
         ));
     }
     match &read.weak_key {
         Some(key) => Err((
-            "WeakKey",
+            Reason::WeakKey,
             format!("it has {key}; a kubelet makes an EC P-256 key"),
         )),
         None => Ok(()),

@@ -4,14 +4,14 @@
 //! are together. The sentence names no other tenant cluster: who reads it may not be allowed to know
 //! of them.
 
-use api::TenantQuota;
+use api::{Reason, TenantQuota};
 use kube::ResourceExt;
 
 use super::amounts::{Amounts, Resource};
 use crate::problem::Problem;
 
 /// Reason of what is refused because of a quota, in answers of admission, conditions and Events.
-pub const REASON: &str = "QuotaExceeded";
+pub const REASON: Reason = Reason::QuotaExceeded;
 
 /// Whether a quota bounds a namespace.
 #[must_use]

@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 
-use api::TenantCluster;
+use api::{Reason, TenantCluster};
 
 use crate::network::claims::conflicts;
 use crate::problem::Problem;
@@ -91,7 +91,7 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     {
         problems.push(Problem::new(
             "spec.etcd.storage.size",
-            "StorageShrinks",
+            Reason::StorageShrinks,
             format!("{to} is less than {from}: volumes cannot shrink; keep {from} or more"),
         ));
     }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use api::TenantCluster;
 use api::tenant_cluster::{AuditRule, ControlPlane};
+use api::{Reason, TenantCluster};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -50,7 +50,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         if !message.is_empty() {
             problems.push(Problem::new(
                 format!("{field}.name"),
-                "NameMalformed",
+                Reason::NameMalformed,
                 message,
             ));
         }
@@ -65,7 +65,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         for (field, _) in asked.into_iter().filter(|(_, asked)| *asked) {
             problems.push(Problem::new(
                 field,
-                "KonnectivityMissing",
+                Reason::KonnectivityMissing,
                 "the API server reaches webhooks from the tenant cluster's nodes, and none without \
                  konnectivity: set spec.addons.konnectivity.enabled to true, or remove it",
             ));
@@ -101,7 +101,7 @@ pub(super) fn check_policy(tc: &TenantCluster, settings: &Settings, problems: &m
     for (field, url, setting) in asked {
         if let Some(url) = url.filter(|url| url::endpoint(url).is_ok()) {
             let message = not_allowed(url, &[], setting);
-            problems.push(Problem::new(field, "WebhookNotAllowed", message));
+            problems.push(Problem::new(field, Reason::WebhookNotAllowed, message));
         }
     }
 }
@@ -110,13 +110,13 @@ fn check_webhook(field: &str, url: &str, authority: Option<&str>, problems: &mut
     if let Some(message) = unsafe_url(url) {
         problems.push(Problem::new(
             format!("{field}.url"),
-            "URLMalformed",
+            Reason::URLMalformed,
             message,
         ));
     }
     if let Some(message) = authority.and_then(certificate::problem) {
         let field = format!("{field}.certificateAuthority");
-        problems.push(Problem::new(field, "CertificateMalformed", message));
+        problems.push(Problem::new(field, Reason::CertificateMalformed, message));
     }
 }
 
@@ -134,7 +134,7 @@ fn check_rule(field: &str, rule: &AuditRule, problems: &mut Vec<Problem>) {
     let mut add = |name: &str, message: String| {
         problems.push(Problem::new(
             format!("{field}.{name}"),
-            "AuditRuleMalformed",
+            Reason::AuditRuleMalformed,
             message,
         ));
     };
@@ -213,7 +213,7 @@ fn has_odd(text: &str) -> bool {
 
 fn tokens(control_plane: &ControlPlane, problems: &mut Vec<Problem>) {
     let tokens = &control_plane.service_accounts;
-    let mut add = |field: String, reason: &'static str, message: String| {
+    let mut add = |field: String, reason: Reason, message: String| {
         problems.push(Problem::new(format!("{TOKENS}.{field}"), reason, message));
     };
     let accepted = tokens.accepted_issuers.iter().enumerate();
@@ -223,14 +223,14 @@ fn tokens(control_plane: &ControlPlane, problems: &mut Vec<Problem>) {
     let mut seen = BTreeSet::new();
     for (field, url) in first.chain(accepted) {
         if let Some(message) = unsafe_url(url) {
-            add(field, "URLMalformed", message);
+            add(field, Reason::URLMalformed, message);
         } else if url.starts_with("https://kubernetes.default.svc") {
             let message = format!("{url} is believed in any case: remove it");
-            add(field, "IssuerIsCluster", message);
+            add(field, Reason::IssuerIsCluster, message);
         } else if !seen.insert(url) {
             add(
                 field,
-                "IssuerTwice",
+                Reason::IssuerTwice,
                 format!("{url} is named twice: remove one of them"),
             );
         } else if strangers.iter().any(|stranger| stranger.url == *url) {
@@ -238,18 +238,22 @@ fn tokens(control_plane: &ControlPlane, problems: &mut Vec<Problem>) {
                 "{url} is in spec.controlPlane.authentication.issuers, too, and nobody could tell their \
                  tokens apart: remove one of them"
             );
-            add(field, "IssuerTwice", message);
+            add(field, Reason::IssuerTwice, message);
         }
     }
     if let Some(message) = tokens.jwks_uri.as_deref().and_then(unsafe_url) {
-        add("jwksURI".to_owned(), "URLMalformed", message);
+        add("jwksURI".to_owned(), Reason::URLMalformed, message);
     }
     for (number, audience) in tokens.audiences.iter().enumerate() {
         if audience.contains(',') || has_odd(audience) {
             let audience = audience.escape_default();
             let message =
                 format!("\"{audience}\" cannot be an audience: leave out blanks and commas");
-            add(format!("audiences[{number}]"), "AudienceMalformed", message);
+            add(
+                format!("audiences[{number}]"),
+                Reason::AudienceMalformed,
+                message,
+            );
         }
     }
 }

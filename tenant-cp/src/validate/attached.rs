@@ -3,6 +3,7 @@
 //! Invariant: a path that is let in is no directory that a machine cannot start without, and has nothing
 //! in it that a shell would take for more than a word.
 
+use api::Reason;
 use api::node_pool::{Disk, KubeVirt};
 
 use crate::problem::Problem;
@@ -26,7 +27,7 @@ const KEPT_BELOW: [&str; 2] = ["/var/lib/cloud", "/var/run"];
 pub(super) fn check(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
     for (number, disk) in kubevirt.disks.iter().enumerate() {
         let before = &kubevirt.disks[..number];
-        let mut add = |field: &str, reason: &'static str, message: String| {
+        let mut add = |field: &str, reason: Reason, message: String| {
             let field = format!("{FIELD}.disks[{number}].{field}");
             problems.push(Problem::new(field, reason, message));
         };
@@ -36,13 +37,13 @@ pub(super) fn check(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
                  digits and -",
                 disk.name
             );
-            add("name", "DiskMalformed", message);
+            add("name", Reason::DiskMalformed, message);
         } else if before.iter().any(|other| other.name == disk.name) {
             let message = format!("{} is named twice: choose another name", disk.name);
-            add("name", "DiskTwice", message);
+            add("name", Reason::DiskTwice, message);
         }
         if let Some(message) = size(disk) {
-            add("size", "DiskMalformed", message);
+            add("size", Reason::DiskMalformed, message);
         }
         let Some(path) = &disk.mount_path else {
             continue;
@@ -52,11 +53,15 @@ pub(super) fn check(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
             other.is_some_and(|other| lies_within(path, other) || lies_within(other, path))
         };
         if let Err(hint) = mount_path(path) {
-            add("mountPath", "PathMalformed", format!("\"{path}\" {hint}"));
+            add(
+                "mountPath",
+                Reason::PathMalformed,
+                format!("\"{path}\" {hint}"),
+            );
         } else if before.iter().any(within) {
             let message =
                 format!("{path} and another disk's path lie in each other: choose another");
-            add("mountPath", "PathTwice", message);
+            add("mountPath", Reason::PathTwice, message);
         }
     }
     for (number, network) in kubevirt.networks.iter().enumerate() {
@@ -73,7 +78,7 @@ pub(super) fn check(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
             continue;
         };
         let field = format!("{FIELD}.networks[{number}].name");
-        problems.push(Problem::new(field, "NetworkMalformed", message));
+        problems.push(Problem::new(field, Reason::NetworkMalformed, message));
     }
 }
 
@@ -98,14 +103,14 @@ pub(super) fn check_policy(
             ),
         };
         let field = format!("{FIELD}.disks");
-        problems.push(Problem::new(field, "DiskNotAllowed", message));
+        problems.push(Problem::new(field, Reason::DiskNotAllowed, message));
     }
     for (number, network) in kubevirt.networks.iter().enumerate() {
         let name = &network.name;
         if is_network(name) && !allowed.networks.contains(name) {
             let message = not_allowed(name, &allowed.networks, &format!("{SETTING}.networks"));
             let field = format!("{FIELD}.networks[{number}].name");
-            problems.push(Problem::new(field, "NetworkNotAllowed", message));
+            problems.push(Problem::new(field, Reason::NetworkNotAllowed, message));
         }
     }
 }

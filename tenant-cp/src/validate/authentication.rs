@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::TenantCluster;
+use api::{Reason, TenantCluster};
 
 use crate::problem::Problem;
 use crate::text::url;
@@ -17,14 +17,14 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     if !issuers.is_empty() && !tc.spec.addons.konnectivity.enabled {
         problems.push(Problem::new(
             FIELD,
-            "KonnectivityMissing",
+            Reason::KonnectivityMissing,
             "the API server asks issuers from the tenant cluster's nodes, and reaches none without \
              konnectivity: set spec.addons.konnectivity.enabled to true, or remove the issuers",
         ));
     }
     let mut seen = BTreeSet::new();
     for (number, issuer) in issuers.iter().enumerate() {
-        let mut add = |field: &str, reason: &'static str, message: String| {
+        let mut add = |field: &str, reason: Reason, message: String| {
             let field = format!("{FIELD}[{number}].{field}");
             problems.push(Problem::new(field, reason, message));
         };
@@ -35,40 +35,40 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         ] {
             let Some(address) = address else { continue };
             match url::endpoint(address) {
-                Err(message) => add(field, "URLMalformed", message),
+                Err(message) => add(field, Reason::URLMalformed, message),
                 Ok(_) if !address.starts_with("https://") => {
                     let message = format!("{address} is not safe: begin with https://");
-                    add(field, "URLMalformed", message);
+                    add(field, Reason::URLMalformed, message);
                 }
                 Ok(_) => {}
             }
         }
         if discovery.is_some_and(|d| d.trim_end_matches('/') == issuer.url.trim_end_matches('/')) {
             let message = "it is the same as url: remove it".to_owned();
-            add("discoveryURL", "URLTwice", message);
+            add("discoveryURL", Reason::URLTwice, message);
         }
         if issuer.url.starts_with("https://kubernetes.default.svc") {
             let message = format!(
                 "{} is the tenant cluster itself, whose ServiceAccounts are known anyhow: remove it",
                 issuer.url
             );
-            add("url", "IssuerIsCluster", message);
+            add("url", Reason::IssuerIsCluster, message);
         }
         if !seen.insert(&issuer.url) {
             let message = format!("{} is named twice: put it into one entry", issuer.url);
-            add("url", "IssuerTwice", message);
+            add("url", Reason::IssuerTwice, message);
         }
         let audiences: BTreeSet<_> = issuer.audiences.iter().collect();
         if audiences.len() < issuer.audiences.len() || audiences.is_empty() {
             let message = "name each audience once, and one at least".to_owned();
-            add("audiences", "AudiencesMalformed", message);
+            add("audiences", Reason::AudiencesMalformed, message);
         }
         if let Some(pem) = &issuer.certificate_authority
             && let Some(message) = certificate::problem(pem)
         {
             add(
                 "certificateAuthority",
-                "CertificateMalformed",
+                Reason::CertificateMalformed,
                 message.to_owned(),
             );
         }
@@ -81,7 +81,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
                 .is_some_and(|prefix| prefix.starts_with("system:"))
             {
                 let message = "system: is Kubernetes' own: choose another".to_owned();
-                add(field, "PrefixReserved", message);
+                add(field, Reason::PrefixReserved, message);
             }
         }
     }

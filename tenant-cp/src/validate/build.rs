@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use api::TenantCluster;
 use api::names::tenant_namespace;
 use api::storage::Offer;
 use api::tenant_cluster::{
     Audit, Autoscaler, AutoscalerLimits, CniType, Component as Spec, CoreDns, Csi,
 };
+use api::{Reason, TenantCluster};
 use kube::ResourceExt;
 
 use crate::network::DEFAULT_DNS_DOMAIN;
@@ -27,7 +27,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
     if uid.is_empty() {
         return Err(Problem::new(
             "metadata.uid",
-            "NotStored",
+            Reason::NotStored,
             "the tenant cluster has no UID yet: only one that was read from the API can be built",
         ));
     }
@@ -165,7 +165,7 @@ fn network(tc: &TenantCluster) -> Result<Network, Problem> {
         let undecided = || {
             Problem::new(
                 use_.field(),
-                "NetworkUndecided",
+                Reason::NetworkUndecided,
                 "the address range is not decided yet: the operator writes it to status.network",
             )
         };
@@ -173,7 +173,7 @@ fn network(tc: &TenantCluster) -> Result<Network, Problem> {
         text.parse().map_err(|_| {
             Problem::new(
                 use_.field(),
-                "NetworkUnreadable",
+                Reason::NetworkUnreadable,
                 format!(
                     "status.network holds \"{text}\", which is not an address range: restore \
                          the status that the operator wrote"

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use api::TenantCluster;
 use api::names::MAX_NAME_LENGTH;
 use api::tenant_cluster::AutoscalerLimits;
+use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 
 use crate::flags::managed_flags;
@@ -48,7 +48,7 @@ pub(super) fn check_with(
     if !(1..=9).contains(&control_plane.replicas) {
         problems.push(Problem::new(
             "spec.controlPlane.replicas",
-            "ReplicasRange",
+            Reason::ReplicasRange,
             format!(
                 "{} pods cannot be had: choose 1 to 9",
                 control_plane.replicas
@@ -71,7 +71,7 @@ pub(super) fn check_with(
     {
         problems.push(Problem::new(
             "spec.images.registry",
-            "RegistryMalformed",
+            Reason::RegistryMalformed,
             message,
         ));
     }
@@ -86,7 +86,7 @@ fn name(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     if !text::is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         problems.push(Problem::new(
             "metadata.name",
-            "NameMalformed",
+            Reason::NameMalformed,
             format!(
                 "\"{name}\" cannot become part of a namespace's name: use lower-case letters, \
                  digits and -, beginning with a letter"
@@ -95,7 +95,7 @@ fn name(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     } else if name.len() > MAX_NAME_LENGTH {
         problems.push(Problem::new(
             "metadata.name",
-            "NameTooLong",
+            Reason::NameTooLong,
             format!(
                 "{} characters are too many: at most {MAX_NAME_LENGTH}, because the tenant \
                  namespace is called covey-<name>-<10 characters>",
@@ -129,15 +129,15 @@ fn etcd(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     if !matches!(etcd.replicas, 1 | 3) {
         problems.push(Problem::new(
             "spec.etcd.replicas",
-            "ReplicasRange",
+            Reason::ReplicasRange,
             format!("{} members cannot be had: choose 1 or 3", etcd.replicas),
         ));
     }
     let size = etcd.storage.size.0.as_str();
     let problem = match (quantity::nanos(size), quantity::nanos(LEAST_STORAGE)) {
-        (None, _) => Some(("QuantityMalformed", quantity::malformed(size))),
+        (None, _) => Some((Reason::QuantityMalformed, quantity::malformed(size))),
         (size_nanos, least) if size_nanos < least => Some((
-            "StorageTooSmall",
+            Reason::StorageTooSmall,
             format!("{size} is too small for etcd's data and log: use {LEAST_STORAGE} or more"),
         )),
         _ => None,
@@ -150,7 +150,7 @@ fn etcd(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     {
         problems.push(Problem::new(
             "spec.etcd.storage.storageClassName",
-            "StorageClassMalformed",
+            Reason::StorageClassMalformed,
             format!(
                 "\"{class}\" is not the name of a StorageClass: name one of the management \
                  cluster's, or remove the field for its default"
@@ -166,7 +166,7 @@ fn autoscaler(limits: &AutoscalerLimits, problems: &mut Vec<Problem>) {
         if let Some(limit) = limit.filter(|limit| *limit < 1) {
             problems.push(Problem::new(
                 field(name),
-                "LimitRange",
+                Reason::AutoscalerLimitRange,
                 format!("{limit} lets nothing grow: choose 1 or more, or remove it for no limit"),
             ));
         }
@@ -176,9 +176,9 @@ fn autoscaler(limits: &AutoscalerLimits, problems: &mut Vec<Problem>) {
     };
     let text = memory.0.as_str();
     let problem = match (quantity::bytes(text), quantity::bytes(LEAST_MEMORY)) {
-        (None, _) => ("QuantityMalformed", quantity::malformed(text)),
+        (None, _) => (Reason::QuantityMalformed, quantity::malformed(text)),
         (size, least) if size < least => (
-            "LimitRange",
+            Reason::AutoscalerLimitRange,
             format!(
                 "{text} is less than {LEAST_MEMORY}, and whole GiB are counted: choose \
                  {LEAST_MEMORY} or more (gibibytes are written Gi), or remove it for no limit"
@@ -218,7 +218,7 @@ fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>)
         if let Some(asked) = asked.as_ref().filter(|asked| *asked != decided) {
             problems.push(Problem::new(
                 field,
-                "NetworkInForce",
+                Reason::NetworkInForce,
                 format!(
                     "{asked} differs from {decided}, which is in force and cannot change: set the \
                      field to {decided} or create a new tenant cluster"
@@ -239,7 +239,7 @@ pub(super) fn storage(tc: &TenantCluster, settings: &Settings) -> Option<Problem
     if offered.is_empty() {
         return Some(Problem::new(
             "spec.addons.csi.enabled",
-            "StorageNotOffered",
+            Reason::StorageNotOffered,
             "no storage is offered here: have whoever runs the management cluster list its classes \
              (config.storage.classes of the chart), or set enabled to false",
         ));
@@ -249,7 +249,7 @@ pub(super) fn storage(tc: &TenantCluster, settings: &Settings) -> Option<Problem
     let names: Vec<_> = offered.iter().map(|name| name.as_str()).collect();
     Some(Problem::new(
         "spec.addons.csi.classes",
-        "StorageNotOffered",
+        Reason::StorageNotOffered,
         format!("\"{asked}\" is not offered: choose of {}", names.join(", ")),
     ))
 }
@@ -307,7 +307,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         problems.push(Problem::new("etcdImage", error.reason(), error.to_string()));
     }
     if let Err(message) = text::registry(settings.registry.trim_end_matches('/')) {
-        problems.push(Problem::new("registry", "RegistryMalformed", message));
+        problems.push(Problem::new("registry", Reason::RegistryMalformed, message));
     }
     for (field, prefixes) in [
         ("allowedRegistries", &settings.allowed_registries),
@@ -315,7 +315,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     ] {
         for prefix in &prefixes.0 {
             if let Err(message) = text::registry(prefix.trim_end_matches('/')) {
-                problems.push(Problem::new(field, "RegistryMalformed", message));
+                problems.push(Problem::new(field, Reason::RegistryMalformed, message));
             }
         }
     }
@@ -323,7 +323,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Some(text) = kept.filter(|text| text.get().is_none()) {
         problems.push(Problem::new(
             "orphans.removeAfter",
-            "DurationMalformed",
+            Reason::DurationMalformed,
             format!(
                 "\"{}\" is not a length of time: write hours, minutes and seconds, such as 24h, or null \
                  to remove nothing",
@@ -334,7 +334,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     if let Err(message) = settings.storage.check() {
         problems.push(Problem::new(
             "storage.classes",
-            "StorageMalformed",
+            Reason::StorageMalformed,
             format!("it {message}"),
         ));
     }
@@ -342,7 +342,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         if !text::is_subdomain(&class.name) && !class.name.is_empty() {
             problems.push(Problem::new(
                 "storage.classes",
-                "StorageMalformed",
+                Reason::StorageMalformed,
                 format!(
                     "\"{}\" cannot be the name of a StorageClass: use lower-case letters, digits, - \
                      and .",
@@ -355,7 +355,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         if version::parse_supported(&format!("{minor}.0")).is_err() {
             problems.push(Problem::new(
                 format!("images.clusterAutoscaler[{minor}]"),
-                "MinorUnknown",
+                Reason::MinorUnknown,
                 "no tenant cluster can have this minor: write one that is supported, such as 1.35, \
                  or remove the line",
             ));
@@ -381,7 +381,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         problems.extend(malformed.into_iter().map(|amount| {
             Problem::new(
                 format!("resources.{field}"),
-                "QuantityMalformed",
+                Reason::QuantityMalformed,
                 quantity::malformed(amount),
             )
         }));
@@ -397,7 +397,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
         if quantity::nanos(amount).is_none() {
             problems.push(Problem::new(
                 format!("memoryLimits.{field}"),
-                "QuantityMalformed",
+                Reason::QuantityMalformed,
                 quantity::malformed(amount),
             ));
         }
@@ -406,7 +406,7 @@ pub fn check_settings(settings: &Settings) -> Vec<Problem> {
     let (image, kernel) = settings.providers.kubevirt.images("1.35.4");
     if let Err(message) = text::image::image(&image) {
         let field = "providers.kubevirt.image";
-        problems.push(Problem::new(field, "ImageMalformed", message));
+        problems.push(Problem::new(field, Reason::ImageMalformed, message));
     }
     if let Some(kernel) = kernel {
         check_kernel("providers.kubevirt.kernel", &kernel, &mut problems);

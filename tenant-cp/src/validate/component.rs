@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use api::Reason;
 use api::tenant_cluster::{Component, ControlPlane};
 
 use crate::flags::Program;
@@ -59,7 +60,7 @@ fn check_args(
         if let Some(hint) = malformed(name) {
             problems.push(Problem::new(
                 path(),
-                "FlagMalformed",
+                Reason::FlagMalformed,
                 format!(
                     "\"{}\" is not the name of a flag: {hint}",
                     name.escape_default()
@@ -68,14 +69,14 @@ fn check_args(
         } else if managed.contains(name.as_str()) {
             problems.push(Problem::new(
                 path(),
-                "FlagManaged",
+                Reason::FlagManaged,
                 format!("--{name} is set by Covey and would break the tenant cluster: remove it"),
             ));
         }
         if value.chars().any(char::is_control) {
             problems.push(Problem::new(
                 path(),
-                "FlagValueMalformed",
+                Reason::FlagValueMalformed,
                 "the value holds a line break or another control character: remove it",
             ));
         }

@@ -5,6 +5,8 @@
 
 use std::net::Ipv4Addr;
 
+use api::Reason;
+
 use crate::network::metadata::is_no_hosts;
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -32,7 +34,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     ] {
         for key in keys.iter().filter(|key| !text::is_qualified_name(key)) {
             let message = scheduling::malformed_key(key);
-            problems.push(Problem::new(field, "KeyMalformed", message));
+            problems.push(Problem::new(field, Reason::KeyMalformed, message));
         }
     }
     if let Some(most) = machines.disks.as_ref().map(|most| most.0.as_str())
@@ -40,7 +42,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     {
         let message = quantity::malformed(most);
         let field = "providers.kubevirt.allowed.disks";
-        problems.push(Problem::new(field, "QuantityMalformed", message));
+        problems.push(Problem::new(field, Reason::QuantityMalformed, message));
     }
     let networks = machines.networks.iter();
     for name in networks.filter(|name| !attached::is_network(name)) {
@@ -49,7 +51,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
              such as networks/storage"
         );
         let field = "providers.kubevirt.allowed.networks";
-        problems.push(Problem::new(field, "NetworkMalformed", message));
+        problems.push(Problem::new(field, Reason::NetworkMalformed, message));
     }
 }
 
@@ -58,7 +60,7 @@ fn nameservers(nameservers: &[Ipv4Addr], problems: &mut Vec<Problem>) {
     if nameservers.len() > MOST_NAMESERVERS {
         problems.push(Problem::new(
             FIELD,
-            "NameserversTooMany",
+            Reason::NameserversTooMany,
             format!(
                 "{} resolvers are more than a machine asks: name at most {MOST_NAMESERVERS}",
                 nameservers.len()
@@ -77,7 +79,7 @@ fn nameservers(nameservers: &[Ipv4Addr], problems: &mut Vec<Problem>) {
             continue;
         };
         let field = format!("{FIELD}[{number}]");
-        problems.push(Problem::new(field, "NameserverMalformed", message));
+        problems.push(Problem::new(field, Reason::NameserverMalformed, message));
     }
 }
 

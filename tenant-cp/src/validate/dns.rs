@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use api::TenantCluster;
+use api::{Reason, TenantCluster};
 
 use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::metadata::is_nobodys;
@@ -18,7 +18,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
     if let Some(pods) = core_dns.replicas.filter(|pods| !(1..=32).contains(pods)) {
         problems.push(Problem::new(
             format!("{FIELD}.replicas"),
-            "ReplicasRange",
+            Reason::ReplicasRange,
             format!("{pods} pods cannot be had: choose 1 to 32"),
         ));
     }
@@ -46,7 +46,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         if let Some(message) = message {
             problems.push(Problem::new(
                 format!("{field}.zone"),
-                "ZoneMalformed",
+                Reason::ZoneMalformed,
                 message,
             ));
         }
@@ -60,7 +60,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
                      as 10.1.0.53"
                 );
                 let field = format!("{field}.servers[{at}]");
-                problems.push(Problem::new(field, "ServerMalformed", message));
+                problems.push(Problem::new(field, Reason::ServerMalformed, message));
             }
         }
     }

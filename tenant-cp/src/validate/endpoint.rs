@@ -3,6 +3,7 @@
 //! Invariant: an endpoint without problems makes a Service that the management cluster's API
 //! accepts, and certificates whose names are valid.
 
+use api::Reason;
 use api::tenant_cluster::{Endpoint, EndpointType};
 use ipnet::IpNet;
 
@@ -24,14 +25,14 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
     match &endpoint.host {
         None if endpoint.type_ == EndpointType::NodePort => add(
             "host",
-            "HostRequired",
+            Reason::HostRequired,
             "a NodePort needs the address or DNS name under which clients reach the management \
              cluster's nodes"
                 .to_owned(),
         ),
         Some(host) => {
             if let Err(message) = text::host(host, Some("endpoint.port")) {
-                add("host", "HostMalformed", message);
+                add("host", Reason::HostMalformed, message);
             }
         }
         None => {}
@@ -39,7 +40,7 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
     if let Some(port) = endpoint.port.filter(|port| !(1..=65535).contains(port)) {
         add(
             "port",
-            "PortRange",
+            Reason::PortRange,
             format!("{port} is not a port: choose one from 1 to 65535"),
         );
     }
@@ -57,14 +58,14 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
             } else {
                 message
             };
-            add(&format!("certSANs[{at}]"), "SANMalformed", message);
+            add(&format!("certSANs[{at}]"), Reason::SANMalformed, message);
         }
     }
     for (at, range) in endpoint.source_ranges.iter().enumerate() {
         if let Some(message) = source_range(range) {
             add(
                 &format!("sourceRanges[{at}]"),
-                "SourceRangeMalformed",
+                Reason::SourceRangeMalformed,
                 message,
             );
         }
@@ -74,7 +75,7 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
     {
         add(
             "loadBalancerClass",
-            "LoadBalancerClassMalformed",
+            Reason::LoadBalancerClassMalformed,
             format!("\"{class}\" is not a class: write a name such as example.com/internal"),
         );
     }
@@ -93,7 +94,7 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
         } else {
             continue;
         };
-        add(&format!("labels[{key}]"), "LabelMalformed", message);
+        add(&format!("labels[{key}]"), Reason::LabelMalformed, message);
     }
     let size: usize = endpoint
         .annotations
@@ -103,7 +104,7 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
     if size > MOST_ANNOTATIONS {
         add(
             "annotations",
-            "AnnotationsTooLarge",
+            Reason::AnnotationsTooLarge,
             format!("{size} bytes of annotations are too many: keep within {MOST_ANNOTATIONS}"),
         );
     }
@@ -127,10 +128,10 @@ fn source_range(text: &str) -> Option<String> {
     }
 }
 
-fn annotation(key: &str) -> Option<(&'static str, String)> {
+fn annotation(key: &str) -> Option<(Reason, String)> {
     if !text::is_qualified_name(key) {
         return Some((
-            "AnnotationMalformed",
+            Reason::AnnotationMalformed,
             format!(
                 "\"{key}\" is not a key of an annotation: write prefix/name, with a DNS name as \
                  prefix and at most 63 letters, digits and - _ . as name"
@@ -144,7 +145,7 @@ fn annotation(key: &str) -> Option<(&'static str, String)> {
             .is_some_and(|p| p.ends_with('.'));
     (ours || key == "kubectl.kubernetes.io/last-applied-configuration").then(|| {
         (
-            "AnnotationManaged",
+            Reason::AnnotationManaged,
             format!("\"{key}\" is written by Covey or kubectl themselves: remove it"),
         )
     })

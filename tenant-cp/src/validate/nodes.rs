@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use api::Reason;
 use api::tenant_cluster::Nodes;
 
 use crate::problem::Problem;
@@ -12,7 +13,7 @@ use crate::text::{self, url};
 use crate::validate::certificate;
 
 pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
-    let mut add = |field: String, reason: &'static str, message: String| {
+    let mut add = |field: String, reason: Reason, message: String| {
         problems.push(Problem::new(format!("spec.nodes.{field}"), reason, message));
     };
     let mut seen = BTreeSet::new();
@@ -22,35 +23,51 @@ pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
         if registry != "*"
             && let Err(message) = url::registry_host(registry)
         {
-            add(format!("{field}.registry"), "RegistryMalformed", message);
+            add(
+                format!("{field}.registry"),
+                Reason::RegistryMalformed,
+                message,
+            );
         }
         if !seen.insert(registry) {
             let message = format!("\"{registry}\" has mirrors twice: put them into one entry");
-            add(format!("{field}.registry"), "RegistryTwice", message);
+            add(format!("{field}.registry"), Reason::RegistryTwice, message);
         }
         for (at, endpoint) in mirror.endpoints.iter().enumerate() {
             if let Err(message) = url::endpoint(endpoint) {
-                add(format!("{field}.endpoints[{at}]"), "URLMalformed", message);
+                add(
+                    format!("{field}.endpoints[{at}]"),
+                    Reason::URLMalformed,
+                    message,
+                );
             }
             if mirror.endpoints[..at].contains(endpoint) {
                 let message = "it is named twice: remove one of them".to_owned();
-                add(format!("{field}.endpoints[{at}]"), "URLTwice", message);
+                add(
+                    format!("{field}.endpoints[{at}]"),
+                    Reason::URLTwice,
+                    message,
+                );
             }
         }
     }
     if let Some(proxy) = &nodes.proxy {
         if proxy.http.is_none() && proxy.https.is_none() {
             let message = "name a proxy in http or https, or remove it".to_owned();
-            add("proxy".to_owned(), "ProxyMissing", message);
+            add("proxy".to_owned(), Reason::ProxyMissing, message);
         }
         for (name, address) in [("http", &proxy.http), ("https", &proxy.https)] {
             if let Some(Err(message)) = address.as_deref().map(url::proxy) {
-                add(format!("proxy.{name}"), "URLMalformed", message);
+                add(format!("proxy.{name}"), Reason::URLMalformed, message);
             }
         }
         for (at, entry) in proxy.no_proxy.iter().enumerate() {
             if let Err(message) = url::no_proxy(entry) {
-                add(format!("proxy.noProxy[{at}]"), "HostMalformed", message);
+                add(
+                    format!("proxy.noProxy[{at}]"),
+                    Reason::HostMalformed,
+                    message,
+                );
             }
         }
     }
@@ -59,11 +76,15 @@ pub(super) fn check(nodes: &Nodes, problems: &mut Vec<Problem>) {
             continue;
         };
         let field = format!("trustedCAs[{number}]");
-        add(field, "CertificateMalformed", message.to_owned());
+        add(field, Reason::CertificateMalformed, message.to_owned());
     }
     for (number, server) in nodes.ntp_servers.iter().enumerate() {
         if let Err(message) = text::host(server, None) {
-            add(format!("ntpServers[{number}]"), "HostMalformed", message);
+            add(
+                format!("ntpServers[{number}]"),
+                Reason::HostMalformed,
+                message,
+            );
         }
     }
 }

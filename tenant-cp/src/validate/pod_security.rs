@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is let through the kube-apiserver starts with.
 
+use api::Reason;
 use api::tenant_cluster::PodSecurity;
 
 use crate::problem::Problem;
@@ -22,7 +23,7 @@ pub(super) fn check(pod_security: &PodSecurity, problems: &mut Vec<Problem>) {
         };
         problems.push(Problem::new(
             format!("{FIELD}[{number}]"),
-            "NamespaceMalformed",
+            Reason::NamespaceMalformed,
             message,
         ));
     }

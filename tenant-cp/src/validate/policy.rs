@@ -5,7 +5,7 @@
 
 use api::node_pool::KubeVirt;
 use api::tenant_cluster::{Component, EndpointType};
-use api::{NodePool, TenantCluster};
+use api::{NodePool, Reason, TenantCluster};
 
 use crate::flags::{Program, allowed_since, managed_flags};
 use crate::problem::Problem;
@@ -49,13 +49,19 @@ fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
         let allowed = policy.types.iter().copied().map(EndpointType::as_str);
         let allowed: Vec<String> = allowed.map(str::to_owned).collect();
         let asked = endpoint.type_.as_str();
-        refuse("type", "EndpointTypeNotAllowed", asked, &allowed, "types");
+        refuse(
+            "type",
+            Reason::EndpointTypeNotAllowed,
+            asked,
+            &allowed,
+            "types",
+        );
     }
     if let Some(class) = &endpoint.load_balancer_class
         && text::is_qualified_name(class)
         && !policy.classes.contains(class)
     {
-        let reason = "LoadBalancerClassNotAllowed";
+        let reason = Reason::LoadBalancerClassNotAllowed;
         refuse(
             "loadBalancerClass",
             reason,
@@ -67,13 +73,19 @@ fn endpoint(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
     for key in endpoint.annotations.keys() {
         if text::is_qualified_name(key) && !policy.allows_annotation(key) {
             let (field, allowed) = (format!("annotations[{key}]"), &policy.annotations);
-            refuse(&field, "AnnotationNotAllowed", key, allowed, "annotations");
+            refuse(
+                &field,
+                Reason::AnnotationNotAllowed,
+                key,
+                allowed,
+                "annotations",
+            );
         }
     }
     for key in endpoint.labels.keys() {
         if text::is_qualified_name(key) && !text::is_ours(key) && !policy.allows_label(key) {
             let (field, allowed) = (format!("labels[{key}]"), &policy.labels);
-            refuse(&field, "LabelNotAllowed", key, allowed, "labels");
+            refuse(&field, Reason::LabelNotAllowed, key, allowed, "labels");
         }
     }
 }
@@ -96,18 +108,18 @@ fn extra_args(
         }
         let (reason, message) = match allowed_since(program, name) {
             None => (
-                "FlagNotAllowed",
+                Reason::FlagNotAllowed,
                 format!(
                     "--{name} is not one of the flags that may be set: remove it (docs/flags.md \
                      lists those that may)"
                 ),
             ),
             Some(minor) if version.minor < minor => (
-                "FlagNotAllowed",
+                Reason::FlagNotAllowed,
                 format!("--{name} may be set from Kubernetes 1.{minor} on: remove it"),
             ),
             Some(_) if name == "v" && !is_calm(value) => (
-                "FlagValueNotAllowed",
+                Reason::FlagValueNotAllowed,
                 format!(
                     "\"{value}\" is not allowed: choose 0 to {MOST_VERBOSE}, because with more \
                      the log holds Secrets"
@@ -135,7 +147,7 @@ fn storage_class(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Pro
     {
         problems.push(Problem::new(
             "spec.etcd.storage.storageClassName",
-            "StorageClassNotAllowed",
+            Reason::StorageClassNotAllowed,
             not_allowed(class, allowed, "etcdStorageClasses"),
         ));
     }
@@ -150,7 +162,7 @@ fn registry(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
     if text::registry(registry).is_ok() && !allowed.allow(registry) {
         problems.push(Problem::new(
             "spec.images.registry",
-            "RegistryNotAllowed",
+            Reason::RegistryNotAllowed,
             not_allowed(registry, &allowed.0, "allowedRegistries"),
         ));
     }
@@ -170,7 +182,7 @@ pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     let problem = |(field, asked): (&str, Option<&String>)| {
         machine_image(asked?, &allowed).map(|message| {
             let field = format!("spec.provider.kubevirt.{field}");
-            Problem::new(field, "MachineImageNotAllowed", message)
+            Problem::new(field, Reason::MachineImageNotAllowed, message)
         })
     };
     let mut problems: Vec<Problem> = asked.into_iter().filter_map(problem).collect();
@@ -194,7 +206,7 @@ fn placement(kubevirt: &KubeVirt, settings: &KubeVirtSettings, problems: &mut Ve
         let message = not_allowed(asked, allowed, &format!("{SETTING}.{setting}"));
         problems.push(Problem::new(
             format!("{FIELD}.{field}"),
-            "DeviceNotAllowed",
+            Reason::DeviceNotAllowed,
             message,
         ));
     };

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 
 use api::names::MAX_POOL_NAME_LENGTH;
 use api::node_pool::Autoscaling;
-use api::{Duration, NodePool, TenantCluster};
+use api::{Duration, NodePool, Reason, TenantCluster};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -33,7 +33,7 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     if !text::is_label(&spec.cluster_name) {
         problems.push(Problem::new(
             "spec.clusterName",
-            "ClusterNameMalformed",
+            Reason::ClusterNameMalformed,
             format!(
                 "\"{}\" is not the name of a TenantCluster: `kubectl get tc` lists those of this \
                  namespace",
@@ -44,7 +44,7 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     if spec.replicas < 0 {
         problems.push(Problem::new(
             "spec.replicas",
-            "ReplicasRange",
+            Reason::ReplicasRange,
             format!("{} machines cannot be had: choose 0 or more", spec.replicas),
         ));
     }
@@ -167,7 +167,7 @@ pub fn left_behind<P: Borrow<NodePool>>(tc: &TenantCluster, pools: &[P]) -> Vec<
     let problem = |(name, version): (&str, String)| {
         Problem::new(
             "spec.version",
-            "NodePoolTooOld",
+            Reason::NodePoolTooOld,
             format!(
                 "node pool {name} runs {version}, which {wanted} does not support: nodes may be \
                  at most {} minors older; upgrade the NodePool first and wait until its machines \
@@ -215,7 +215,7 @@ fn name(pool: &NodePool, problems: &mut Vec<Problem>) {
     if !text::is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         problems.push(Problem::new(
             "metadata.name",
-            "NameMalformed",
+            Reason::NameMalformed,
             format!(
                 "\"{name}\" cannot become part of the names of nodes: use lower-case letters, \
                  digits and -, beginning with a letter"
@@ -224,7 +224,7 @@ fn name(pool: &NodePool, problems: &mut Vec<Problem>) {
     } else if name.len() > MAX_POOL_NAME_LENGTH {
         problems.push(Problem::new(
             "metadata.name",
-            "NameTooLong",
+            Reason::NameTooLong,
             format!(
                 "{} characters are too many: at most {MAX_POOL_NAME_LENGTH}, because nodes are \
                  called <name>-<5 characters> and certificates hold their names",
@@ -243,7 +243,7 @@ fn rollout(pool: &NodePool, problems: &mut Vec<Problem>) {
     ] {
         if amount.of(100, api::int_or_percent::Round::Up).is_none() {
             let message = "write a number of machines, such as 1, or a share, such as 25%";
-            problems.push(Problem::new(field, "AmountMalformed", message));
+            problems.push(Problem::new(field, Reason::AmountMalformed, message));
         }
     }
     let none =
@@ -251,7 +251,7 @@ fn rollout(pool: &NodePool, problems: &mut Vec<Problem>) {
     if none(&rollout.max_surge) && none(&rollout.max_unavailable) {
         problems.push(Problem::new(
             "spec.rollout",
-            "RolloutImpossible",
+            Reason::RolloutImpossible,
             "maxSurge and maxUnavailable cannot both be 0: no machine could ever be replaced; set \
              one of them to 1 or more",
         ));
@@ -263,7 +263,7 @@ fn check_autoscaling(autoscaling: &Autoscaling, problems: &mut Vec<Problem>) {
     if *min < 0 || max < min || *max < 1 {
         problems.push(Problem::new(
             "spec.autoscaling",
-            "BoundsImpossible",
+            Reason::BoundsImpossible,
             format!(
                 "no number of machines is between min {min} and max {max}: choose a min of 0 or \
                  more, and a max of 1 or more that is not below it"
@@ -278,7 +278,7 @@ fn check_autoscaling(autoscaling: &Autoscaling, problems: &mut Vec<Problem>) {
         None => problems.extend(timeout(field, delay, None)),
         Some(time) if time.is_zero() => problems.push(Problem::new(
             field,
-            "DelayZero",
+            Reason::DelayZero,
             format!(
                 "{} would take a node away as soon as it joined: use a time above zero, or remove \
                  it for 10m",
@@ -317,7 +317,7 @@ fn timeout(field: &str, duration: &Duration, least: Option<&str>) -> Option<Prob
     let Some(time) = duration.get() else {
         return Some(Problem::new(
             field,
-            "DurationMalformed",
+            Reason::DurationMalformed,
             format!(
                 "\"{}\" is not a length of time: write hours, minutes and seconds, such as 90s, \
                  5m or 1h30m",
@@ -328,7 +328,7 @@ fn timeout(field: &str, duration: &Duration, least: Option<&str>) -> Option<Prob
     let why = least.filter(|_| time < LEAST_TIMEOUT)?;
     Some(Problem::new(
         field,
-        "TimeoutTooShort",
+        Reason::TimeoutTooShort,
         format!("{} is too short: {why}; use 30s or more", duration.0),
     ))
 }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use api::Quantity;
 use api::tenant_cluster::Resources;
+use api::{Quantity, Reason};
 
 use crate::problem::Problem;
 
@@ -84,7 +84,7 @@ pub(super) fn check_resources(field: &str, resources: &Resources, problems: &mut
         {
             problems.push(Problem::new(
                 format!("{field}.requests[{name}]"),
-                "RequestAboveLimit",
+                Reason::RequestAboveLimit,
                 format!(
                     "the request {} is above the limit {}: lower the request or raise the limit",
                     request.0, limit.0
@@ -99,17 +99,21 @@ fn check_amount(path: &str, name: &str, amount: &Quantity, limit: bool) -> Optio
     if !matches!(name, "cpu" | "memory" | "ephemeral-storage") {
         return Some(Problem::new(
             path,
-            "ResourceUnknown",
+            Reason::ResourceUnknown,
             format!("\"{name}\" cannot be set here: use cpu, memory or ephemeral-storage"),
         ));
     }
     let Some(value) = nanos(text) else {
-        return Some(Problem::new(path, "QuantityMalformed", malformed(text)));
+        return Some(Problem::new(
+            path,
+            Reason::QuantityMalformed,
+            malformed(text),
+        ));
     };
     if name == "memory" && value < LEAST_MEMORY.1 {
         return Some(Problem::new(
             path,
-            "MemoryTooSmall",
+            Reason::MemoryTooSmall,
             format!(
                 "{text} is less than {}, with which nothing starts: mebibytes are written Mi, as \
                  in 512Mi (m means thousandths)",
@@ -120,7 +124,7 @@ fn check_amount(path: &str, name: &str, amount: &Quantity, limit: bool) -> Optio
     (limit && value == 0).then(|| {
         Problem::new(
             path,
-            "LimitZero",
+            Reason::LimitZero,
             "a limit of 0 lets nothing run: raise it or remove it",
         )
     })

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use api::TenantCluster;
 use api::tenant_cluster::{PodToleration, Scheduling as Spec};
+use api::{Reason, TenantCluster};
 use k8s_openapi::api::core::v1::Toleration;
 
 use crate::problem::Problem;
@@ -32,7 +32,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
                 );
                 problems.push(Problem::new(
                     format!("{field}.{name}"),
-                    "ClassMalformed",
+                    Reason::ClassMalformed,
                     message,
                 ));
             }
@@ -72,7 +72,7 @@ pub(super) fn check_policy(tc: &TenantCluster, pods: &TenantPods, problems: &mut
                 let setting = format!("tenantPods.allowed.{setting}");
                 let message = not_allowed(class, allowed, &setting);
                 let field = format!("{field}.{name}");
-                problems.push(Problem::new(field, "SchedulingNotAllowed", message));
+                problems.push(Problem::new(field, Reason::SchedulingNotAllowed, message));
             }
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn check_selector(
             continue;
         };
         let field = format!("{field}[{key}]");
-        problems.push(Problem::new(field, "NodeSelectorMalformed", message));
+        problems.push(Problem::new(field, Reason::NodeSelectorMalformed, message));
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn check_tolerations(
             continue;
         };
         let field = format!("{field}.tolerations[{number}]");
-        problems.push(Problem::new(field, "TolerationMalformed", message));
+        problems.push(Problem::new(field, Reason::TolerationMalformed, message));
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn check_nodes_allowed(
 ) {
     let mut refuse = |name: String, message: String| {
         let field = format!("{field}.{name}");
-        problems.push(Problem::new(field, "SchedulingNotAllowed", message));
+        problems.push(Problem::new(field, Reason::SchedulingNotAllowed, message));
     };
     for (key, value) in selector
         .iter()

@@ -57,7 +57,11 @@ fn what_keeps_a_machine_from_becoming_a_node_is_told_by_its_conditions() {
     let vm = "VirtualMachineReady";
     let class = |exhausted: bool, reason: &str| Some((exhausted, reason.to_owned()));
     for harmless in HARMLESS {
-        assert_eq!(trouble("Creating", vm, harmless, ""), None, "{harmless}");
+        assert_eq!(
+            trouble("Creating", vm, harmless.as_str(), ""),
+            None,
+            "{harmless}"
+        );
     }
     let full = "0/3 nodes are available: add nodes";
     assert_eq!(

@@ -2,6 +2,7 @@
 //!
 //! Invariant: each write states the resource version or the UID that it was decided on.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::events::Notice;
@@ -35,7 +36,7 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
                 "status": { "conditions": [{
                     "type": "Ready",
                     "status": "Unknown",
-                    "reason": "MachineIsOff",
+                    "reason": Reason::MachineIsOff,
                     "message": "The machine is off for certain, and its kubelet is silent.",
                     "lastTransitionTime": Time(jiff::Timestamp::now()),
                 }] },

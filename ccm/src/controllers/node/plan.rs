@@ -36,6 +36,7 @@
 //! Invariant: a Node is deleted only after the API said for both names, asked for them one by one,
 //! that there is nothing.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use serde_json::{Map, Value, json};
 
@@ -44,7 +45,7 @@ use crate::names;
 use kit::events::Notice;
 
 /// What a Node whose machine is gone waits for.
-pub const VOLUMES_ATTACHED: &str = "VolumesAttached";
+pub const VOLUMES_ATTACHED: Reason = Reason::VolumesAttached;
 
 /// What is known of an object of the management cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +145,7 @@ pub struct Plan {
     /// Events to publish once it is done.
     pub events: Vec<Notice>,
     /// What keeps the node from being as it should; waiting is not an error.
-    pub waiting_on: Option<&'static str>,
+    pub waiting_on: Option<Reason>,
 }
 
 impl Plan {
@@ -155,7 +156,7 @@ impl Plan {
         }
     }
 
-    fn wait(reason: &'static str) -> Self {
+    fn wait(reason: Reason) -> Self {
         Self {
             waiting_on: Some(reason),
             ..Self::default()
@@ -181,8 +182,9 @@ pub fn plan(observed: &Observed) -> Plan {
         Ok(addresses) => addresses,
         Err(message) => {
             let mut plan = taints(observed, false).unwrap_or_default();
-            plan.events.push(Notice::warning("ProvidedNodeIP", message));
-            plan.waiting_on = Some("ProvidedNodeIP");
+            plan.events
+                .push(Notice::warning(Reason::ProvidedNodeIP, message));
+            plan.waiting_on = Some(Reason::ProvidedNodeIP);
             return plan;
         }
     };
@@ -198,7 +200,7 @@ pub fn plan(observed: &Observed) -> Plan {
     if let Some(mut plan) = taints(observed, initialise) {
         if initialise {
             plan.events
-                .push(Notice::normal("Synced", "Node synced successfully"));
+                .push(Notice::normal(Reason::Synced, "Node synced successfully"));
         }
         return plan;
     }
@@ -209,7 +211,7 @@ pub fn plan(observed: &Observed) -> Plan {
         return check_heartbeat(observed);
     }
     match new {
-        true => Plan::wait("MachineHasNoAddress"),
+        true => Plan::wait(Reason::MachineHasNoAddress),
         false => Plan::default(),
     }
 }
@@ -219,7 +221,7 @@ pub fn plan(observed: &Observed) -> Plan {
 fn check_heartbeat(observed: &Observed) -> Plan {
     match observed.heartbeat {
         Heartbeat::Unknown => Plan::act(Action::CheckHeartbeat),
-        Heartbeat::Recent => Plan::wait("KubeletReports"),
+        Heartbeat::Recent => Plan::wait(Reason::KubeletReports),
         Heartbeat::Silent => Plan::act(Action::NotReady {
             resource_version: observed.node.resource_version.clone(),
         }),
@@ -231,7 +233,7 @@ fn gone(observed: &Observed) -> Plan {
     let node = &observed.node;
     if node.provider_id.is_none() {
         // Not known to be a machine of ours: somebody else's node keeps everything.
-        return Plan::wait("NoVirtualMachine");
+        return Plan::wait(Reason::NoVirtualMachine);
     }
     if !observed.vm.is_absent() || !observed.instance.is_absent() {
         return Plan::act(Action::MakeSure);
@@ -252,7 +254,7 @@ fn gone(observed: &Observed) -> Plan {
         action: Some(Action::Delete {
             uid: node.uid.clone(),
         }),
-        events: vec![Notice::normal("DeletingNode", message)],
+        events: vec![Notice::normal(Reason::DeletingNode, message)],
         waiting_on: None,
     }
 }
@@ -337,12 +339,12 @@ fn out_of_service(observed: &Observed, taints: &mut Vec<Taint>, events: &mut Vec
         ));
         let message =
             format!("the machine of node {name} is off for certain; its pods and volumes may move");
-        events.push(Notice::warning("OutOfService", message));
+        events.push(Notice::warning(Reason::OutOfService, message));
     } else if (observed.instance.get().is_some() || observed.node.ready) && taints.iter().any(ours)
     {
         taints.retain(|taint| !ours(taint));
         let message = format!("the machine of node {name} starts again");
-        events.push(Notice::normal("InService", message));
+        events.push(Notice::normal(Reason::InService, message));
     }
 }
 

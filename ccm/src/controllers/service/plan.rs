@@ -7,6 +7,7 @@
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
 //! a watch will tell. What a plan cannot map stays as it last was, and people are told why.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 use kit::events::Notice;
 use serde_json::{Value, json};
@@ -36,7 +37,8 @@ pub fn plan(observed: &Observed, settings: &Settings) -> Plan {
                 "its load balancer is left to whoever implements the class {class:?}; leave \
                  spec.loadBalancerClass out to have it mirrored into the management cluster"
             );
-            plan.complaints.push(Notice::normal("OtherClass", message));
+            plan.complaints
+                .push(Notice::normal(Reason::OtherClass, message));
             plan
         }
         DesiredLoadBalancer::None => release(observed, service),
@@ -64,14 +66,14 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     if ports.is_empty() {
         return Plan {
             complaints,
-            waiting_on: Some("NotMappable"),
+            waiting_on: Some(Reason::NotMappable),
             ..report(observed, service, mirror, Plan::default())
         };
     }
     if !has_finalizer(service) {
         return Plan {
             events: vec![Notice::normal(
-                "EnsuringLoadBalancer",
+                Reason::EnsuringLoadBalancer,
                 "Ensuring load balancer",
             )],
             complaints,
@@ -86,7 +88,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     };
     if mirror.is_some_and(|m| m.metadata.deletion_timestamp.is_some()) {
         // Somebody deleted it; a watch tells when it is gone, and another one is made.
-        plan.waiting_on = Some("MirrorIsDeleted");
+        plan.waiting_on = Some(Reason::MirrorIsDeleted);
         return report(observed, service, None, plan);
     }
     let desired = mirror::desired(service, &ports, mirror, observed, settings);
@@ -95,7 +97,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
         Some(_) => {
             let message = "the load balancer follows a change";
             plan.events
-                .push(Notice::normal("UpdatedLoadBalancer", message));
+                .push(Notice::normal(Reason::UpdatedLoadBalancer, message));
             plan.actions.push(Action::ApplyMirror(desired));
         }
         None => {
@@ -149,7 +151,7 @@ fn endpoints(
     let none = !by_selector && desired.iter().all(|slice| !slice.has_ready());
     if none {
         plan.complaints.push(Notice::warning(
-            "UnAvailableLoadBalancer",
+            Reason::UnAvailableLoadBalancer,
             "There are no available nodes for LoadBalancer",
         ));
     }
@@ -168,15 +170,18 @@ fn report(
     if wanted != has {
         if !wanted.is_empty() {
             let (reason, message) = match has.is_empty() {
-                true => ("EnsuredLoadBalancer", "Ensured load balancer"),
-                false => ("UpdatedLoadBalancer", "the load balancer's address changed"),
+                true => (Reason::EnsuredLoadBalancer, "Ensured load balancer"),
+                false => (
+                    Reason::UpdatedLoadBalancer,
+                    "the load balancer's address changed",
+                ),
             };
             plan.events.push(Notice::normal(reason, message));
         }
         plan.actions.push(status(&observed.uid, &wanted));
     }
     if wanted.is_empty() && plan.waiting_on.is_none() && observed.service.is_some() {
-        plan.waiting_on = Some("NoAddressYet");
+        plan.waiting_on = Some(Reason::NoAddressYet);
     }
     plan
 }
@@ -209,7 +214,7 @@ fn release(observed: &Observed, service: &Service) -> Plan {
         if !plan.actions.is_empty() {
             let message = "Deleting load balancer";
             plan.events
-                .push(Notice::normal("DeletingLoadBalancer", message));
+                .push(Notice::normal(Reason::DeletingLoadBalancer, message));
         }
         if !ingress(service).is_empty() {
             plan.actions.insert(0, status(&observed.uid, &[]));
@@ -224,7 +229,7 @@ fn release(observed: &Observed, service: &Service) -> Plan {
     }
     Plan {
         events: vec![Notice::normal(
-            "DeletedLoadBalancer",
+            Reason::DeletedLoadBalancer,
             "Deleted load balancer",
         )],
         ..Plan::act(finalizers(service, |all| {
@@ -244,7 +249,7 @@ fn clean_up(observed: &Observed) -> Plan {
             .filter_map(|m| delete_mirror(m))
             .collect();
         // Whoever allocated the address may hold it until that is given back.
-        plan.waiting_on = Some("MirrorIsDeleted");
+        plan.waiting_on = Some(Reason::MirrorIsDeleted);
         return plan;
     }
     let mut left: Vec<_> = observed

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use api::Machine;
 use api::foreign::kubevirt::virtual_machine::VirtualMachineStatusConditions;
 use api::foreign::kubevirt::virtual_machine_instance::VirtualMachineInstanceStatusConditions;
 use api::foreign::kubevirt::{
@@ -14,6 +13,7 @@ use api::foreign::kubevirt::{
 };
 use api::machine::MachineAddress;
 use api::names;
+use api::{ConditionReason, Machine, Reason};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
@@ -119,7 +119,7 @@ fn both(
         (Some(vm), None) => without_instance(vm),
         (Some(_), Some(instance)) => of_instance(instance),
         (None, Some(_)) => failing(
-            "VirtualMachineMissing",
+            Reason::VirtualMachineMissing,
             "its VirtualMachine was deleted and the instance of that is left over",
         ),
     };
@@ -148,14 +148,21 @@ fn without_instance(vm: &VirtualMachine) -> State {
     let conditions = status.and_then(|status| status.conditions.as_deref());
     let failure = |c: &&VirtualMachineStatusConditions| c.r#type == "Failure" && c.status == "True";
     if let Some(failure) = conditions.unwrap_or_default().iter().find(failure) {
-        let reason = failure.reason.as_deref().unwrap_or("Failure");
+        let reason = failure
+            .reason
+            .as_deref()
+            .filter(|reason| !reason.is_empty());
+        let reason = match reason {
+            Some(reason) => ConditionReason::passed_on(reason),
+            None => Reason::VirtualMachineFailed.into(),
+        };
         let message = failure.message.as_deref().unwrap_or_default();
         return failing(reason, &short(message));
     }
     match status.and_then(|status| status.printable_status.as_deref()) {
         Some("Stopped") => State::Stopped,
-        Some("CrashLoopBackOff") => failing(
-            "CrashLoopBackOff",
+        Some(status @ "CrashLoopBackOff") => failing(
+            ConditionReason::passed_on(status),
             "it failed several times in a row; KubeVirt waits before it starts it again",
         ),
         _ => State::Creating,
@@ -173,13 +180,13 @@ fn of_instance(instance: &VirtualMachineInstance) -> State {
         };
     match phase.unwrap_or_default() {
         "Running" if condition("Paused", "True").is_some() => failing(
-            "Paused",
+            Reason::VirtualMachinePaused,
             "somebody paused the virtual machine: `virtctl unpause vm` lets it go on",
         ),
         "Running" => State::Running,
         "Succeeded" => State::Stopped,
         "Failed" => failing(
-            "VirtualMachineFailed",
+            Reason::VirtualMachineFailed,
             &short(
                 status
                     .and_then(|status| status.reason.as_deref())
@@ -187,7 +194,7 @@ fn of_instance(instance: &VirtualMachineInstance) -> State {
             ),
         ),
         "Unknown" => failing(
-            "VirtualMachineUnknown",
+            Reason::VirtualMachineUnknown,
             "the node of the management cluster that it runs on does not report",
         ),
         _ => {
@@ -196,7 +203,7 @@ fn of_instance(instance: &VirtualMachineInstance) -> State {
             {
                 let message = unschedulable.message.as_deref().unwrap_or_default();
                 return failing(
-                    "Unschedulable",
+                    Reason::Unschedulable,
                     &format!(
                         "{}: add nodes to the management cluster, or ask for less CPU and memory",
                         short(message)
@@ -207,6 +214,7 @@ fn of_instance(instance: &VirtualMachineInstance) -> State {
                 let reason = condition.reason.as_deref()?;
                 let (reason, mending) = HOPELESS.iter().find(|(known, _)| *known == reason)?;
                 let message = short(condition.message.as_deref().unwrap_or_default());
+                let reason = ConditionReason::passed_on(*reason);
                 Some(failing(reason, &format!("{message}: {mending}")))
             });
             trouble.unwrap_or(State::Creating)
@@ -240,9 +248,9 @@ fn addresses(status: &VirtualMachineInstanceStatus) -> Vec<MachineAddress> {
     all.iter().filter(reachable).map(internal).collect()
 }
 
-fn failing(reason: &str, message: &str) -> State {
+fn failing(reason: impl Into<ConditionReason>, message: &str) -> State {
     State::Failing {
-        reason: reason.to_owned(),
+        reason: reason.into(),
         message: message.to_owned(),
     }
 }

@@ -5,7 +5,7 @@
 //! inside the tenant cluster: they count as silence, which has an end. Nor is any by a tenant that takes more
 //! than one reconcile has for it.
 
-use api::{Machine, names};
+use api::{Machine, Reason, names};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,6 +23,7 @@ use super::plan::{Action, Plan};
 use super::{observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::status::reason_of;
 use crate::tenant_session::bulkhead::Interrupted;
 
 /// Why a plan could not be carried out.
@@ -82,10 +83,10 @@ impl Classify for Error {
 impl Error {
     /// Reason for a condition; what a provider says is more telling than a class.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
             Self::Provider { source, .. } => source.reason(),
-            other => other.class().reason(),
+            other => reason_of(other.class()),
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::{MachineStatus, names};
+use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
 use kit::events::Notice;
 use providers::{Description, State, Topology};
@@ -98,7 +98,7 @@ pub enum Action {
         /// Name of the request.
         name: String,
         /// Approve, or deny with reason and message.
-        denied: Option<(&'static str, String)>,
+        denied: Option<(Reason, String)>,
     },
     /// In the tenant cluster: let nothing new onto the node.
     Cordon {
@@ -135,15 +135,11 @@ impl Plan {
         matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
-    fn publish(&mut self, warning: bool, reason: &'static str, message: String) {
-        self.events.push(Notice {
-            warning,
-            reason,
-            message,
-        });
+    fn publish(&mut self, warning: bool, reason: Reason, message: String) {
+        self.events.push(Notice::new(warning, reason, message));
     }
 
-    fn wait(&mut self, reason: &'static str, message: impl Into<String>) {
+    fn wait(&mut self, reason: Reason, message: impl Into<String>) {
         self.waiting_on.get_or_insert(Waiting {
             reason,
             message: message.into(),
@@ -178,14 +174,14 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let Some(cluster) = observed.home() else {
         // Its pool deletes it.
         plan.wait(
-            "ClusterDeleted",
+            Reason::ClusterDeleted,
             "the tenant cluster that it belonged to is gone",
         );
         return conditions::report(plan, observed, now);
     };
     if cluster.spec.paused {
         plan.wait(
-            "Paused",
+            Reason::Paused,
             "the TenantCluster is paused; set its spec.paused to false to go on",
         );
         return conditions::report(plan, observed, now);
@@ -197,7 +193,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if observed.vm.as_ref().is_some_and(|vm| vm.evacuating) {
         let message = "the management cluster's node below it is being drained; the node is drained \
                        first, and another machine takes its place";
-        plan.publish(false, "Evacuating", message.to_owned());
+        plan.publish(false, Reason::Evacuating, message.to_owned());
         plan.actions.push(Action::DeleteSelf);
         return plan;
     }
@@ -224,7 +220,7 @@ fn unchanged(observed: &Observed) -> Plan {
 }
 
 /// Why a machine will never be a node (again); none when it may.
-fn lost(observed: &Observed) -> Option<(&'static str, String)> {
+fn lost(observed: &Observed) -> Option<(Reason, String)> {
     let status = observed.machine.status.as_ref();
     if let Some(failed) = status.and_then(failure) {
         return Some(failed);
@@ -234,22 +230,22 @@ fn lost(observed: &Observed) -> Option<(&'static str, String)> {
     let joined = status.and_then(|s| s.instance.as_deref());
     match &observed.vm {
         Some(vm) if vm.foreign => Some((
-            "VirtualMachineTaken",
+            Reason::VirtualMachineTaken,
             "there is a virtual machine of this name that is not this machine's".to_owned(),
         )),
         Some(Description { deleting: true, .. }) | None if ran => Some((
-            "VirtualMachineGone",
+            Reason::VirtualMachineGone,
             "somebody deleted the virtual machine".to_owned(),
         )),
         Some(vm) if joined.is_some() && vm.state == State::Stopped => Some((
-            "VirtualMachineStopped",
+            Reason::VirtualMachineStopped,
             "the virtual machine was shut down, and would start with an empty disk".to_owned(),
         )),
         Some(vm)
             if joined.is_some() && vm.instance.is_some() && vm.instance.as_deref() != joined =>
         {
             Some((
-                "InstanceReplaced",
+                Reason::InstanceReplaced,
                 "the virtual machine was started anew, with an empty disk".to_owned(),
             ))
         }
@@ -258,30 +254,29 @@ fn lost(observed: &Observed) -> Option<(&'static str, String)> {
 }
 
 /// Reasons of failures: a machine that failed once stays so, until its pool replaces it.
-const FAILURES: [&str; 4] = [
-    "VirtualMachineTaken",
-    "VirtualMachineGone",
-    "VirtualMachineStopped",
-    "InstanceReplaced",
+const FAILURES: [Reason; 4] = [
+    Reason::VirtualMachineTaken,
+    Reason::VirtualMachineGone,
+    Reason::VirtualMachineStopped,
+    Reason::InstanceReplaced,
 ];
 
-fn failure(status: &MachineStatus) -> Option<(&'static str, String)> {
+fn failure(status: &MachineStatus) -> Option<(Reason, String)> {
     if status.phase != Some(MachinePhase::Failed) {
         return None;
     }
     let mut conditions = status.conditions.iter();
     let ready = conditions.find(|c| c.type_ == api::ConditionType::Ready.as_str());
-    let said = |reason: &&&str| ready.is_some_and(|c| c.reason == ***reason);
+    let said = |reason: &Reason| ready.is_some_and(|c| c.reason == *reason);
     let reason = FAILURES
-        .iter()
+        .into_iter()
         .find(said)
-        .copied()
-        .unwrap_or("VirtualMachineGone");
+        .unwrap_or(Reason::VirtualMachineGone);
     let message = ready.map(|c| c.message.clone()).unwrap_or_default();
     Some((reason, message))
 }
 
-fn fail(plan: &mut Plan, reason: &'static str, message: String) {
+fn fail(plan: &mut Plan, reason: Reason, message: String) {
     if plan.status.phase != Some(MachinePhase::Failed) {
         plan.publish(
             true,
@@ -292,9 +287,6 @@ fn fail(plan: &mut Plan, reason: &'static str, message: String) {
     plan.status.phase = Some(MachinePhase::Failed);
     plan.wait(reason, message);
 }
-
-/// Reason of the Event about a serving certificate that a node does not get.
-pub const CERTIFICATE_DENIED: &str = "CertificateDenied";
 
 /// Answers the kubelet's requests for serving certificates. The names and addresses in them must be
 /// the machine's own.
@@ -325,7 +317,7 @@ fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
         let request = request.metadata.name.clone().unwrap_or_default();
         if let Some((_, message)) = &denied {
             let message = format!("denies the node a serving certificate ({request}): {message}");
-            plan.publish(true, CERTIFICATE_DENIED, message);
+            plan.publish(true, Reason::CertificateDenied, message);
         }
         plan.actions.push(Action::Decide {
             name: request,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a status that is as it was is not written.
 
-use api::{ConditionStatus, ConditionType, Machine, MachineStatus, set_condition};
+use api::{ConditionStatus, ConditionType, Machine, MachineStatus, Reason, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::events::Notice;
@@ -10,7 +10,7 @@ use kube::{Api, Resource, ResourceExt};
 
 use super::apply::Error;
 use super::observed::Observed;
-use super::plan::{CERTIFICATE_DENIED, Plan};
+use super::plan::Plan;
 use crate::context::Context;
 use crate::status;
 
@@ -31,17 +31,17 @@ pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resu
 pub async fn events(ctx: &Context, plan: &Plan, machine: &Machine) {
     let (events, regarding) = (&ctx.machine_state.events, machine.object_ref(&()));
     for notice in &plan.events {
-        match notice.reason {
-            // Whoever has a kubelet's credential can be denied as often as he likes.
-            CERTIFICATE_DENIED => events.publish_by_reason(&regarding, notice).await,
-            _ => events.publish(&regarding, notice).await,
+        // Whoever has a kubelet's credential can be denied as often as he likes.
+        match Reason::CertificateDenied == notice.reason {
+            true => events.publish_by_reason(&regarding, notice).await,
+            false => events.publish(&regarding, notice).await,
         };
     }
 }
 
 /// Says in the condition Ready and in an Event why a reconcile failed. That this fails too is only
 /// logged: it is what is wrong most of the time.
-pub async fn failure(ctx: &Context, machine: &Machine, reason: &'static str, message: &str) {
+pub async fn failure(ctx: &Context, machine: &Machine, reason: Reason, message: &str) {
     let (namespace, name) = (machine.namespace().unwrap_or_default(), machine.name_any());
     let machines = Api::<Machine>::namespaced(ctx.client.clone(), &namespace);
     let Ok(Some(machine)) = machines.get_opt(&name).await else {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use api::{Machine, names};
+use api::{Machine, Reason, names};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node as LiveNode, Pod as LivePod, Secret};
 use k8s_openapi::api::policy::v1::Eviction;
@@ -414,13 +414,13 @@ pub async fn evict(client: &Client, pod: &Pod, grace: Option<i64>) -> Result<Evi
 pub async fn decide(
     client: &Client,
     request: &CertificateSigningRequest,
-    denied: Option<&(&'static str, String)>,
+    denied: Option<&(Reason, String)>,
 ) -> Result<(), Error> {
     let name = request.name_any();
     let (type_, reason, message) = match denied {
         None => (
             "Approved",
-            "CoveyApprove",
+            Reason::CoveyApprove,
             "names and addresses are the machine's",
         ),
         Some((reason, message)) => ("Denied", *reason, message.as_str()),

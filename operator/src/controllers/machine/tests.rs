@@ -351,7 +351,7 @@ fn virtual_machine_that_fails_is_told_of_with_the_reason() {
     let mut world = World::new();
     world.settle();
     world.vm.as_mut().unwrap().state = State::Failing {
-        reason: "ErrImagePull".into(),
+        reason: api::ConditionReason::passed_on("ErrImagePull"),
         message: "no such image".into(),
     };
     world.settle();

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{Machine, NodePoolStatus, TenantCluster, names};
+use api::{Machine, NodePoolStatus, Reason, TenantCluster, names};
 use jiff::Timestamp;
 use kit::events::Notice;
 use kube::ResourceExt;
@@ -74,7 +74,7 @@ pub struct Target {
     /// Only as it was seen: one that became ready meanwhile is judged anew.
     pub resource_version: String,
     /// Why, as in the Event.
-    pub reason: &'static str,
+    pub reason: Reason,
 }
 
 /// What is to be done to the NodePool itself.
@@ -97,7 +97,7 @@ impl Plan {
     }
 
     /// Adds the deletion of a Machine, unless it goes already or was added before.
-    fn delete(&mut self, machine: &Machine, reason: &'static str) {
+    fn delete(&mut self, machine: &Machine, reason: Reason) {
         let name = machine.name_any();
         if is_going(machine) || self.deletions.iter().any(|d| d.name == name) {
             return;
@@ -110,12 +110,8 @@ impl Plan {
         });
     }
 
-    fn publish(&mut self, warning: bool, reason: &'static str, message: String) {
-        self.events.push(Notice {
-            warning,
-            reason,
-            message,
-        });
+    fn publish(&mut self, warning: bool, reason: Reason, message: String) {
+        self.events.push(Notice::new(warning, reason, message));
     }
 }
 
@@ -198,10 +194,10 @@ fn strangers(plan: &mut Plan, cluster: &TenantCluster, machines: &[&Machine]) {
         list(strangers.iter().map(|m| m.name_any())),
         cluster.name_any()
     );
-    plan.publish(false, "Deleting", message);
+    plan.publish(false, Reason::Deleting, message);
     strangers
         .into_iter()
-        .for_each(|m| plan.delete(m, "Deleting"));
+        .for_each(|m| plan.delete(m, Reason::Deleting));
 }
 
 fn plan_machines(
@@ -230,10 +226,10 @@ fn plan_machines(
             list(victims.iter().map(|m| m.name_any())),
             names::ANNOTATION_DELETE_MACHINE
         );
-        plan.publish(false, "ScalingDown", message);
+        plan.publish(false, Reason::ScalingDown, message);
         victims
             .into_iter()
-            .for_each(|m| plan.delete(m, "ScalingDown"));
+            .for_each(|m| plan.delete(m, Reason::ScalingDown));
     }
     let left = staying(&plan);
     let limits = limits(observed);
@@ -243,16 +239,21 @@ fn plan_machines(
     let target = size_of(pool, machines.iter().filter(drains).count());
     let (verdict, sizing) = health::judge(observed, template, &left, target, &limits, now);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
-    let goes: [(&'static str, &Vec<String>, bool, &str); 3] = [
-        ("Replacing", &verdict.replaced, true, "their nodes are lost"),
+    let goes: [(Reason, &Vec<String>, bool, &str); 3] = [
         (
-            "ScalingDown",
+            Reason::Replacing,
+            &verdict.replaced,
+            true,
+            "their nodes are lost",
+        ),
+        (
+            Reason::ScalingDown,
             &sizing.surplus,
             false,
             "the pool has more machines than replicas",
         ),
         (
-            "RollingOut",
+            Reason::RollingOut,
             &sizing.outdated,
             false,
             "newer ones take their place",
@@ -357,7 +358,7 @@ fn create(
             "makes {}",
             list(plan.creations.iter().map(|m| m.name.clone()))
         );
-        plan.publish(false, "ScalingUp", message);
+        plan.publish(false, Reason::ScalingUp, message);
     }
 }
 

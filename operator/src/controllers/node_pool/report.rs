@@ -13,6 +13,7 @@ use super::observed::Observed;
 use super::plan::Plan;
 use crate::context::Context;
 use crate::status;
+use crate::status::reason_of;
 
 /// Writes the status if it changed.
 ///
@@ -63,7 +64,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         return;
     };
     status.conditions = conditions;
-    let notice = Notice::warning(class.reason(), message);
+    let notice = Notice::warning(reason_of(class), message);
     ctx.pool_state
         .events
         .publish(&pool.object_ref(&()), &notice)

@@ -1,11 +1,12 @@
 //! Scenarios of the plan, and in [`laws`] what holds in any life of a pool.
 //!
 //! Invariant: a test says what is to happen and looks at Machines, never at a plan's insides.
+//! Long because each scenario of a pool's own is told here; others have files below.
 
 use std::sync::Arc;
 
 use api::machine::MachinePhase;
-use api::{ConditionType, Machine, names, set_condition};
+use api::{ConditionType, Machine, Reason, names, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -305,17 +306,17 @@ fn time_in_which_the_api_does_not_answer_does_not_count() {
     world.settle();
     let silent = world.live()[0].clone();
     world.says(&silent, MachinePhase::Running, Some(false));
-    let says = |world: &mut World, ready: bool, reason: &str| {
+    let says = |world: &mut World, ready: bool, reason: Reason| {
         let now = Time(world.now);
         let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
         let (list, type_) = (&mut status.conditions, ConditionType::Ready);
         set_condition(list, type_, ready.into(), reason, "", None, now);
     };
-    says(&mut world, false, "ApiUnreachable");
+    says(&mut world, false, Reason::ApiUnreachable);
     world.later(60);
     world.settle();
     assert!(world.going().is_empty());
-    says(&mut world, true, "Answering");
+    says(&mut world, true, Reason::Answering);
     world.later(9);
     world.settle();
     assert!(world.going().is_empty());
@@ -335,7 +336,15 @@ fn broken_addons_keep_no_machine_from_being_replaced() {
     world.says(&silent, MachinePhase::Running, Some(false));
     let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
     let (list, type_) = (&mut status.conditions, ConditionType::Ready);
-    set_condition(list, type_, false.into(), "AddonsNotReady", "", None, now);
+    set_condition(
+        list,
+        type_,
+        false.into(),
+        Reason::AddonsNotReady,
+        "",
+        None,
+        now,
+    );
     world.later(11);
     world.settle();
     assert_eq!(world.going(), [silent]);

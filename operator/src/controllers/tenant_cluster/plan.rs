@@ -8,6 +8,7 @@
 //! Invariant: planning again after applying yields an empty plan; a plan never says to write what
 //! is already so, and never deletes what the spec wants.
 
+use api::Reason;
 use jiff::Timestamp;
 use tenant_cp::object::Object;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress};
@@ -213,7 +214,7 @@ impl NamespacePlan {
             .or_else(|| pods::deadline_exceeded(observed));
         if !self.its_turn {
             control_plane.waiting = Some(Waiting {
-                reason: "WaitingForStart",
+                reason: Reason::WaitingForStart,
                 message: "other control planes start first: users' namespaces take turns"
                     .to_owned(),
             });

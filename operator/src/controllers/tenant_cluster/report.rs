@@ -13,6 +13,7 @@ use super::observed::Observed;
 use super::plan::Plan;
 use crate::context::Context;
 use crate::status;
+use crate::status::reason_of;
 
 /// Writes the status if it changed, and publishes the plan's Events.
 ///
@@ -45,7 +46,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         return;
     };
     status.conditions = conditions;
-    let notice = Notice::warning(class.reason(), message);
+    let notice = Notice::warning(reason_of(class), message);
     ctx.cluster_state
         .events
         .publish(&cluster.object_ref(&()), &notice)

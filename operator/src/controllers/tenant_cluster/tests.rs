@@ -181,7 +181,10 @@ fn what_is_to_be_asked_later_keeps_its_conditions() {
         assert!(plan.is_settled());
         assert_eq!(Some(&plan.status), world.cluster.status.as_ref());
         assert!(plan.events.is_empty());
-        assert_eq!(plan.waiting_on.map(|w| w.reason), Some("WaitingForTurn"));
+        assert_eq!(
+            plan.waiting_on.map(|w| w.reason),
+            Some(api::Reason::WaitingForTurn)
+        );
         assert_eq!(plan.requeue_after.map(|t| t.as_secs()), Some(30));
     }
     let mut changed = world.observe();

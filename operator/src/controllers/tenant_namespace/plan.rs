@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use api::Reason;
 use api::names;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -126,7 +127,7 @@ fn tell(owner: &Owner<'_>, remove_after: Option<Duration>, now: Timestamp) -> Pl
     );
     Plan {
         action: Some(Action::Mark(whole)),
-        notice: Some(Notice::warning("TenantClusterGone", message)),
+        notice: Some(Notice::warning(Reason::TenantClusterGone, message)),
         orphan_since: Some(whole),
         requeue_after: remove_after,
     }
@@ -144,7 +145,7 @@ fn keep_or_remove(
         Some(end) if end <= now => Plan {
             action: Some(Action::Remove),
             notice: Some(Notice::normal(
-                "RemovesOrphan",
+                Reason::RemovingOrphan,
                 format!(
                     "deletes this namespace with everything in it: TenantCluster {}/{} with the UID \
                      {} has been gone since {since}",

@@ -2,7 +2,7 @@
 //!
 //! Invariant: it is a function of the quota and of what is used, so a status that is as it was stays so.
 
-use api::{ConditionStatus, ConditionType, TenantQuota, TenantQuotaStatus, set_condition};
+use api::{ConditionStatus, ConditionType, Reason, TenantQuota, TenantQuotaStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tenant_cp::quota::amounts::Amounts;
@@ -17,10 +17,10 @@ pub fn plan(quota: &TenantQuota, used: &Amounts, now: Timestamp) -> TenantQuotaS
     status.used = Some(used.used());
     let beyond = overdrawn(quota, used);
     let (value, reason, message) = match beyond.is_empty() {
-        true => (ConditionStatus::False, "WithinLimits", String::new()),
+        true => (ConditionStatus::False, Reason::WithinLimits, String::new()),
         false => (
             ConditionStatus::True,
-            "AboveLimits",
+            Reason::AboveLimits,
             format!(
                 "{}; nothing is stopped and nothing grows: delete or shrink what is not needed, or \
                  raise the quota",

@@ -2,6 +2,7 @@
 //!
 //! Invariant: each dishonest request differs from the honest one in a single point.
 
+use api::Reason;
 use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequestCondition};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, SanType,
@@ -58,7 +59,7 @@ fn reason(request: &CertificateSigningRequest) -> &'static str {
     match check(request, EXPECTED) {
         Verdict::Deny { reason, message } => {
             assert!(!message.is_empty());
-            reason
+            reason.as_str()
         }
         other => unreachable!("{other:?}"),
     }
@@ -101,7 +102,7 @@ fn request_of_a_machine_without_known_addresses_waits() {
     assert!(matches!(
         check(&request(&wrong), none),
         Verdict::Deny {
-            reason: "WrongName",
+            reason: Reason::WrongName,
             ..
         }
     ));

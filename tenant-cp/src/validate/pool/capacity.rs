@@ -3,7 +3,7 @@
 //! Invariant: the sentence does not depend on how many nodes are asked for, so that a pool that was
 //! too large before may still change.
 
-use api::{NodePool, TenantCluster};
+use api::{NodePool, Reason, TenantCluster};
 use ipnet::IpNet;
 
 use crate::network::node_ranges::{MASK_FLAG, node_count, node_mask};
@@ -30,7 +30,7 @@ fn nodes(pool: &NodePool, pods: &IpNet, mask: u8) -> Option<Problem> {
     is_more.then(|| {
         Problem::new(
             field,
-            "PodRangeTooSmall",
+            Reason::PodRangeTooSmall,
             format!(
                 "at most {most} nodes get pod addresses, because the pod range of TenantCluster {} \
                  is a /{} and each node has a /{mask} of it: choose {most} or fewer, or create a \

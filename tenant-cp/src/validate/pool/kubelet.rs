@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::node_pool::{KubeVirt, Kubelet};
 use api::tenant_cluster::CniType;
-use api::{NodePool, Quantity, TenantCluster};
+use api::{NodePool, Quantity, Reason, TenantCluster};
 use ipnet::IpNet;
 
 use crate::problem::Problem;
@@ -30,7 +30,7 @@ pub(super) fn check(kubelet: &Kubelet, problems: &mut Vec<Problem>) {
     if let Some(pods) = kubelet.max_pods.filter(|pods| !(1..=1000).contains(pods)) {
         problems.push(Problem::new(
             "spec.kubelet.maxPods",
-            "PodsRange",
+            Reason::PodsRange,
             format!("{pods} pods cannot be had on a node: choose 1 to 1000"),
         ));
     }
@@ -41,9 +41,9 @@ pub(super) fn check(kubelet: &Kubelet, problems: &mut Vec<Problem>) {
                     "{resource} cannot be reserved: choose of {}",
                     RESERVABLE.join(", ")
                 );
-                ("ResourceUnknown", message)
+                (Reason::ResourceUnknown, message)
             } else if quantity::nanos(&amount.0).is_none() {
-                ("QuantityMalformed", quantity::malformed(&amount.0))
+                (Reason::QuantityMalformed, quantity::malformed(&amount.0))
             } else {
                 continue;
             };
@@ -57,13 +57,13 @@ pub(super) fn check(kubelet: &Kubelet, problems: &mut Vec<Problem>) {
                 "{signal} is no signal of a kubelet: choose of {}",
                 SIGNALS.join(", ")
             );
-            ("SignalUnknown", message)
+            (Reason::SignalUnknown, message)
         } else if !is_threshold(amount) {
             let message = format!(
                 "\"{amount}\" is neither an amount nor a share: write it as 500Mi, or as 10% (more \
                  than 0% and less than 100%)"
             );
-            ("ThresholdMalformed", message)
+            (Reason::ThresholdMalformed, message)
         } else {
             continue;
         };
@@ -83,7 +83,7 @@ pub(super) fn check_size(kubelet: &Kubelet, machine: &KubeVirt, problems: &mut V
         if quantity::nanos(has).is_some_and(|has| all > 0 && all >= has) {
             problems.push(Problem::new(
                 "spec.kubelet",
-                "ReservedTooMuch",
+                Reason::ReservedTooMuch,
                 format!(
                     "systemReserved and kubeReserved leave pods no {resource} of the machine's {has}: \
                      reserve less"
@@ -111,7 +111,7 @@ pub(super) fn check_addresses(
     (is_more && tc.spec.addons.cni.type_ == CniType::Flannel).then(|| {
         Problem::new(
             "spec.kubelet.maxPods",
-            "PodRangeTooSmall",
+            Reason::PodRangeTooSmall,
             format!(
                 "{asked} pods are more than {most}, for which a node has addresses, because its share \
                  of the pod range of TenantCluster {} is a /{mask}: choose {most} or fewer",

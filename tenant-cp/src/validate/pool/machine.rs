@@ -2,6 +2,7 @@
 //!
 //! Invariant: no message repeats a key, because what somebody pasted may be the private one.
 
+use api::Reason;
 use api::node_pool::{KernelBoot, KubeVirt, Provider};
 
 use crate::problem::Problem;
@@ -21,13 +22,17 @@ const LONGEST_SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(360
 pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: &mut Vec<Problem>) {
     let Some(kubevirt) = &provider.kubevirt else {
         let message = "name exactly one provider, such as kubevirt: {}";
-        problems.push(Problem::new("spec.provider", "ProviderMissing", message));
+        problems.push(Problem::new(
+            "spec.provider",
+            Reason::ProviderMissing,
+            message,
+        ));
         return;
     };
     if !settings.kubevirt.enabled {
         problems.push(Problem::new(
             "spec.provider.kubevirt",
-            "ProviderNotConfigured",
+            Reason::ProviderNotConfigured,
             "this management cluster makes no machines by kubevirt: use another provider, or ask \
              its administrator for providers.kubevirt.enabled in the operator's configuration",
         ));
@@ -39,7 +44,11 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     if let Some(image) = &kubevirt.image
         && let Err(message) = text::image::image(image)
     {
-        problems.push(Problem::new(field("image"), "ImageMalformed", message));
+        problems.push(Problem::new(
+            field("image"),
+            Reason::ImageMalformed,
+            message,
+        ));
     }
     if let Some(kernel) = &kubevirt.kernel_boot {
         check_kernel(&field("kernelBoot"), kernel, problems);
@@ -48,7 +57,7 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
     if shutdown.get().is_none_or(|time| time > LONGEST_SHUTDOWN) {
         problems.push(Problem::new(
             field("shutdownTimeout"),
-            "DurationMalformed",
+            Reason::DurationMalformed,
             format!(
                 "\"{}\" is not a length of time up to one hour: write minutes and seconds, such \
                  as 30s or 2m",
@@ -91,7 +100,7 @@ fn placement(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
                 continue;
             };
             let field = format!("{FIELD}.{name}[{number}]");
-            problems.push(Problem::new(field, "DeviceMalformed", message));
+            problems.push(Problem::new(field, Reason::DeviceMalformed, message));
         }
     }
     let memory = kubevirt.memory.0.as_str();
@@ -102,7 +111,7 @@ fn placement(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
         let pages = pages.as_str();
         problems.push(Problem::new(
             format!("{FIELD}.hugePages"),
-            "MemoryNotInPages",
+            Reason::MemoryNotInPages,
             format!("{memory} is no whole number of pages of {pages}: choose another memory"),
         ));
     }
@@ -117,7 +126,7 @@ pub(in crate::validate) fn check_kernel(
     if let Err(message) = text::image::image(&kernel.image) {
         problems.push(Problem::new(
             format!("{field}.image"),
-            "ImageMalformed",
+            Reason::ImageMalformed,
             message,
         ));
     }
@@ -130,7 +139,7 @@ pub(in crate::validate) fn check_kernel(
         if path.split('/').any(|part| part == "..") {
             problems.push(Problem::new(
                 format!("{field}.{name}"),
-                "PathMalformed",
+                Reason::PathMalformed,
                 format!("\"{path}\" leads upwards: name the file without .., as in /boot/vmlinuz"),
             ));
             continue;
@@ -138,7 +147,7 @@ pub(in crate::validate) fn check_kernel(
         if !fine {
             problems.push(Problem::new(
                 format!("{field}.{name}"),
-                "PathMalformed",
+                Reason::PathMalformed,
                 format!("\"{path}\" is not a path in the image: begin with /, as in /boot/vmlinuz"),
             ));
         }
@@ -146,7 +155,7 @@ pub(in crate::validate) fn check_kernel(
     if kernel.kernel_args.contains(char::is_control) {
         problems.push(Problem::new(
             format!("{field}.kernelArgs"),
-            "KernelArgsMalformed",
+            Reason::KernelArgsMalformed,
             "arguments are one line: put spaces between them",
         ));
     }
@@ -156,7 +165,7 @@ fn sizes(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
     if !PROCESSORS.contains(&kubevirt.cpu) {
         problems.push(Problem::new(
             "spec.provider.kubevirt.cpu",
-            "ProcessorsRange",
+            Reason::ProcessorsRange,
             format!(
                 "{} processors cannot be had: choose {} to {}",
                 kubevirt.cpu,
@@ -169,11 +178,15 @@ fn sizes(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
     let field = "spec.provider.kubevirt.memory";
     let amount = quantity::nanos(memory);
     let problem = if amount.is_none() {
-        Problem::new(field, "QuantityMalformed", quantity::malformed(memory))
+        Problem::new(
+            field,
+            Reason::QuantityMalformed,
+            quantity::malformed(memory),
+        )
     } else if amount < quantity::nanos(LEAST_MEMORY) {
         Problem::new(
             field,
-            "MemoryTooSmall",
+            Reason::MemoryTooSmall,
             format!(
                 "{memory} is less than {LEAST_MEMORY}, with which no node becomes ready: write \
                  gibibytes as Gi, as in 4Gi (a number alone counts bytes)"
@@ -182,7 +195,7 @@ fn sizes(kubevirt: &KubeVirt, problems: &mut Vec<Problem>) {
     } else if amount > quantity::nanos(MOST_MEMORY) {
         Problem::new(
             field,
-            "MemoryTooLarge",
+            Reason::MemoryTooLarge,
             format!(
                 "{memory} is more than {MOST_MEMORY}: check the suffix; 4Gi are four gibibytes"
             ),
@@ -218,7 +231,7 @@ pub(super) fn check_keys(keys: &[String], problems: &mut Vec<Problem>) {
             continue;
         };
         let field = format!("spec.sshAuthorizedKeys[{number}]");
-        problems.push(Problem::new(field, "KeyMalformed", message));
+        problems.push(Problem::new(field, Reason::KeyMalformed, message));
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::Reason;
 use api::node_pool::Taint;
 
 use crate::problem::Problem;
@@ -39,7 +40,7 @@ pub(super) fn check_labels(labels: &BTreeMap<String, String>, problems: &mut Vec
             continue;
         };
         let field = format!("spec.labels[{key}]");
-        problems.push(Problem::new(field, "LabelInvalid", message));
+        problems.push(Problem::new(field, Reason::LabelInvalid, message));
     }
 }
 
@@ -65,7 +66,7 @@ pub(super) fn check_taints(taints: &[Taint], problems: &mut Vec<Problem>) {
             continue;
         };
         let field = format!("spec.taints[{number}]");
-        problems.push(Problem::new(field, "TaintInvalid", message));
+        problems.push(Problem::new(field, Reason::TaintInvalid, message));
     }
 }
 

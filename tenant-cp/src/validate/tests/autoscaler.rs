@@ -68,6 +68,6 @@ fn image_of_a_minor_that_no_tenant_cluster_has_is_a_mistake_of_the_configuration
     assert_eq!(with("1.35"), []);
     let field = |minor: &str| format!("images.clusterAutoscaler[{minor}]");
     for minor in ["1.20", "35", "latest"] {
-        assert_eq!(with(minor), [(field(minor), "MinorUnknown")]);
+        assert_eq!(with(minor), [(field(minor), api::Reason::MinorUnknown)]);
     }
 }

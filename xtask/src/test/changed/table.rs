@@ -63,6 +63,11 @@ pub(crate) const TABLE: &[Entry] = &[
         &[Target("tenant-cp", "flags")],
         "its lists are compared with those of admission",
     ),
+    entry(
+        "docs/reasons.md",
+        &[Target("api", "reasons")],
+        "it is what the catalogue of reasons says",
+    ),
     entry("docs/**", &[], CHECKED),
     entry("*.md", &[], CHECKED),
     entry("LICENSE", &[], CHECKED),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::Reason;
 use k8s_openapi::api::core::v1::Service;
 use kit::events::Notice;
 use serde_json::Value;
@@ -77,7 +78,7 @@ pub struct Plan {
     /// What is wrong with the Service: told once for as long as it does not change.
     pub complaints: Vec<Notice>,
     /// What keeps it from having an address, or being gone; waiting is not an error.
-    pub waiting_on: Option<&'static str>,
+    pub waiting_on: Option<Reason>,
 }
 
 impl Plan {

@@ -3,6 +3,7 @@
 //! Invariant: what is unsupported is left out, and the rest of the Service is mapped all the same; no
 //! Service keeps another one from being mapped.
 
+use api::Reason;
 use k8s_openapi::api::core::v1::Service;
 use kit::events::Notice;
 
@@ -32,7 +33,7 @@ pub fn check(service: &Service, settings: &Settings) -> (Vec<Port>, Vec<Notice>)
     for port in spec.and_then(|s| s.ports.as_ref()).into_iter().flatten() {
         let Some(node_port) = port.node_port.filter(|port| *port > 0) else {
             complaints.push(Notice::warning(
-                "NoNodePort",
+                Reason::NoNodePort,
                 format!(
                     "port {} has no node port, by which the management cluster reaches the nodes; \
                      set spec.allocateLoadBalancerNodePorts to true, or the port's nodePort",
@@ -60,7 +61,7 @@ pub fn check(service: &Service, settings: &Settings) -> (Vec<Port>, Vec<Notice>)
     {
         if !settings.allows_address(address) {
             complaints.push(Notice::warning(
-                "AddressNotAllowed",
+                Reason::AddressNotAllowed,
                 format!(
                     "{field} {address} is not among the addresses that this tenant cluster may ask \
                      for; remove it, or have it allowed (--allow-addresses)"

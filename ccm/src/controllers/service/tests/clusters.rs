@@ -227,7 +227,7 @@ impl Clusters {
             if actions.is_empty() {
                 self.published.extend(events.iter().map(|e| e.reason));
                 self.complaints = complaints.iter().map(|c| c.reason).collect();
-                self.waiting = waiting_on;
+                self.waiting = waiting_on.map(|reason| reason.as_str());
                 return writes;
             }
             for action in &actions {

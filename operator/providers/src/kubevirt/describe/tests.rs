@@ -57,7 +57,7 @@ fn state(status: &Value) -> State {
 
 fn reason(state: &State) -> (&str, &str) {
     match state {
-        State::Failing { reason, message } => (reason, message),
+        State::Failing { reason, message } => (reason.as_str(), message),
         other => panic!("{other:?}"),
     }
 }
@@ -160,7 +160,7 @@ fn ends_of_an_instance_are_told_apart() {
         (json!({"phase": "Unknown"}), "VirtualMachineUnknown"),
         (
             json!({"phase": "Running", "conditions": [condition("Paused", "True", "", "")]}),
-            "Paused",
+            "VirtualMachinePaused",
         ),
     ] {
         assert_eq!(reason(&state(&status)).0, expected, "{status}");

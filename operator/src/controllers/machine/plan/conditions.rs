@@ -6,7 +6,10 @@
 
 use api::condition::is_true;
 use api::machine::MachinePhase;
-use api::{ConditionStatus, ConditionType, MachineStatus, TenantClusterStatus, set_condition};
+use api::{
+    ConditionReason, ConditionStatus, ConditionType, MachineStatus, Reason, TenantClusterStatus,
+    set_condition,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Description, State};
@@ -16,10 +19,10 @@ use crate::controllers::machine::observed::{Observed, Tenant};
 use crate::tenant_session::breaker::Breaker;
 
 /// Status, reason and message of one condition.
-type Said = (ConditionStatus, String, String);
+type Said = (ConditionStatus, ConditionReason, String);
 
-fn said(status: bool, reason: &str, message: impl Into<String>) -> Said {
-    (status.into(), reason.to_owned(), message.into())
+fn said(status: bool, reason: impl Into<ConditionReason>, message: impl Into<String>) -> Said {
+    (status.into(), reason.into(), message.into())
 }
 
 /// Fills in everything that follows from the observation.
@@ -36,14 +39,19 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
         ..
     }) = vm
     {
-        if reason_of(&before, ConditionType::VirtualMachineReady) != Some(reason) {
+        if reason_of(&before, ConditionType::VirtualMachineReady)
+            .is_none_or(|before| before != reason.as_str())
+        {
             plan.publish(
                 true,
-                "VirtualMachineFailing",
+                Reason::VirtualMachineFailing,
                 format!("{reason}: {message}"),
             );
         }
-        plan.wait("VirtualMachineFailing", format!("{reason}: {message}"));
+        plan.wait(
+            Reason::VirtualMachineFailing,
+            format!("{reason}: {message}"),
+        );
     }
     let node = node(observed);
     if !observed.is_going() && plan.status.phase != Some(MachinePhase::Failed) {
@@ -54,12 +62,12 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
     let mut set = |type_: ConditionType, (value, reason, mut message): Said| {
         let list = &mut plan.status.conditions;
         let same = list.iter().find(|c| {
-            c.type_ == type_.as_str() && c.status == value.as_str() && c.reason == reason
+            c.type_ == type_.as_str() && c.status == value.as_str() && c.reason == reason.as_str()
         });
         if let Some(same) = same {
             message.clone_from(&same.message);
         }
-        set_condition(list, type_, value, &reason, &message, generation, Time(now));
+        set_condition(list, type_, value, reason, &message, generation, Time(now));
     };
     set(ConditionType::VirtualMachineReady, machine.clone());
     if let Some(node) = node.clone() {
@@ -69,19 +77,22 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
         Some(Drain::Running(message)) => {
             set(
                 ConditionType::Drained,
-                said(false, "Draining", message.as_str()),
+                said(false, Reason::Draining, message.as_str()),
             );
         }
-        Some(Drain::Done) => set(ConditionType::Drained, said(true, "Drained", "")),
+        Some(Drain::Done) => set(ConditionType::Drained, said(true, Reason::Drained, "")),
         Some(Drain::GivenUp(why)) => {
-            set(ConditionType::Drained, said(false, "GivenUp", why.as_str()));
+            set(
+                ConditionType::Drained,
+                said(false, Reason::DrainGivenUp, why.as_str()),
+            );
         }
         None => {}
     }
     let ready = ready(&plan, machine, node);
     let mut set = |type_: ConditionType, (value, reason, message): Said| {
         let list = &mut plan.status.conditions;
-        set_condition(list, type_, value, &reason, &message, generation, Time(now));
+        set_condition(list, type_, value, reason, &message, generation, Time(now));
     };
     let is_told = reason_of(&before, ConditionType::Ready).is_some();
     let unknown = observed.tenant == Tenant::Postponed && is_told;
@@ -101,16 +112,28 @@ fn reason_of(status: &MachineStatus, type_: ConditionType) -> Option<&String> {
 
 fn virtual_machine(vm: Option<&Description>) -> Said {
     let Some(vm) = vm else {
-        return said(false, "NotThere", "there is no virtual machine");
+        return said(
+            false,
+            Reason::VirtualMachineNotCreated,
+            "there is no virtual machine",
+        );
     };
     if vm.deleting {
-        return said(false, "Deleting", "the virtual machine is being deleted");
+        return said(
+            false,
+            Reason::Deleting,
+            "the virtual machine is being deleted",
+        );
     }
     match &vm.state {
-        State::Creating => said(false, "Starting", "the virtual machine is being started"),
-        State::Running => said(true, "Running", ""),
-        State::Stopped => said(false, "Stopped", "the virtual machine does not run"),
-        State::Failing { reason, message } => said(false, reason, message.as_str()),
+        State::Creating => said(
+            false,
+            Reason::Starting,
+            "the virtual machine is being started",
+        ),
+        State::Running => said(true, Reason::Running, ""),
+        State::Stopped => said(false, Reason::Stopped, "the virtual machine does not run"),
+        State::Failing { reason, message } => said(false, reason.clone(), message.as_str()),
     }
 }
 
@@ -124,20 +147,20 @@ fn node(observed: &Observed) -> Option<Said> {
         if observed.is_going() && observed.home().is_some() && !postponed {
             let message = "the tenant's API does not answer";
             let unknown = ConditionStatus::Unknown;
-            return Some((unknown, "ApiUnreachable".to_owned(), message.to_owned()));
+            return Some((unknown, Reason::ApiUnreachable.into(), message.to_owned()));
         }
-        return (!known).then(|| said(false, "NotJoined", "its node has not joined"));
+        return (!known).then(|| said(false, Reason::NotJoined, "its node has not joined"));
     };
     Some(match join::own_node(observed, seen) {
-        Some(node) if node.ready == Some(true) => said(true, "NodeReady", ""),
-        Some(node) => said(false, "NodeNotReady", node.message.as_str()),
-        None if joined => said(false, "NodeGone", "its node was deleted"),
+        Some(node) if node.ready == Some(true) => said(true, Reason::NodeReady, ""),
+        Some(node) => said(false, Reason::NodeNotReady, node.message.as_str()),
+        None if joined => said(false, Reason::NodeGone, "its node was deleted"),
         None if seen.node.is_some() => said(
             false,
-            "NodeOfAnother",
+            Reason::NodeOfAnother,
             "there is a node of this name with another providerID; delete it",
         ),
-        None => said(false, "NotJoined", "its node has not joined"),
+        None => said(false, Reason::NotJoined, "its node has not joined"),
     })
 }
 
@@ -174,22 +197,23 @@ fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
     );
     if let Some(waiting) = waiting.filter(|_| stops) {
         let reason = match phase {
-            MachinePhase::Draining => "Draining",
+            MachinePhase::Draining => Reason::Draining,
             _ => waiting.reason,
         };
         return Some(said(false, reason, waiting.message.as_str()));
     }
     let running = phase == MachinePhase::Running;
-    if let Some(waiting) = waiting.filter(|w| !running && w.reason != "VirtualMachineFailing") {
+    if let Some(waiting) = waiting.filter(|w| !running && w.reason != Reason::VirtualMachineFailing)
+    {
         return Some(said(false, waiting.reason, waiting.message.as_str()));
     }
     if machine.0 != ConditionStatus::True {
         return Some(machine);
     }
     match node {
-        Some((value, reason, _)) if reason == "NotJoined" => Some((
+        Some((value, reason, _)) if reason == Reason::NotJoined => Some((
             value,
-            "Booting".to_owned(),
+            Reason::Booting.into(),
             "the machine boots; its node has not joined".to_owned(),
         )),
         Some((value, reason, message)) => {
@@ -202,7 +226,7 @@ fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
         }
         None => {
             let known = is_true(&plan.status.conditions, ConditionType::NodeReady);
-            (!known).then(|| said(false, "NotJoined", "its node has not joined"))
+            (!known).then(|| said(false, Reason::NotJoined, "its node has not joined"))
         }
     }
 }

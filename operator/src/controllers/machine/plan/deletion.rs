@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::{ConditionStatus, ConditionType, names};
+use api::{ConditionStatus, ConditionType, Reason, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -60,7 +60,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             plan.actions.push(Action::DeleteVm);
         }
         plan.wait(
-            "Deleting",
+            Reason::Deleting,
             "waits until the virtual machine and its instance are gone",
         );
         if !home {
@@ -111,7 +111,7 @@ fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestam
         return false;
     }
     plan.wait(
-        "ApiUnreachable",
+        Reason::ApiUnreachable,
         format!("the tenant's API does not answer: {message}"),
     );
     plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(PATIENCE));
@@ -121,7 +121,7 @@ fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestam
 /// True: what is there is not known until the tenant is asked, which is soon.
 fn waits_for_turn(plan: &mut Plan) -> bool {
     plan.wait(
-        "WaitingForTurn",
+        Reason::WaitingForTurn,
         "the tenant's API is asked when others that are slow to answer have been",
     );
     true
@@ -163,7 +163,7 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     if empty && !node.volumes_attached {
         if has_balancers(observed) && !node.excluded {
             let message = "load balancers are told that the node goes";
-            plan.wait("Draining", message);
+            plan.wait(Reason::Draining, message);
             plan.drain = Some(Drain::Running(message.to_owned()));
             let uid = node.uid.clone();
             plan.actions.push(Action::Exclude { uid });
@@ -186,7 +186,7 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     if !node.unschedulable {
         plan.publish(
             false,
-            "Draining",
+            Reason::Draining,
             "cordons the node and evicts its pods".to_owned(),
         );
         plan.actions.push(Action::Cordon {
@@ -209,7 +209,7 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         ),
     };
     let evicted: Vec<_> = stay.into_iter().cloned().collect();
-    plan.wait("Draining", message.clone());
+    plan.wait(Reason::Draining, message.clone());
     plan.drain = Some(Drain::Running(message));
     plan.look_after(pause);
     plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or_default());
@@ -224,7 +224,7 @@ fn drained(observed: &Observed) -> Option<&Condition> {
     let status = observed.machine.status.as_ref();
     let mut conditions = status.into_iter().flat_map(|s| &s.conditions);
     let drained = conditions.find(|c| c.type_ == ConditionType::Drained.as_str());
-    drained.filter(|c| c.status == "True" || c.reason == "GivenUp")
+    drained.filter(|c| c.status == "True" || c.reason == Reason::DrainGivenUp)
 }
 
 /// Whether load balancers may send traffic to the node, by way of our cloud controller manager.
@@ -245,7 +245,7 @@ fn leaves_balancers(
     if !has_balancers(observed) || until <= now {
         return false;
     }
-    plan.wait("Draining", "load balancers turn to other nodes");
+    plan.wait(Reason::Draining, "load balancers turn to other nodes");
     plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(LEAVE));
     true
 }
@@ -280,7 +280,7 @@ fn first(pods: &[&Pod]) -> String {
 /// Goes on although the node is not drained.
 fn gives_up(plan: &mut Plan, why: String) {
     let message = format!("deletes the machine without draining its node further: {why}");
-    plan.publish(true, "DrainGivenUp", message);
+    plan.publish(true, Reason::DrainGivenUp, message);
     plan.drain = Some(Drain::GivenUp(why));
 }
 
@@ -307,7 +307,7 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
                 plan.actions.push(Action::End(ended));
             }
             plan.wait(
-                "VolumesAttached",
+                Reason::VolumesAttached,
                 "waits until volumes are detached from the node of a machine that is gone",
             );
             plan.look_after(LOOK);
@@ -342,7 +342,7 @@ fn leaves(plan: &mut Plan, observed: &Observed, message: &str, now: Timestamp) -
         let name = observed.machine.name_any();
         plan.publish(
             true,
-            "NodeLeftBehind",
+            Reason::NodeLeftBehind,
             format!(
                 "the tenant's API does not answer: {message}; Node {name} may be left in the tenant \
                  cluster: delete it with kubectl delete node {name}"

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{Machine, names};
+use api::{Machine, Reason, names};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -33,7 +33,7 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
         Tenant::Answers(seen) => seen,
         Tenant::Silent { message } => {
             plan.wait(
-                "WaitingForControlPlane",
+                Reason::WaitingForControlPlane,
                 format!("its API does not answer: {message}"),
             );
             return;
@@ -42,7 +42,7 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
         Tenant::Postponed => return,
         Tenant::NotAsked => {
             let message = "its API has not answered since the operator started";
-            plan.wait("WaitingForControlPlane", message);
+            plan.wait(Reason::WaitingForControlPlane, message);
             return;
         }
     };
@@ -85,7 +85,7 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
                 })),
             }),
             Err(error) => {
-                plan.wait("AuthorityUnreadable", error.to_string());
+                plan.wait(Reason::AuthorityUnreadable, error.to_string());
                 return;
             }
         }
@@ -138,7 +138,7 @@ fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
     plan.status.node_name = Some(name.clone());
     plan.status.instance = observed.vm.as_ref().and_then(|vm| vm.instance.clone());
     if plan.is_settled() {
-        plan.publish(false, "Joined", format!("node {name} joined"));
+        plan.publish(false, Reason::Joined, format!("node {name} joined"));
     } else {
         // Written once all of it is done: until then the machine has not joined.
         plan.status.node_name = None;

@@ -77,7 +77,7 @@ fn happens(world: &mut World, what: Happening) {
         }),
         Happening::Fails => world.vm.iter_mut().for_each(|vm| {
             vm.state = State::Failing {
-                reason: "ErrImagePull".into(),
+                reason: api::ConditionReason::passed_on("ErrImagePull"),
                 message: "no such image".into(),
             };
         }),

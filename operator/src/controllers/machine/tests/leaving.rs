@@ -99,7 +99,7 @@ fn drain_that_a_budget_blocks_ends_with_its_time_out() {
     let took = world.goes();
     assert!((300..310).contains(&took.as_secs()), "{took:?}");
     assert_eq!(world.told("DrainGivenUp"), 1);
-    assert_eq!(world.condition("Drained"), said("False", "GivenUp"));
+    assert_eq!(world.condition("Drained"), said("False", "DrainGivenUp"));
     let mut world = World::running();
     world.machine.spec.drain_timeout = "0s".into();
     world.pods = vec![pod("a")];

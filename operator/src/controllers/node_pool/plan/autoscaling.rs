@@ -6,7 +6,7 @@
 //! is off, is not said any more.
 
 use api::node_pool::Refused;
-use api::{ConditionStatus, ConditionType, TenantCluster, remove_condition};
+use api::{ConditionStatus, ConditionType, Reason, TenantCluster, remove_condition};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -25,7 +25,7 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster,
     let (value, reason, message) = if is_on {
         (
             ConditionStatus::True,
-            "OwnedByAutoscaler",
+            Reason::OwnedByAutoscaler,
             format!(
                 "the autoscaler sets replicas, from {} to {}; remove spec.autoscaling to set it \
                  yourself",
@@ -35,7 +35,7 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster,
     } else {
         (
             ConditionStatus::False,
-            "AddonOff",
+            Reason::AddonOff,
             format!(
                 "nobody sets replicas: TenantCluster {} has the addon autoscaler off; set its \
                  spec.addons.autoscaler.enabled to true, or remove spec.autoscaling",
@@ -47,7 +47,12 @@ pub(super) fn say(plan: &mut Plan, observed: &Observed, cluster: &TenantCluster,
     let type_ = ConditionType::AutoscalingRefused;
     match Refused::of(&observed.pool.metadata).filter(|_| is_on) {
         Some(Refused { message, .. }) => {
-            let said = (type_, ConditionStatus::True, "Refused", message);
+            let said = (
+                type_,
+                ConditionStatus::True,
+                Reason::AutoscalingRefused,
+                message,
+            );
             set(plan, observed, now, [said]);
         }
         None => remove_condition(&mut plan.status.conditions, type_),

@@ -3,7 +3,7 @@
 //! Invariant: the NodePool goes only once it has no Machine; a NodePool outlives its tenant cluster,
 //! because it is the user's, but its Machines do not.
 
-use api::{Machine, names};
+use api::{Machine, Reason, names};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -34,7 +34,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         list(machines.iter().map(|m| m.name_any()))
     );
     plan.waiting_on = Some(Waiting {
-        reason: "Deleting",
+        reason: Reason::Deleting,
         message,
     });
     status::going(plan, observed, now)
@@ -47,11 +47,11 @@ pub(super) fn without_cluster(observed: &Observed, now: Timestamp) -> Plan {
     let name = &observed.pool.spec.cluster_name;
     let (reason, message) = match &observed.cluster {
         Some(_) => (
-            "ClusterDeleted",
+            Reason::ClusterDeleted,
             format!("TenantCluster {name} is being deleted, and the machines go with it"),
         ),
         None => (
-            "ClusterNotFound",
+            Reason::ClusterNotFound,
             format!(
                 "there is no TenantCluster {name} in this namespace; create it, or delete this node \
                  pool"
@@ -69,7 +69,9 @@ fn delete_all(plan: &mut Plan, machines: &[&Machine], why: &str) {
             "deletes {}: {why}",
             list(staying.iter().map(|m| m.name_any()))
         );
-        plan.publish(false, "Deleting", message);
-        staying.into_iter().for_each(|m| plan.delete(m, "Deleting"));
+        plan.publish(false, Reason::Deleting, message);
+        staying
+            .into_iter()
+            .for_each(|m| plan.delete(m, Reason::Deleting));
     }
 }

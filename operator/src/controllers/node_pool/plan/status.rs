@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use api::{ConditionStatus, ConditionType, Machine, NodePool, set_condition};
+use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -32,7 +32,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// One condition.
-pub(super) type Said = (ConditionType, ConditionStatus, &'static str, String);
+pub(super) type Said = (ConditionType, ConditionStatus, Reason, String);
 
 pub(super) fn set(
     plan: &mut Plan,
@@ -69,38 +69,41 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     let enough = ready >= replicas;
     let message = format!("{ready} of {replicas} nodes are ready{}", trouble(machines));
     let reason = if enough {
-        "NodesReady"
+        Reason::NodesReady
     } else {
-        "NodesNotReady"
+        Reason::NodesNotReady
     };
     let ready_said = (ConditionType::Ready, enough.into(), reason, message);
 
     let (reason, message) = if !settled {
         (
-            "Applying",
+            Reason::Applying,
             "writes what differs from the wanted state".to_owned(),
         )
     } else if updated < there {
         (
-            "RollingOut",
+            Reason::RollingOut,
             format!("{updated} of {replicas} machines are of the newest template"),
         )
     } else if there < replicas {
         (
-            "WaitingForDeletion",
+            Reason::WaitingForDeletion,
             format!("{going} machines are going; others are made once they are gone"),
         )
     } else if !enough {
         (
-            "WaitingForNodes",
+            Reason::WaitingForNodes,
             format!("{} nodes are not ready yet", replicas - ready),
         )
     } else if going > 0 {
-        ("WaitingForDeletion", format!("{going} machines are going"))
+        (
+            Reason::WaitingForDeletion,
+            format!("{going} machines are going"),
+        )
     } else {
-        ("AsDesired", String::new())
+        (Reason::AsDesired, String::new())
     };
-    let progressing = reason != "AsDesired";
+    let progressing = reason != Reason::AsDesired;
     if progressing && settled {
         plan.waiting_on = Some(Waiting {
             reason,
@@ -115,7 +118,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     );
     let degraded = degraded(seen);
     let was = degraded_reason(&observed.pool);
-    if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2) {
+    if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2.as_str()) {
         plan.publish(true, degraded.2, degraded.3.clone());
     }
     set(
@@ -133,7 +136,7 @@ fn degraded(seen: &Seen<'_>) -> Said {
     let (value, reason, message) = match seen.verdict.held {
         Some(Held::AllSilent) => (
             true,
-            "AllNodesSilent",
+            Reason::AllNodesSilent,
             "all nodes of the tenant cluster went silent together, so the network between them and \
              the control plane is looked at first: none is replaced; mend it, or delete the Machines \
              that are to be replaced"
@@ -141,13 +144,13 @@ fn degraded(seen: &Seen<'_>) -> Said {
         ),
         Some(Held::Share) => (
             true,
-            "TooManyUnhealthy",
+            Reason::TooManyUnhealthy,
             format!(
                 "{kept} machines are lost and wait until others have been replaced \
                  (health.maxReplaced at a time)"
             ),
         ),
-        None => (false, "AsExpected", String::new()),
+        None => (false, Reason::AsExpected, String::new()),
     };
     (ConditionType::Degraded, value.into(), reason, message)
 }
@@ -203,7 +206,7 @@ pub(super) fn paused(observed: &Observed, now: Timestamp) -> Plan {
     let said = (
         ConditionType::Progressing,
         ConditionStatus::False,
-        "Paused",
+        Reason::Paused,
         message.to_owned(),
     );
     set(&mut plan, observed, now, [said]);
@@ -214,7 +217,7 @@ pub(super) fn paused(observed: &Observed, now: Timestamp) -> Plan {
 pub(super) fn waits_for_cluster(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
     let name = &observed.pool.spec.cluster_name;
     let message = format!("TenantCluster {name} does not say yet which version it runs");
-    let reason = "WaitingForCluster";
+    let reason = Reason::WaitingForCluster;
     let said = [
         (
             ConditionType::Ready,
@@ -231,7 +234,7 @@ pub(super) fn waits_for_cluster(mut plan: Plan, observed: &Observed, now: Timest
         (
             ConditionType::Degraded,
             ConditionStatus::False,
-            "AsExpected",
+            Reason::AsExpected,
             String::new(),
         ),
     ];
@@ -250,7 +253,7 @@ pub(super) fn refused(plan: Plan, observed: &Observed, problem: &Problem, now: T
 pub(super) fn unusable(
     mut plan: Plan,
     observed: &Observed,
-    reason: &'static str,
+    reason: Reason,
     message: String,
     now: Timestamp,
 ) -> Plan {
@@ -258,7 +261,7 @@ pub(super) fn unusable(
     count(&mut plan, &machines, |_| false);
     plan.status.updated_replicas = 0;
     let enough = plan.status.ready_replicas >= observed.pool.spec.replicas.max(1);
-    if degraded_reason(&observed.pool).as_deref() != Some(reason) {
+    if degraded_reason(&observed.pool).as_deref() != Some(reason.as_str()) {
         plan.publish(true, reason, message.clone());
     }
     let said = [
@@ -294,13 +297,13 @@ pub(super) fn going(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan
         (
             ConditionType::Ready,
             ConditionStatus::False,
-            "Deleting",
+            Reason::Deleting,
             message.clone(),
         ),
         (
             ConditionType::Progressing,
             ConditionStatus::True,
-            "Deleting",
+            Reason::Deleting,
             message,
         ),
     ];

@@ -76,7 +76,7 @@ fn what_the_adapter_refused_is_said_until_the_pool_is_another() {
     assert_eq!(refused(&world).0, "", "there is no adapter");
     switch(&mut world, true);
     let (value, reason, message) = refused(&world);
-    assert_eq!((&*value, &*reason), ("True", "Refused"));
+    assert_eq!((&*value, &*reason), ("True", "AutoscalingRefused"));
     assert_eq!(message, "a pool grows by 1 or more, not by -1");
     world.pool.metadata.generation = Some(generation + 1);
     world.settle();

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no machine is made, and none is taken away.
 
+use api::Reason;
 use serde_json::json;
 use tenant_cp::problem::Problem;
 
@@ -10,7 +11,7 @@ use super::world::World;
 fn exceeded() -> Vec<Problem> {
     vec![Problem::new(
         "spec",
-        "QuotaExceeded",
+        Reason::QuotaExceeded,
         "TenantQuota team-a allows 3 machines",
     )]
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what runs keeps running, and nothing is made.
 
+use api::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use tenant_cp::problem::Problem;
@@ -11,7 +12,11 @@ use super::world::World;
 
 #[test]
 fn no_machine_is_made_or_goes_while_it_is_not_known_what_machines_must_not_reach() {
-    let unknown = Problem::new("network.reserved", "ReservedRangesUnknown", "name them");
+    let unknown = Problem::new(
+        "network.reserved",
+        Reason::ReservedRangesUnknown,
+        "name them",
+    );
     let mut world = World::new(2, &json!({}));
     world.reserved_unknown = Some(unknown.clone());
     world.settle();

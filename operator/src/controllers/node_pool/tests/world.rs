@@ -238,7 +238,15 @@ impl World {
             None => api::ConditionStatus::Unknown,
         };
         let (list, type_) = (&mut status.conditions, ConditionType::NodeReady);
-        set_condition(list, type_, value, "Test", "", None, now);
+        set_condition(
+            list,
+            type_,
+            value,
+            api::ConditionReason::passed_on("Test"),
+            "",
+            None,
+            now,
+        );
     }
 
     pub(super) fn all_ready(&mut self) {

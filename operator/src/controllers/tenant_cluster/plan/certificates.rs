@@ -3,6 +3,7 @@
 //! Invariant: authorities are stored before anything that they signed; what was lost of a tenant
 //! cluster that ran is reported and never made anew.
 
+use api::Reason;
 use jiff::Timestamp;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
@@ -54,7 +55,7 @@ fn lost(valid: &Validated, problems: &[certificates::Problem]) -> Option<Waiting
         .map(|p| format!("Secret {} ({:?})", p.secret, p.reason))
         .collect();
     Some(Waiting {
-        reason: "CertificateAuthorityLost",
+        reason: Reason::CertificateAuthorityLost,
         message: format!(
             "{} in namespace {} cannot be rebuilt; restore it from a backup, because a new one would \
              change the identity of the tenant cluster",

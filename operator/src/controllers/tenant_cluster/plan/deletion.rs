@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use api::Reason;
 use jiff::Timestamp;
 use kit::events::Notice;
 use tenant_cp::object::Key;
@@ -63,7 +64,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         let message =
             format!("stops the pods in the tenant namespace {ns} and frees their volumes");
         plan.waiting_on = Some(Waiting {
-            reason: "Deleting",
+            reason: Reason::Deleting,
             message,
         });
         let mut plan = status::deleting(plan, observed, now);
@@ -78,11 +79,11 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             with_dependents: false,
         });
         let message = format!("deletes the tenant namespace {ns} with everything in it");
-        plan.events.push(Notice::normal("Deleting", message));
+        plan.events.push(Notice::normal(Reason::Deleting, message));
     }
     plan.parts.push(part);
     plan.waiting_on = Some(Waiting {
-        reason: "Deleting",
+        reason: Reason::Deleting,
         message: format!(
             "waits until the tenant namespace {ns} is gone{}",
             held_by(observed, &ns)

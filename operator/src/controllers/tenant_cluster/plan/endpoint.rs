@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use api::Reason;
 use api::tenant_cluster::{AddressesStatus, EndpointStatus, EndpointType, TenantClusterStatus};
 use serde_json::{Value, json};
 use tenant_cp::names;
@@ -37,7 +38,7 @@ pub(super) fn plan(
         // running kube-apiserver takes minutes to notice a better one.
         let ns = &valid.tenant_namespace;
         part.waiting = Some(Waiting {
-            reason: "WaitingForAddress",
+            reason: Reason::WaitingForAddress,
             message: format!("the Service {ns}/control-plane has no address yet"),
         });
     }

@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use api::ConditionType;
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
+use api::{ConditionType, Reason};
 use tenant_cp::Validated;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::names;
@@ -97,7 +97,7 @@ fn told_before(observed: &Observed) -> Option<Waiting> {
     let mut conditions = conditions.filter(|c| c.type_ == ConditionType::EtcdReady.as_str());
     let told = conditions.next()?;
     let mut alarms = [Alarm::Corrupt, Alarm::NoSpace].into_iter();
-    let alarm = alarms.find(|alarm| alarm.reason() == told.reason)?;
+    let alarm = alarms.find(|alarm| told.reason == alarm.reason())?;
     Some(Waiting {
         reason: alarm.reason(),
         message: told.message.clone(),
@@ -110,7 +110,7 @@ fn foreign(observed: &Observed) -> Option<Waiting> {
     let mut others = observed.etcd.answers();
     let (name, found) = others.find(|(_, member)| member.cluster_id != *known)?;
     Some(Waiting {
-        reason: "ForeignData",
+        reason: Reason::ForeignData,
         message: format!(
             "{name} is of etcd cluster {}, and this tenant cluster's is {known}: bring the volume back \
              that it had",
@@ -300,7 +300,7 @@ fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
         false => "the other members serve on; the lost one does not start over an empty volume",
     };
     Some(Waiting {
-        reason: "VolumeLost",
+        reason: Reason::VolumeLost,
         message: format!(
             "PersistentVolumeClaim {} in namespace {}: {then}",
             each.join("; "),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::{ConditionStatus, ConditionType};
+use api::{ConditionStatus, ConditionType, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
 use tenant_cp::object::Object;
@@ -24,10 +24,7 @@ pub(super) enum Halt {
     /// `spec.paused`.
     Paused,
     /// The spec cannot be built, a quota does not let it grow, or there is no address range.
-    Refused {
-        reason: &'static str,
-        message: String,
-    },
+    Refused { reason: Reason, message: String },
     /// Its namespace is somebody else's.
     Taken(Waiting),
 }
@@ -39,7 +36,7 @@ impl Halt {
             .map(|p| format!("{}: {}", p.field, p.message))
             .collect();
         Self::Refused {
-            reason: problems.first().map_or("InvalidSpec", |p| p.reason),
+            reason: problems.first().map_or(Reason::InvalidSpec, |p| p.reason),
             message: sentences.join("; "),
         }
     }
@@ -118,7 +115,7 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
     }
     let (reason, message) = match halt {
         Halt::Paused => (
-            "Paused",
+            Reason::Paused,
             "spec.paused is true; set it to false to go on".to_owned(),
         ),
         Halt::Refused { reason, message } => (*reason, message.clone()),

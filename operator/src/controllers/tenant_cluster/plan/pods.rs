@@ -1,5 +1,6 @@
 //! Why pods of one component do not run, where they were looked at.
 
+use api::Reason;
 use api::names::LABEL_COMPONENT;
 use tenant_cp::names;
 
@@ -32,7 +33,7 @@ pub(super) fn deadline_exceeded(observed: &Observed) -> Option<Waiting> {
     let mut conditions = deployment.pointer("/status/conditions")?.as_array()?.iter();
     conditions.find(|c| c["type"] == "Progressing" && c["reason"] == "ProgressDeadlineExceeded")?;
     Some(Waiting {
-        reason: "RolloutStuck",
+        reason: Reason::RolloutStuck,
         message: "new pods of the control plane are not ready after ten minutes; what served before them \
                   goes on. Mend what the pods say, or set the spec back"
             .to_owned(),

@@ -15,8 +15,6 @@ use super::types::{Part, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 
-/// The cloud controller manager was switched off, and holds back what is to be done inside.
-pub(super) const REMOVING_CLOUD_CONTROLLER: &str = "RemovingCloudController";
 pub(super) fn plan(valid: &Validated, observed: &Observed, control_plane: Progress) -> Part {
     Part {
         deletions: prune(valid, observed, control_plane),

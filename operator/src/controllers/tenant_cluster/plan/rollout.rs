@@ -3,8 +3,8 @@
 //! Invariant: while it waits for its turn nothing is made from another template than before; what was lost
 //! is made anew all the same.
 
-use api::TenantClusterStatus;
 use api::tenant_cluster::RolloutStatus;
+use api::{Reason, TenantClusterStatus};
 use serde_json::Value;
 use tenant_cp::object::Object;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
@@ -17,9 +17,6 @@ use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod,
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
-
-/// What there is no turn for yet.
-pub(super) const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
 
 /// The rollout of a tenant cluster.
 pub(super) struct Rollout {
@@ -129,7 +126,7 @@ pub(super) fn plan(observed: &Observed, facts: Facts) -> Rollout {
         }),
         (Some(_), Some(Answer::Wait)) => {
             part.waiting = Some(Waiting {
-                reason: WAITING_FOR_ROLLOUT,
+                reason: Reason::WaitingForRollout,
                 message: "pods are to be made from other templates (the spec, a key, the operator or its \
                           configuration changed); other tenant clusters go first, users' changes before \
                           those of the operator"

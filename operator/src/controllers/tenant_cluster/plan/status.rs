@@ -6,19 +6,18 @@
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::{ConditionStatus, ConditionType, TenantClusterStatus, set_condition};
+use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
 use tenant_cp::rollout::order::{Cause, Facts, Progress};
 use tenant_cp::{Validated, certificates, names};
 
-use super::rollout::WAITING_FOR_ROLLOUT;
 use super::types::{Part, Plan, SLOW_SWEEP};
-use super::{endpoint, etcd, pods, prune};
+use super::{endpoint, etcd, pods};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::status::Waiting;
+use crate::status::{Waiting, reason_of};
 
 mod addons;
 
@@ -40,7 +39,7 @@ impl Conditions<'_> {
         &mut self,
         type_: ConditionType,
         value: ConditionStatus,
-        reason: &str,
+        reason: Reason,
         message: &str,
     ) {
         let now = Time(self.now);
@@ -54,7 +53,7 @@ impl Conditions<'_> {
         let silent =
             |c: &Condition| c.type_ == ConditionType::Ready.as_str() && c.status == "False";
         let list = &mut self.status.conditions;
-        list.retain(|c| !silent(c) || c.reason == TenantClusterStatus::ADDONS_NOT_READY);
+        list.retain(|c| !silent(c) || c.reason == Reason::AddonsNotReady);
     }
 
     /// The tenant's API answered.
@@ -69,7 +68,7 @@ impl Conditions<'_> {
         self.set(
             ConditionType::Ready,
             ConditionStatus::True,
-            "Answering",
+            Reason::Answering,
             message,
         );
     }
@@ -78,10 +77,10 @@ impl Conditions<'_> {
     /// reach what the operator does not.
     pub(super) fn reached(&mut self, way: &Way) {
         let (value, reason, message) = match way {
-            Way::Published => (ConditionStatus::True, "Answering", ""),
+            Way::Published => (ConditionStatus::True, Reason::Answering, ""),
             Way::Service { message } => (
                 ConditionStatus::Unknown,
-                "NotReachedByOperator",
+                Reason::NotReachedByOperator,
                 message.as_str(),
             ),
         };
@@ -93,7 +92,7 @@ impl Conditions<'_> {
         self.set(
             ConditionType::Ready,
             ConditionStatus::False,
-            "ApiUnreachable",
+            Reason::ApiUnreachable,
             message,
         );
     }
@@ -155,16 +154,19 @@ pub(super) fn report(
                 problem.reason,
                 problem.message.as_str(),
             ),
-            None => (ConditionStatus::False, "AsExpected", ""),
+            None => (ConditionStatus::False, Reason::AsExpected, ""),
         };
         set.set(ConditionType::Degraded, degraded.0, degraded.1, degraded.2);
     }
     let progressing = !settled || waiting.is_some();
     let (reason, message) = match (&waiting, &problem) {
         (Some(waiting), _) => (waiting.reason, waiting.message.as_str()),
-        (None, _) if !settled => ("Applying", "writes what differs from the wanted state"),
+        (None, _) if !settled => (
+            Reason::Applying,
+            "writes what differs from the wanted state",
+        ),
         (None, Some(problem)) => (problem.reason, problem.message.as_str()),
-        (None, None) => ("AsDesired", ""),
+        (None, None) => (Reason::AsDesired, ""),
     };
     let told = observed.cluster.status.as_ref();
     let told = told.and_then(|s| s.observed_generation) == observed.cluster.metadata.generation;
@@ -188,7 +190,7 @@ pub(super) fn report(
                 set.set(
                     ConditionType::Ready,
                     ConditionStatus::False,
-                    TenantClusterStatus::ADDONS_NOT_READY,
+                    Reason::AddonsNotReady,
                     &message,
                 );
             }
@@ -233,7 +235,7 @@ pub(super) fn report(
     let mut requeue_after = requeue(observed, waiting.as_ref(), now);
     let waits_for_turn = waiting
         .as_ref()
-        .is_some_and(|w| w.reason == WAITING_FOR_ROLLOUT);
+        .is_some_and(|w| w.reason == Reason::WaitingForRollout);
     if waits_for_turn && plan.rollout == Some(Cause::Change) {
         // Who has a place gives it up after a while, and tells nobody. One of the fleet does not.
         requeue_after = requeue_after.min(crate::rollouts::queue::PATIENCE);
@@ -279,7 +281,7 @@ fn facts(
     }
 }
 
-fn certificates_state(plan: &Plan, observed: &Observed) -> (ConditionStatus, &'static str, String) {
+fn certificates_state(plan: &Plan, observed: &Observed) -> (ConditionStatus, Reason, String) {
     let part = plan
         .parts
         .iter()
@@ -294,12 +296,12 @@ fn certificates_state(plan: &Plan, observed: &Observed) -> (ConditionStatus, &'s
         ),
         (None, Some(failure)) => (
             ConditionStatus::False,
-            failure.class.reason(),
+            reason_of(failure.class),
             failure.message.clone(),
         ),
         (None, None) => match part.is_some_and(Part::is_settled) {
-            true => (ConditionStatus::True, "Issued", String::new()),
-            false => (ConditionStatus::False, "Issuing", String::new()),
+            true => (ConditionStatus::True, Reason::Issued, String::new()),
+            false => (ConditionStatus::False, Reason::Issuing, String::new()),
         },
     }
 }
@@ -311,9 +313,9 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
     let message = format!("{ready} of {wanted} members are ready");
     let (reason, message) = match (etcd::alarm(observed), pods::failure(observed, names::ETCD)) {
         (Some(alarm), _) => (alarm.reason, alarm.message),
-        _ if ready >= wanted => ("MembersReady", message),
+        _ if ready >= wanted => (Reason::MembersReady, message),
         (None, Some(failure)) => (failure.reason, format!("{message}; {}", failure.message)),
-        (None, None) => ("MembersNotReady", message),
+        (None, None) => (Reason::MembersNotReady, message),
     };
     set.set(
         ConditionType::EtcdReady,
@@ -326,9 +328,9 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
     let wanted = i64::from(valid.replicas);
     let message = format!("{ready} of {wanted} pods are ready");
     let (reason, message) = match pods::failure(observed, names::CONTROL_PLANE) {
-        _ if ready >= wanted => ("PodsReady", message),
+        _ if ready >= wanted => (Reason::PodsReady, message),
         Some(failure) => (failure.reason, format!("{message}; {}", failure.message)),
-        None => ("PodsNotReady", message),
+        None => (Reason::PodsNotReady, message),
     };
     set.set(
         ConditionType::ControlPlaneReady,
@@ -339,16 +341,16 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
 
     let published = endpoint::published(valid, observed).is_some();
     let (reason, message) = match (published, &set.status.endpoint) {
-        (true, _) => ("HasAddress", String::new()),
+        (true, _) => (Reason::HasAddress, String::new()),
         (false, None) => (
-            "WaitingForAddress",
+            Reason::WaitingForAddress,
             format!(
                 "the Service {ns}/control-plane has no address yet; a load balancer of the management \
              cluster has to give it one"
             ),
         ),
         (false, Some(last)) => (
-            "AddressLost",
+            Reason::AddressLost,
             format!(
                 "the Service {ns}/control-plane has no address any more; it was {}, which stays in \
                  certificates and kubeconfigs until a load balancer of the management cluster gives it \
@@ -364,7 +366,11 @@ fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, obser
         &message,
     );
     let done = set.status.bootstrap_hash.is_some();
-    let reason = if done { "InPlace" } else { "WaitingForApi" };
+    let reason = if done {
+        Reason::InPlace
+    } else {
+        Reason::WaitingForApi
+    };
     set.set(ConditionType::BootstrapReady, done.into(), reason, "");
 }
 
@@ -375,15 +381,15 @@ fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) 
     if observed.tenant == Tenant::Postponed {
         let message = "the API is asked when others that are slow to answer have been";
         return Some(Waiting {
-            reason: "WaitingForTurn",
+            reason: Reason::WaitingForTurn,
             message: message.to_owned(),
         });
     }
     if let Tenant::Silent { message } = &observed.tenant {
         let (reason, message) = match observed.has_been_ready() {
-            true => ("ApiUnreachable", message.clone()),
+            true => (Reason::ApiUnreachable, message.clone()),
             false => (
-                "Starting",
+                Reason::Starting,
                 format!("the API does not answer yet: {message}"),
             ),
         };
@@ -396,7 +402,7 @@ fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) 
     if matches!(observed.tenant, Tenant::Answers { .. }) && !is_rolled_out {
         let message = "pods of an older template still serve, or new ones are not ready yet";
         return Some(Waiting {
-            reason: "RollingOut",
+            reason: Reason::RollingOut,
             message: message.to_owned(),
         });
     }
@@ -409,10 +415,11 @@ pub(super) fn transitions(plan: &mut Plan, observed: &Observed) {
     match &observed.tenant {
         Tenant::Answers { version, .. } if is_ready && !was_ready => {
             let message = format!("the API answers and serves Kubernetes {version}");
-            plan.events.push(Notice::normal("Ready", message));
+            plan.events.push(Notice::normal(Reason::Ready, message));
         }
         Tenant::Silent { message } if was_ready => {
-            plan.events.push(Notice::warning("ApiUnreachable", message));
+            plan.events
+                .push(Notice::warning(Reason::ApiUnreachable, message));
         }
         _ => {}
     }
@@ -437,9 +444,9 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
     }
     match waiting.map(|w| w.reason) {
         // A startup probe or a permit is quicker.
-        Some("Starting" | "WaitingForTurn") => return BREAKER_PAUSE,
-        Some("WaitingForStart") => return crate::rollouts::queue::PATIENCE,
-        Some(prune::REMOVING_CLOUD_CONTROLLER) => return REMOVING_PAUSE,
+        Some(Reason::Starting | Reason::WaitingForTurn) => return BREAKER_PAUSE,
+        Some(Reason::WaitingForStart) => return crate::rollouts::queue::PATIENCE,
+        Some(Reason::RemovingCloudController) => return REMOVING_PAUSE,
         _ => {}
     }
     let ends = observed
@@ -461,13 +468,13 @@ pub(super) fn deleting(mut plan: Plan, observed: &Observed, now: Timestamp) -> P
     set.set(
         ConditionType::Ready,
         ConditionStatus::False,
-        "Deleting",
+        Reason::Deleting,
         &message,
     );
     set.set(
         ConditionType::Progressing,
         ConditionStatus::True,
-        "Deleting",
+        Reason::Deleting,
         &message,
     );
     plan.requeue_after = Some(BREAKER_PAUSE);

@@ -3,6 +3,7 @@
 //! Invariant: a namespace that held a tenant cluster is not made a second time, and one that is not this
 //! TenantCluster's is neither written to nor believed.
 
+use api::Reason;
 use api::names::LABEL_TENANT_UID;
 use tenant_cp::{Settings, Validated, desired};
 
@@ -19,14 +20,14 @@ pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) 
     part.problem = match live {
         // Before anything ran in it, it can be made again, once it is gone.
         _ if going => Some(Waiting {
-            reason: "NamespaceDeleted",
+            reason: Reason::NamespaceDeleted,
             message: format!(
                 "the tenant namespace {ns} is being deleted by somebody; everything in it, the data \
                  of etcd included, goes with it"
             ),
         }),
         None if observed.has_been_bootstrapped() => Some(Waiting {
-            reason: "DataLost",
+            reason: Reason::DataLost,
             message: format!(
                 "the tenant namespace {ns} is gone, with the data of etcd and all keys, and no empty \
                  tenant cluster is made in its place; restore it from a backup, or delete this \
@@ -58,7 +59,7 @@ pub(super) fn taken(observed: &Observed) -> Option<Waiting> {
         None => known,
     };
     (!ours).then(|| Waiting {
-        reason: "NamespaceTaken",
+        reason: Reason::NamespaceTaken,
         message: format!(
             "the namespace {ns}, which is to hold this tenant cluster, is somebody else's: it lacks the \
              label {LABEL_TENANT_UID} with the UID of this TenantCluster; delete that namespace, or \

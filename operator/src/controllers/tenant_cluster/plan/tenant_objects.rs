@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::Reason;
 use serde_json::{Value, json};
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::generations::bundle;
@@ -156,7 +157,7 @@ pub(super) fn plan(
                 part.actions
                     .push(Action::ApplyTenantObjects { address, changes });
             } else if let Some(message) = goes {
-                let reason = prune::REMOVING_CLOUD_CONTROLLER;
+                let reason = Reason::RemovingCloudController;
                 part.waiting = Some(Waiting { reason, message });
             } else if may_apply == *objects {
                 return (part, Some(hash.clone()));

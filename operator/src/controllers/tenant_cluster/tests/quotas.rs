@@ -2,6 +2,7 @@
 //!
 //! Invariant: what was refused makes nothing, and what runs already is left as it is.
 
+use api::Reason;
 use tenant_cp::problem::Problem;
 
 use super::*;
@@ -9,7 +10,7 @@ use super::*;
 fn exceeded() -> Vec<Problem> {
     vec![Problem::new(
         "spec",
-        "QuotaExceeded",
+        Reason::QuotaExceeded,
         "TenantQuota team-a allows 1 tenant clusters",
     )]
 }

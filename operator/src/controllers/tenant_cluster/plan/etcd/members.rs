@@ -4,6 +4,7 @@
 //! another one is broken.
 //! Invariant: at most one member is missing by our doing, and none that serves while another one does not.
 
+use api::Reason;
 use tenant_cp::object::Key;
 use tenant_cp::rollout::template;
 use tenant_cp::{Validated, names};
@@ -64,7 +65,7 @@ pub(super) fn next(valid: &Validated, observed: &Observed) -> Next {
         _ => Next {
             replace: None,
             waiting: Some(Waiting {
-                reason: "RollingOut",
+                reason: Reason::RollingOut,
                 message: format!(
                     "members of etcd are replaced one by one, each when all others are ready; {} to go",
                     old.len()

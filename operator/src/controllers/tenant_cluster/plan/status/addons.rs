@@ -8,7 +8,7 @@
 //! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
 //! has anything to do.
 
-use api::ConditionType;
+use api::{ConditionType, Reason};
 use tenant_cp::Validated;
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
@@ -104,11 +104,15 @@ pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
             What::Unknown => {}
             What::NoNodes => {
                 let message = "it runs once there are nodes";
-                set.set(type_, false.into(), "NoNodes", message);
+                set.set(type_, false.into(), Reason::NoNodes, message);
             }
             What::Has(pods) | What::Idle(pods) => {
                 let works = pods.ready > 0;
-                let reason = if works { "PodsReady" } else { "PodsNotReady" };
+                let reason = if works {
+                    Reason::PodsReady
+                } else {
+                    Reason::PodsNotReady
+                };
                 set.set(type_, works.into(), reason, &numbers(pods));
             }
         }
