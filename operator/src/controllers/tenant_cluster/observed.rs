@@ -17,6 +17,7 @@ use tenant_cp::problem::Problem;
 pub mod component_pods;
 
 use super::part_name::PartName;
+use crate::known::Known;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::MemberStatus;
@@ -233,9 +234,17 @@ impl Observed {
     #[must_use]
     pub fn has_all_pods(&self, replicas: i32) -> bool {
         let ns = self.tenant_namespace();
-        let number = |pointer: &str| self.number("Deployment", &ns, "control-plane", pointer);
-        let replicas = i64::from(replicas);
-        number("/status/observedGeneration") >= number("/metadata/generation")
+        let number = |pointer: &str| {
+            let number = self.number("Deployment", &ns, "control-plane", pointer);
+            number.or_absent(0)
+        };
+        let replicas = Some(i64::from(replicas));
+        let (seen, newest) = (
+            number("/status/observedGeneration"),
+            number("/metadata/generation"),
+        );
+        seen.zip(newest)
+            .is_some_and(|(seen, newest)| seen >= newest)
             && number("/status/updatedReplicas") == replicas
             && number("/status/replicas") == replicas
             && number("/status/readyReplicas") == replicas
@@ -253,6 +262,26 @@ impl Observed {
         self.objects.get(&Key::new(kind, namespace, name))
     }
 
+    /// A live object, or whether it is known that there is none.
+    #[must_use]
+    pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Known<&Value> {
+        match self.object(kind, namespace, name) {
+            Some(live) => Known::Known(live),
+            None if self.is_hidden(namespace) => Known::Unknown {
+                why: "the operator is not let into the namespace",
+            },
+            None => Known::Absent,
+        }
+    }
+
+    /// Whether a namespace is there and not what is in it. One that is not there holds nothing for certain.
+    fn is_hidden(&self, namespace: &str) -> bool {
+        if namespace == self.tenant_namespace() {
+            return !self.readable && self.object("Namespace", "", namespace).is_some();
+        }
+        !namespace.is_empty() && !self.user_readable
+    }
+
     /// Text at a JSON pointer of a live object.
     #[must_use]
     pub fn text(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> Option<&str> {
@@ -261,14 +290,20 @@ impl Observed {
             .as_str()
     }
 
-    /// Number at a JSON pointer of a live object; 0 where there is none, as Kubernetes leaves
+    /// Number at a JSON pointer of a live object; 0 where the object has none, as Kubernetes leaves
     /// zero counts out.
     #[must_use]
-    pub fn number(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> i64 {
-        self.object(kind, namespace, name)
-            .and_then(|o| o.pointer(pointer))
-            .and_then(Value::as_i64)
-            .unwrap_or_default()
+    pub fn number(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> Known<i64> {
+        let live = self.find(kind, namespace, name);
+        live.and_then(|live| match live.pointer(pointer) {
+            None | Some(Value::Null) => Known::Known(0),
+            Some(number) => number.as_i64().map_or(
+                Known::Unknown {
+                    why: "what stands there is no whole number",
+                },
+                Known::Known,
+            ),
+        })
     }
 
     /// Name of the tenant namespace.

@@ -103,10 +103,11 @@ pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
     ctx.cluster_bulkhead.enter(&uid, &object, wake)
 }
 
-/// Ready pods of the control plane: when they change, a breaker is asked again.
+/// Ready pods of the control plane, 0 while they are not known: when they change, a breaker is asked again.
 pub(super) fn ready_pods(observed: &Observed) -> i64 {
     let ns = observed.tenant_namespace();
-    observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas")
+    let ready = observed.number("Deployment", &ns, "control-plane", "/status/readyReplicas");
+    ready.or_absent(0).unwrap_or(0)
 }
 
 /// With some identity; none while the authority is missing.

@@ -166,7 +166,8 @@ fn publishes_early(valid: &Validated, observed: &Observed) -> bool {
     let live = observed.object("Service", ns, name);
     let flag = live.and_then(|s| s.pointer("/spec/publishNotReadyAddresses"));
     let ready = observed.number("Deployment", ns, name, "/status/readyReplicas");
-    !observed.has_been_ready() || (ready == 0 && flag == Some(&Value::Bool(true)))
+    !observed.has_been_ready()
+        || (ready.or_absent(0) == Some(0) && flag == Some(&Value::Bool(true)))
 }
 
 fn publish_early(object: Object) -> Object {

@@ -124,7 +124,7 @@ fn foreign(observed: &Observed) -> Option<Waiting> {
 fn is_asked(observed: &Observed) -> bool {
     let ns = observed.tenant_namespace();
     let ready = observed.number("StatefulSet", &ns, names::ETCD, "/status/readyReplicas");
-    if ready == 0 {
+    if ready.or_absent(0).unwrap_or(0) == 0 {
         return false;
     }
     let is_known = identity(observed).is_some_and(|known| {
@@ -187,6 +187,9 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     let ns = valid.tenant_namespace.as_str();
     let known = identity(observed);
     let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
+    let Some(ready) = ready.or_absent(0) else {
+        return known.cloned();
+    };
     if ready == 0 && known.is_none() && !observed.has_been_ready() {
         return None;
     }

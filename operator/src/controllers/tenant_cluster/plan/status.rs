@@ -11,15 +11,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
 use tenant_cp::rollout::order::{Cause, Facts, Progress};
-use tenant_cp::{Validated, certificates, names};
+use tenant_cp::{Validated, certificates};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
-use super::{endpoint, etcd, pods};
+use super::{endpoint, etcd};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
-use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::status::{Waiting, reason_of};
+use crate::status::Waiting;
 
 mod addons;
+mod parts;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
@@ -137,15 +137,16 @@ pub(super) fn report(
     let settled = plan.is_settled();
     let problem = plan.parts.iter().find_map(|part| part.problem.clone());
     let waiting = waiting(&plan, rollout, valid, observed);
-    let certificates = certificates_state(&plan, observed);
+    let certificates = parts::certificates(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
-    parts_of_the_control_plane(&mut set, valid, observed);
+    parts::report(&mut set, valid, observed);
     if let Tenant::Answers { way, .. } = &observed.tenant {
         set.reached(way);
     }
     addons::report(&mut set, &addons);
-    let (value, reason, message) = certificates;
-    set.set(ConditionType::CertificatesReady, value, reason, &message);
+    if let Some((value, reason, message)) = certificates {
+        set.set(ConditionType::CertificatesReady, value, reason, &message);
+    }
     // Why parts failed is said by who carried them out.
     if observed.failures.is_empty() {
         let degraded = match &problem {
@@ -279,99 +280,6 @@ fn facts(
             status.version = Some(version.clone());
         }
     }
-}
-
-fn certificates_state(plan: &Plan, observed: &Observed) -> (ConditionStatus, Reason, String) {
-    let part = plan
-        .parts
-        .iter()
-        .find(|part| part.name == PartName::Certificates);
-    let problem = part.and_then(|part| part.problem.as_ref());
-    let failure = observed.failures.get(&PartName::Certificates);
-    match (problem, failure) {
-        (Some(problem), _) => (
-            ConditionStatus::False,
-            problem.reason,
-            problem.message.clone(),
-        ),
-        (None, Some(failure)) => (
-            ConditionStatus::False,
-            reason_of(failure.class),
-            failure.message.clone(),
-        ),
-        (None, None) => match part.is_some_and(Part::is_settled) {
-            true => (ConditionStatus::True, Reason::Issued, String::new()),
-            false => (ConditionStatus::False, Reason::Issuing, String::new()),
-        },
-    }
-}
-
-fn parts_of_the_control_plane(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
-    let ns = &valid.tenant_namespace;
-    let ready = observed.number("StatefulSet", ns, "etcd", "/status/readyReplicas");
-    let wanted = i64::from(valid.etcd.replicas);
-    let message = format!("{ready} of {wanted} members are ready");
-    let (reason, message) = match (etcd::alarm(observed), pods::failure(observed, names::ETCD)) {
-        (Some(alarm), _) => (alarm.reason, alarm.message),
-        _ if ready >= wanted => (Reason::MembersReady, message),
-        (None, Some(failure)) => (failure.reason, format!("{message}; {}", failure.message)),
-        (None, None) => (Reason::MembersNotReady, message),
-    };
-    set.set(
-        ConditionType::EtcdReady,
-        (ready >= wanted && etcd::alarm(observed).is_none()).into(),
-        reason,
-        &message,
-    );
-
-    let ready = observed.number("Deployment", ns, "control-plane", "/status/readyReplicas");
-    let wanted = i64::from(valid.replicas);
-    let message = format!("{ready} of {wanted} pods are ready");
-    let (reason, message) = match pods::failure(observed, names::CONTROL_PLANE) {
-        _ if ready >= wanted => (Reason::PodsReady, message),
-        Some(failure) => (failure.reason, format!("{message}; {}", failure.message)),
-        None => (Reason::PodsNotReady, message),
-    };
-    set.set(
-        ConditionType::ControlPlaneReady,
-        (ready >= wanted).into(),
-        reason,
-        &message,
-    );
-
-    let published = endpoint::published(valid, observed).is_some();
-    let (reason, message) = match (published, &set.status.endpoint) {
-        (true, _) => (Reason::HasAddress, String::new()),
-        (false, None) => (
-            Reason::WaitingForAddress,
-            format!(
-                "the Service {ns}/control-plane has no address yet; a load balancer of the management \
-             cluster has to give it one"
-            ),
-        ),
-        (false, Some(last)) => (
-            Reason::AddressLost,
-            format!(
-                "the Service {ns}/control-plane has no address any more; it was {}, which stays in \
-                 certificates and kubeconfigs until a load balancer of the management cluster gives it \
-                 one",
-                last.host
-            ),
-        ),
-    };
-    set.set(
-        ConditionType::EndpointReady,
-        published.into(),
-        reason,
-        &message,
-    );
-    let done = set.status.bootstrap_hash.is_some();
-    let reason = if done {
-        Reason::InPlace
-    } else {
-        Reason::WaitingForApi
-    };
-    set.set(ConditionType::BootstrapReady, done.into(), reason, "");
 }
 
 fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) -> Option<Waiting> {

@@ -342,6 +342,42 @@ fn halted_one_whose_namespace_cannot_be_read_keeps_what_its_status_said_of_certi
 }
 
 #[test]
+fn what_cannot_be_looked_at_is_told_neither_as_absent_nor_as_zero() {
+    let whole = balanced();
+    let told = |world: &World| {
+        let conditions = world.cluster.status.clone().unwrap().conditions;
+        let mut told: Vec<_> = conditions.into_iter().collect();
+        told.retain(|c| !["Degraded", "Progressing", "Ready"].contains(&c.type_.as_str()));
+        told
+    };
+    assert!(
+        told(&whole)
+            .iter()
+            .any(|c| c.type_ == "EtcdReady" && c.status == "True")
+    );
+    let binding = Key::new("RoleBinding", NS, api::names::OPERATOR_BINDING);
+    let mut world = whole.clone();
+    world.objects.remove(&binding);
+    world.refused.push(binding);
+    world.settle();
+    let now = told(&world);
+    for before in told(&whole) {
+        assert!(now.contains(&before), "{before:?}: {now:?}");
+    }
+    let kept = |world: &World| {
+        let status = world.cluster.status.clone().unwrap();
+        (
+            status.etcd,
+            status.rollout,
+            status.version,
+            status.addresses,
+            status.endpoint,
+        )
+    };
+    assert_eq!(kept(&world), kept(&whole));
+}
+
+#[test]
 fn namespace_of_somebody_else_is_neither_written_to_nor_believed() {
     let whole = ready(minimal());
     let namespace = Key::new("Namespace", "", NS);
@@ -408,6 +444,12 @@ proptest! {
         }
         if !api {
             prop_assert_eq!(world.condition("Ready").0, "False");
+        }
+        // What is unknown is not absent.
+        if unreadable && world.objects.contains_key(&Key::new("Namespace", "", NS)) {
+            for type_ in ["EtcdReady", "ControlPlaneReady", "EndpointReady", "CertificatesReady"] {
+                prop_assert_eq!(world.condition(type_), whole.condition(type_), "{}", type_);
+            }
         }
         // Everything comes back; what was issued meanwhile may be newer.
         for (key, live) in &whole.objects {

@@ -47,8 +47,17 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     if !addon.is_wanted(valid) {
         return What::Off;
     }
+    let ns = valid.tenant_namespace.as_str();
+    let is_outside = matches!(
+        addon,
+        Addon::Autoscaler | Addon::CloudController | Addon::Csi
+    );
+    // All of them are as hidden as any.
+    let any = observed.find("Deployment", ns, tenant_cp::names::CONTROL_PLANE);
+    if is_outside && any.is_unknown() {
+        return What::Unknown;
+    }
     let outside = |name: &str| {
-        let ns = valid.tenant_namespace.as_str();
         let deployment = observed.object("Deployment", ns, name);
         deployment.map(observed::pods).unwrap_or_default()
     };
