@@ -63,7 +63,6 @@ pub(super) const CIRCLES: &Exceptions = &[
             "operator/src/controllers/node_pool/plan/template.rs -> operator/src/controllers/node_pool/plan.rs",
             "operator/src/controllers/tenant_cluster/apply.rs -> operator/src/controllers/tenant_cluster/apply/probe.rs",
             "operator/src/controllers/tenant_cluster/apply.rs -> operator/src/controllers/tenant_cluster/apply/tenant_objects.rs",
-            "operator/src/controllers/tenant_cluster/plan/status/addons.rs -> operator/src/controllers/tenant_cluster/plan/status.rs",
             "xtask/src/test.rs -> xtask/src/test/tiers.rs",
         ],
     ),

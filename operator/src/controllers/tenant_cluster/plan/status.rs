@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus, set_condition};
+use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit::events::Notice;
 use tenant_cp::rollout::order::{Cause, Facts, Progress};
 use tenant_cp::{Validated, certificates};
@@ -19,102 +18,16 @@ use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::status::Waiting;
 
 mod addons;
+mod conditions;
 mod parts;
+
+pub(super) use conditions::conditions;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
 const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
 const REMOVING_PAUSE: Duration = Duration::from_secs(5);
-
-/// Sets one condition of the status.
-pub(super) struct Conditions<'a> {
-    status: &'a mut TenantClusterStatus,
-    generation: Option<i64>,
-    now: Timestamp,
-}
-
-impl Conditions<'_> {
-    pub(super) fn set(
-        &mut self,
-        type_: ConditionType,
-        value: ConditionStatus,
-        reason: Reason,
-        message: &str,
-    ) {
-        let now = Time(self.now);
-        let list = &mut self.status.conditions;
-        set_condition(list, type_, value, reason, message, self.generation, now);
-    }
-
-    /// From silence to broken addons Ready stays False, and is a transition all the same: its time says
-    /// since when the API answers.
-    fn answers_again(&mut self) {
-        let silent =
-            |c: &Condition| c.type_ == ConditionType::Ready.as_str() && c.status == "False";
-        let list = &mut self.status.conditions;
-        list.retain(|c| !silent(c) || c.reason == Reason::AddonsNotReady);
-    }
-
-    /// The tenant's API answered.
-    pub(super) fn answered(&mut self, way: &Way) {
-        let message = match way {
-            Way::Published => "the API answered a consistent read at its published endpoint",
-            Way::Service { .. } => {
-                "the API answered a consistent read at its Service; the operator did not reach the \
-                 published endpoint (EndpointReachable)"
-            }
-        };
-        self.set(
-            ConditionType::Ready,
-            ConditionStatus::True,
-            Reason::Answering,
-            message,
-        );
-    }
-
-    /// Whether the published endpoint was reached; unknown is not False, because nodes and users may
-    /// reach what the operator does not.
-    pub(super) fn reached(&mut self, way: &Way) {
-        let (value, reason, message) = match way {
-            Way::Published => (ConditionStatus::True, Reason::Answering, ""),
-            Way::Service { message } => (
-                ConditionStatus::Unknown,
-                Reason::NotReachedByOperator,
-                message.as_str(),
-            ),
-        };
-        self.set(ConditionType::EndpointReachable, value, reason, message);
-    }
-
-    /// The tenant's API, which answered before, does not.
-    pub(super) fn unreachable(&mut self, message: &str) {
-        self.set(
-            ConditionType::Ready,
-            ConditionStatus::False,
-            Reason::ApiUnreachable,
-            message,
-        );
-    }
-
-    fn remove(&mut self, type_: ConditionType) {
-        api::remove_condition(&mut self.status.conditions, type_);
-    }
-}
-
-pub(super) fn conditions<'a>(
-    plan: &'a mut Plan,
-    observed: &Observed,
-    now: Timestamp,
-) -> Conditions<'a> {
-    let generation = observed.cluster.metadata.generation;
-    plan.status.observed_generation = generation;
-    Conditions {
-        status: &mut plan.status,
-        generation,
-        now,
-    }
-}
 
 /// The plan of these parts: the status that follows from them and from the observation.
 pub(super) fn report(

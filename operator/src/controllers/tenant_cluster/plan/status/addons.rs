@@ -13,7 +13,7 @@ use tenant_cp::Validated;
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
-use super::Conditions;
+use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::{self, Observed, Pods, Tenant};
 
 /// What is known of one addon.

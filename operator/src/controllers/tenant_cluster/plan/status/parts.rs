@@ -9,7 +9,7 @@ use tenant_cp::names;
 
 use super::super::types::{Part, Plan};
 use super::super::{endpoint, etcd, pods};
-use super::Conditions;
+use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::reason_of;

@@ -1,0 +1,99 @@
+//! The conditions of a status, set one by one.
+//!
+//! Invariant: a condition changes its time only with its value.
+
+use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::super::types::Plan;
+use crate::controllers::tenant_cluster::observed::{Observed, Way};
+
+/// Sets one condition of the status.
+pub(in super::super) struct Conditions<'a> {
+    pub(super) status: &'a mut TenantClusterStatus,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Conditions<'_> {
+    pub(in super::super) fn set(
+        &mut self,
+        type_: ConditionType,
+        value: ConditionStatus,
+        reason: Reason,
+        message: &str,
+    ) {
+        let now = Time(self.now);
+        let list = &mut self.status.conditions;
+        set_condition(list, type_, value, reason, message, self.generation, now);
+    }
+
+    /// From silence to broken addons Ready stays False, and is a transition all the same: its time says
+    /// since when the API answers.
+    pub(super) fn answers_again(&mut self) {
+        let silent =
+            |c: &Condition| c.type_ == ConditionType::Ready.as_str() && c.status == "False";
+        let list = &mut self.status.conditions;
+        list.retain(|c| !silent(c) || c.reason == Reason::AddonsNotReady);
+    }
+
+    /// The tenant's API answered.
+    pub(in super::super) fn answered(&mut self, way: &Way) {
+        let message = match way {
+            Way::Published => "the API answered a consistent read at its published endpoint",
+            Way::Service { .. } => {
+                "the API answered a consistent read at its Service; the operator did not reach the \
+                 published endpoint (EndpointReachable)"
+            }
+        };
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::True,
+            Reason::Answering,
+            message,
+        );
+    }
+
+    /// Whether the published endpoint was reached; unknown is not False, because nodes and users may
+    /// reach what the operator does not.
+    pub(in super::super) fn reached(&mut self, way: &Way) {
+        let (value, reason, message) = match way {
+            Way::Published => (ConditionStatus::True, Reason::Answering, ""),
+            Way::Service { message } => (
+                ConditionStatus::Unknown,
+                Reason::NotReachedByOperator,
+                message.as_str(),
+            ),
+        };
+        self.set(ConditionType::EndpointReachable, value, reason, message);
+    }
+
+    /// The tenant's API, which answered before, does not.
+    pub(in super::super) fn unreachable(&mut self, message: &str) {
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            Reason::ApiUnreachable,
+            message,
+        );
+    }
+
+    pub(super) fn remove(&mut self, type_: ConditionType) {
+        api::remove_condition(&mut self.status.conditions, type_);
+    }
+}
+
+pub(in super::super) fn conditions<'a>(
+    plan: &'a mut Plan,
+    observed: &Observed,
+    now: Timestamp,
+) -> Conditions<'a> {
+    let generation = observed.cluster.metadata.generation;
+    plan.status.observed_generation = generation;
+    Conditions {
+        status: &mut plan.status,
+        generation,
+        now,
+    }
+}
