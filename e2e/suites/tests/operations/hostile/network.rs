@@ -52,7 +52,7 @@ async fn network(s: &Scenario) -> Result<()> {
     let strangers = [
         (foreign.control_plane.clone(), 6443),
         (foreign.control_plane, 8132),
-        (foreign.service, 443),
+        foreign.service,
         (foreign.service_of_etcd, 2379),
         (foreign.etcd, 2380),
     ];
@@ -117,7 +117,7 @@ async fn from(tenant: &Tenant, targets: &[Target]) -> Result<String> {
 /// Addresses of a tenant cluster's parts.
 struct Parts {
     control_plane: String,
-    service: String,
+    service: Target,
     etcd: String,
     service_of_etcd: String,
 }
@@ -129,10 +129,13 @@ async fn of_tenant(tenant: &Tenant) -> Result<Parts> {
         let selector = format!("{}={name}", api::names::LABEL_COMPONENT);
         pod(&tenant.management, &namespace, &selector).await
     };
+    let service = services.get("control-plane").await?;
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter());
+    let port = ports.flatten().next().context("the Service has no port")?;
     Ok(Parts {
+        service: (cluster_ip(&service)?, u16::try_from(port.port)?),
         control_plane: of("control-plane").await?,
         etcd: of("etcd").await?,
-        service: cluster_ip(&services.get("control-plane").await?)?,
         service_of_etcd: cluster_ip(&services.get("etcd-0").await?)?,
     })
 }

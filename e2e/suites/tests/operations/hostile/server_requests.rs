@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::api::{
     ApiResource, DynamicObject, GroupVersionKind, LogParams, Patch, PatchParams, PostParams,
 };
@@ -113,6 +113,9 @@ async fn ask(client: &Client, path: &str) -> Result<String> {
 
 /// What the administrator writes so that the kube-apiserver asks `address`.
 async fn prepare(admin: &Client, address: &str) -> Result<()> {
+    // Pods are taken once their account is there.
+    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
+    wait_for(&accounts, "default", "is there", PATIENCE, |_| Some(())).await?;
     let url = format!("https://{address}:{PORT}/");
     let rules = json!([{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["namespaces"] }]);
