@@ -47,7 +47,7 @@ async fn upgrade(s: &Scenario) -> Result<()> {
 
     let servers = tenant.pod_uids("control-plane").await?;
     tenant
-        .change(&json!({ "etcd": { "resources": { "requests": { "memory": "80Mi" } } } }))
+        .change(&json!({ "etcd": { "resources": { "requests": { "memory": "96Mi" } } } }))
         .await?;
     settled(&tenant).await?;
     let others = tenant.pod_uids("etcd").await?;
@@ -61,7 +61,7 @@ async fn upgrade(s: &Scenario) -> Result<()> {
         "the control plane was restarted"
     );
     let text = serde_json::to_string(&tenant.pods_of("etcd").await?)?;
-    ensure!(text.matches("\"80Mi\"").count() >= 3, "{text}");
+    ensure!(text.matches("\"96Mi\"").count() >= 3, "{text}");
     writer.more(20, Duration::from_secs(60)).await?;
     writer.finish().await
 }
