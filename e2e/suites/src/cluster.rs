@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod credentials;
+pub mod drift;
 pub mod operator;
 pub mod parts;
 pub mod pool;

@@ -5,11 +5,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{DeleteParams, LogParams, PostParams},
+    api::{DeleteParams, ListParams, LogParams, PostParams},
 };
 use serde_json::json;
 
@@ -19,6 +19,9 @@ const IMAGE: &str = "ghcr.io/covey-dev/testbox:1";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Where [`Command::secret`] is mounted.
 pub const SECRET_DIR: &str = "/secret";
+
+/// Address and port.
+pub type Target = (String, u16);
 
 /// What is run.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +119,7 @@ pub fn component(name: &str) -> BTreeMap<String, String> {
 /// A script that prints `reached <address> <port>` or `blocked <address> <port> <why>` per target.
 /// "Connection refused" is `open`: no policy stood in the way, only nobody listened.
 #[must_use]
-pub fn probe(targets: &[(String, u16)]) -> String {
+pub fn probe(targets: &[Target]) -> String {
     let mut script = String::new();
     for (address, port) in targets {
         script += &format!(
@@ -130,8 +133,70 @@ pub fn probe(targets: &[(String, u16)]) -> String {
 
 /// What [`probe`] found out about one target.
 #[must_use]
-pub fn found(log: &str, what: &str, target: &(String, u16)) -> bool {
+pub fn found(log: &str, what: &str, target: &Target) -> bool {
     let wanted = format!("{what} {} {}", target.0, target.1);
     log.lines()
         .any(|line| line == wanted || line.starts_with(&format!("{wanted} ")))
+}
+
+/// What [`probe`] finds out from a pod of this part ([`component`]).
+///
+/// # Errors
+/// As [`run`].
+pub async fn probe_from(
+    client: &Client,
+    namespace: &str,
+    part: &str,
+    targets: &[Target],
+) -> Result<String> {
+    let command = Command {
+        labels: component(part),
+        script: probe(targets),
+        secret: None,
+    };
+    Ok(run(client, namespace, command).await?.log)
+}
+
+/// That a policy kept `who` from all of them.
+///
+/// # Errors
+/// Names the first that it did not.
+pub fn ensure_blocked(log: &str, targets: &[Target], who: &str) -> Result<()> {
+    for target in targets {
+        ensure!(
+            found(log, "blocked", target),
+            "{who} is not kept from {target:?}:\n{log}"
+        );
+    }
+    Ok(())
+}
+
+/// That no policy kept `who` from any of them, whether or not somebody listened.
+///
+/// # Errors
+/// Names the first from which one did.
+pub fn ensure_let_in(log: &str, targets: &[Target], who: &str) -> Result<()> {
+    for target in targets {
+        ensure!(
+            !found(log, "blocked", target),
+            "{who} is kept from {target:?}:\n{log}"
+        );
+    }
+    Ok(())
+}
+
+/// Address of one of the pods that the selector finds and that are not going.
+///
+/// # Errors
+/// When there is none.
+pub async fn address(client: &Client, namespace: &str, selector: &str) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods = pods.list(&ListParams::default().labels(selector)).await?;
+    let running = pods
+        .items
+        .into_iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let mut addresses = running.filter_map(|pod| pod.status?.pod_ip);
+    let address = addresses.next();
+    address.with_context(|| format!("no pod {selector} of {namespace} has an address"))
 }

@@ -13,13 +13,13 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
     runtime::watcher::Config,
 };
 use serde_json::json;
 use suites::{
     cluster::{
-        Tenant,
+        Tenant, drift,
         wait::{wait_for, wait_list},
     },
     scenario::{self, PATIENCE, Scenario},
@@ -143,15 +143,7 @@ async fn address(s: &Scenario) -> Result<()> {
     let host = status.endpoint.map(|endpoint| endpoint.host);
     ensure!(host.as_ref() == Some(&ip), "the endpoint is {host:?}");
     // Whatever the operator looks at inside next: something is changed there that it puts right.
-    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), "kube-system");
-    let spoil = Patch::Merge(json!({ "data": { "Corefile": "spoilt" } }));
-    maps.patch("coredns", &PatchParams::default(), &spoil)
-        .await?;
-    wait_for(&maps, "coredns", "is put right", PATIENCE, |map| {
-        let corefile = map.data.as_ref()?.get("Corefile")?;
-        (corefile != "spoilt").then_some(())
-    })
-    .await?;
+    drift::spoil_and_wait(&admin, PATIENCE).await?;
     let after = addons(&admin).await?;
     ensure!(after == before, "before {before:?}, after {after:?}");
 

@@ -5,11 +5,10 @@
 //! nothing (findings S1). That an endless answer costs little is shown without a lab.
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::json;
-use suites::cluster::wait::wait_for;
+use suites::cluster::drift;
 use suites::scenario::{self, PATIENCE, Scenario};
 
 /// Groups of the addons, which Covey asks for.
@@ -41,15 +40,7 @@ async fn apiservice(s: &Scenario) -> Result<()> {
             .create(&PostParams::default(), &serde_json::from_value(service)?)
             .await?;
     }
-    let maps: Api<ConfigMap> = Api::namespaced(admin, "kube-system");
-    let spoil = Patch::Merge(json!({ "data": { "Corefile": "spoilt" } }));
-    maps.patch("coredns", &PatchParams::default(), &spoil)
-        .await?;
-    wait_for(&maps, "coredns", "is put right", PATIENCE, |map| {
-        let corefile = map.data.as_ref()?.get("Corefile")?;
-        (corefile != "spoilt").then_some(())
-    })
-    .await?;
+    drift::spoil_and_wait(&admin, PATIENCE).await?;
     // A change goes through to its end.
     tenant
         .change(&json!({ "addons": { "konnectivity": { "enabled": false } } }))

@@ -10,11 +10,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
 };
-use serde_json::json;
 use suites::{
-    cluster::{OPERATOR_NAMESPACE, operator::SELECTOR, parts::restarts, wait::wait_for},
+    cluster::{OPERATOR_NAMESPACE, drift, operator::SELECTOR, parts::restarts},
     scenario::{self, PATIENCE, Scenario},
 };
 
@@ -62,14 +61,7 @@ async fn flood(s: &Scenario) -> Result<()> {
     for pod in before.keys() {
         operators.delete(pod, &DeleteParams::default()).await?;
     }
-    let spoil = Patch::Merge(json!({ "data": { "Corefile": "spoilt" } }));
-    maps.patch("coredns", &PatchParams::default(), &spoil)
-        .await?;
-    wait_for(&maps, "coredns", "is put right", PATIENCE, |map| {
-        let corefile = map.data.as_ref()?.get("Corefile")?;
-        (corefile != "spoilt").then_some(())
-    })
-    .await?;
+    drift::spoil_and_wait(&admin, PATIENCE).await?;
     let other = s.tenant("other", |_| {}).await?;
     other.usable(PATIENCE).await?;
     tenant.settled(PATIENCE).await?;

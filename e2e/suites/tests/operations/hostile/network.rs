@@ -5,17 +5,15 @@
 //! and the world, but nothing of the management cluster and nothing of other tenants (findings S5).
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
-use kube::{Api, Client, api::ListParams};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, api::ListParams};
 use suites::{
-    cluster::{OPERATOR_NAMESPACE, Tenant, operator},
+    cluster::{OPERATOR_NAMESPACE, Tenant, operator, parts::selector},
     scenario::{
         self, PATIENCE, Scenario,
-        pods::{self, Command, component, found, probe},
+        pods::{Target, address, ensure_blocked, ensure_let_in, found, probe_from},
     },
 };
-
-type Target = (String, u16);
 
 /// The lab's registry, which is outside of the management cluster: the world, as machines see it.
 const WORLD: (&str, u16) = ("198.18.20.10", 5000);
@@ -33,8 +31,9 @@ async fn network(s: &Scenario) -> Result<()> {
     own.settled(PATIENCE).await?;
     other.settled(PATIENCE).await?;
 
-    let operator = pod(s.client(), OPERATOR_NAMESPACE, operator::SELECTOR).await?;
-    let cluster_dns = pod(s.client(), "kube-system", "k8s-app=kube-dns").await?;
+    let operator = address(s.client(), OPERATOR_NAMESPACE, operator::SELECTOR).await?;
+    let webhook = address(s.client(), OPERATOR_NAMESPACE, operator::WEBHOOK_SELECTOR).await?;
+    let cluster_dns = address(s.client(), "kube-system", "k8s-app=kube-dns").await?;
     let node = node(s).await?;
     let kubernetes: Api<Service> = Api::namespaced(s.client().clone(), "default");
     let kubernetes = cluster_ip(&kubernetes.get("kubernetes").await?)?;
@@ -45,6 +44,7 @@ async fn network(s: &Scenario) -> Result<()> {
         (node, 10250),
         (operator.clone(), 8080),
         (operator, 8081),
+        (webhook, 9443),
         (cluster_dns, 9153),
     ];
     // Of another tenant: its control plane at its pod and at its Service, konnectivity's server, etcd.
@@ -65,12 +65,8 @@ async fn network(s: &Scenario) -> Result<()> {
     ];
     let targets = [&closed[..], &strangers, &etcd, &open].concat();
     let log = from(&own, &targets).await?;
-    for target in closed.iter().chain(&strangers).chain(&etcd) {
-        ensure!(
-            found(&log, "blocked", target),
-            "a worker is not kept from {target:?}:\n{log}"
-        );
-    }
+    let all = [&closed[..], &strangers, &etcd].concat();
+    ensure_blocked(&log, &all, "a worker")?;
     for target in &open {
         ensure!(
             found(&log, "reached", target),
@@ -79,17 +75,8 @@ async fn network(s: &Scenario) -> Result<()> {
     }
 
     // Somebody is there, so it is the policies that keep a worker out.
-    let command = Command {
-        script: probe(&closed),
-        ..Command::default()
-    };
-    let log = pods::run(s.client(), &s.namespace, command).await?.log;
-    for target in &closed {
-        ensure!(
-            !found(&log, "blocked", target),
-            "{target:?} from the user's namespace:\n{log}"
-        );
-    }
+    let log = probe_from(s.client(), &s.namespace, "none", &closed).await?;
+    ensure_let_in(&log, &closed, "the user's namespace")?;
     // The other tenant's own worker reaches what this one did not.
     let log = from(&other, &strangers[..2]).await?;
     for target in &strangers[..2] {
@@ -103,15 +90,8 @@ async fn network(s: &Scenario) -> Result<()> {
 
 /// What is found out from a pod that policies take for a worker of the tenant cluster.
 async fn from(tenant: &Tenant, targets: &[Target]) -> Result<String> {
-    let command = Command {
-        labels: component(api::names::COMPONENT_WORKER),
-        script: probe(targets),
-        ..Command::default()
-    };
-    let namespace = tenant.tenant_namespace();
-    Ok(pods::run(&tenant.management, &namespace, command)
-        .await?
-        .log)
+    let (client, namespace) = (&tenant.management, tenant.tenant_namespace());
+    probe_from(client, &namespace, api::names::COMPONENT_WORKER, targets).await
 }
 
 /// Addresses of a tenant cluster's parts.
@@ -125,10 +105,7 @@ struct Parts {
 async fn of_tenant(tenant: &Tenant) -> Result<Parts> {
     let namespace = tenant.tenant_namespace();
     let services: Api<Service> = tenant.parts();
-    let of = async |name: &str| {
-        let selector = format!("{}={name}", api::names::LABEL_COMPONENT);
-        pod(&tenant.management, &namespace, &selector).await
-    };
+    let of = async |part: &str| address(&tenant.management, &namespace, &selector(part)).await;
     let service = services.get("control-plane").await?;
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter());
     let port = ports.flatten().next().context("the Service has no port")?;
@@ -146,17 +123,6 @@ fn cluster_ip(service: &Service) -> Result<String> {
         .as_ref()
         .and_then(|spec| spec.cluster_ip.clone());
     address.context("a Service has no address")
-}
-
-/// Address of a pod that runs.
-async fn pod(client: &Client, namespace: &str, selector: &str) -> Result<String> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let pods = pods.list(&ListParams::default().labels(selector)).await?;
-    let address = pods.items.into_iter().find_map(|pod| {
-        let alive = pod.metadata.deletion_timestamp.is_none();
-        pod.status.filter(|_| alive)?.pod_ip
-    });
-    address.with_context(|| format!("no pod {selector} runs in {namespace}"))
 }
 
 /// Internal address of the lab's node.

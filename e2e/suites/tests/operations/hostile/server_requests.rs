@@ -60,11 +60,15 @@ async fn requests(s: &Scenario) -> Result<()> {
         loop {
             pause.tick().await;
             if listener.touched().await? > 0 {
-                return Ok(());
+                return anyhow::Ok(());
             }
         }
     });
-    heard.await.context("nobody listens")?
+    heard.await.context("nobody listens")??;
+    // What came before was said before.
+    let touched = listener.touched().await?;
+    ensure!(touched == 1, "{}", listener.log().await?);
+    Ok(())
 }
 
 /// Each way of asking, and that none has an answer.

@@ -1,11 +1,11 @@
 //! Needs: operator
 //!
-//! A user with two rules, TenantClusters and NodePools of one namespace, gets nothing else by them: what
-//! would steer the management cluster is refused with the setting that would allow it, and in the end the
-//! user may do what it could do before (findings S3, S9, S12, S13).
+//! A user who may do everything with TenantClusters, their status too, and NodePools of one namespace, gets
+//! nothing else by them: what would steer the management cluster is refused with the setting that would allow
+//! it, and in the end the user may do what it could do before (findings S3, S9, S12, S13).
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{NodePool, TenantCluster};
+use api::{NodePool, TenantCluster, TenantClusterSpec};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SelfSubjectRulesReviewSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
@@ -14,7 +14,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use suites::cluster::credentials;
+use suites::cluster::{Tenant, credentials};
 use suites::scenario::{self, PATIENCE, Scenario};
 
 #[tokio::test]
@@ -29,15 +29,12 @@ async fn user(s: &Scenario) -> Result<()> {
     let pools: Api<NodePool> = Api::namespaced(client.clone(), &s.namespace);
 
     // What the user is there for works, and the tenant cluster is real.
-    let good = json!({ "version": scenario::VERSION });
-    create(&clusters, "TenantCluster", "good", &good).await?;
-    let tenant = suites::cluster::Tenant {
-        management: s.client().clone(),
-        namespace: s.namespace.clone(),
-        name: "good".to_owned(),
-        uid: uid(&clusters.get("good").await?)?,
-        created: std::time::Instant::now(),
+    let spec = TenantClusterSpec {
+        version: scenario::VERSION.to_owned(),
+        ..TenantClusterSpec::default()
     };
+    let mut tenant = Tenant::create(&client, &s.namespace, "good", spec).await?;
+    tenant.management = s.client().clone();
     tenant.settled(PATIENCE).await?;
 
     for (number, (field, setting)) in of_clusters().into_iter().enumerate() {
@@ -189,7 +186,7 @@ fn of_pools() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// A ServiceAccount with exactly two rules, and its client.
+/// A ServiceAccount with the rights on these kinds and no others, and its client.
 async fn who(s: &Scenario) -> Result<Client> {
     let params = PostParams::default();
     let accounts: Api<ServiceAccount> = Api::namespaced(s.client().clone(), &s.namespace);
@@ -279,11 +276,6 @@ async fn rights(client: &Client, namespace: &str) -> Result<Value> {
     rules.sort_by_key(Value::to_string);
     rules.dedup();
     Ok(Value::Array(rules))
-}
-
-fn uid(cluster: &TenantCluster) -> Result<String> {
-    let uid = cluster.metadata.uid.clone();
-    uid.context("the API gives every object a UID")
 }
 
 fn merge(spec: &mut Value, change: &Value) {
