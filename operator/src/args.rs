@@ -43,9 +43,9 @@ pub enum Printed {
     Config,
 }
 
-/// Flags of `run`.
+/// Flags of every process that serves.
 #[derive(Debug, clap::Args)]
-pub struct RunArgs {
+pub struct ProcessArgs {
     /// Log filter and format.
     #[command(flatten)]
     pub log: LogArgs,
@@ -55,12 +55,20 @@ pub struct RunArgs {
     /// Management API.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// Configuration file (YAML, see `print config`). Default: none, all defaults.
+    /// Configuration file (YAML, see `print config`), the same for all. Default: none, all defaults.
     #[arg(long, env = "COVEY_CONFIG")]
     pub config: Option<PathBuf>,
     /// Namespace of the Lease and of the Secret with the webhook's certificate.
     #[arg(long, env = "POD_NAMESPACE", default_value = "covey-system")]
     pub namespace: String,
+}
+
+/// Flags of `run`.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// What all processes have.
+    #[command(flatten)]
+    pub process: ProcessArgs,
     /// Name of this process in the Lease.
     #[arg(long, env = "POD_NAME", default_value = "operator")]
     pub identity: String,
@@ -72,21 +80,9 @@ pub struct RunArgs {
 /// Flags of `webhook`.
 #[derive(Debug, clap::Args)]
 pub struct WebhookArgs {
-    /// Log filter and format.
+    /// What all processes have.
     #[command(flatten)]
-    pub log: LogArgs,
-    /// Admin port.
-    #[command(flatten)]
-    pub admin: AdminArgs,
-    /// Management API.
-    #[command(flatten)]
-    pub client: ClientArgs,
-    /// Configuration file, the operator's. Default: none, all defaults.
-    #[arg(long, env = "COVEY_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// Namespace of the Secret with its certificate.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "covey-system")]
-    pub namespace: String,
+    pub process: ProcessArgs,
     /// Where admission requests are answered.
     #[arg(long, env = "COVEY_WEBHOOK_ADDRESS", default_value = "0.0.0.0:9443")]
     pub webhook_address: SocketAddr,

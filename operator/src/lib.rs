@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`], [`print`] | the command line, and the manifests that it prints |
 //! | [`configuration`] | the configuration file |
+//! | `process` | what both processes begin with |
 //! | [`run`] | the operator's process: admin port, Lease, controllers |
 //! | [`webhook`] | the webhook's process, which needs no operator |
 //! | [`manager`] | stores, watches and controllers of a running operator; what tests start |
@@ -35,6 +36,7 @@ pub mod manager;
 pub mod orphans;
 pub mod pod_failures;
 pub mod print;
+mod process;
 pub mod rbac;
 pub mod request_rate;
 pub mod reserved_ranges;

@@ -10,6 +10,8 @@ use kit::rbac::Rule;
 use serde_json::{Value, json};
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
+use crate::admission::certificate;
+
 /// Name of the ClusterRole that the operator is bound to in every tenant namespace.
 pub const TENANT_NAMESPACE_ROLE: &str = "covey-tenant-namespace";
 /// Name of the webhook's account, ClusterRole and Role.
@@ -118,7 +120,7 @@ pub fn webhook() -> Vec<Rule> {
 /// The webhook's, in our own namespace: its certificate and key.
 #[must_use]
 pub fn webhook_system_namespace() -> Vec<Rule> {
-    vec![Rule::new(&[""], &["secrets"], WATCH).named(&["covey-webhook"])]
+    vec![Rule::new(&[""], &["secrets"], WATCH).named(&[certificate::NAME])]
 }
 
 /// In every tenant namespace: the parts of a control plane, which go with the namespace (one by one
@@ -231,7 +233,7 @@ pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
     rules.push(Rule::new(&[""], &["secrets"], &["create"]));
     rules.push(
-        Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&["covey-webhook"]),
+        Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),
     );
     rules
 }

@@ -4,22 +4,15 @@
 //! Invariant: a replica that loses the Lease ends; it never goes on with what it had in hand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context as _;
-use kit::admin::Admin;
 use kit::lease::{Candidate, LeaseConfig};
-use kit::shutdown::Shutdown;
 
 use crate::admission::keeper::Keeper;
 use crate::args::RunArgs;
-use crate::configuration;
 use crate::manager::{LEASE, Manager};
+use crate::process::{Process, Synced};
 use crate::tenant_session::session::Dial;
-
-/// How long a stop may take.
-const GRACE: Duration = Duration::from_secs(25);
 
 /// Runs until a signal, or until the Lease is lost.
 ///
@@ -27,28 +20,22 @@ const GRACE: Duration = Duration::from_secs(25);
 /// When it cannot start, or has to end because it no longer leads.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let RunArgs {
-        log,
-        admin,
-        client,
-        config,
-        namespace,
+        process: args,
         identity,
         concurrency,
     } = args;
-    kit::telemetry::init(&log)?;
-    kit::client::install_crypto();
-    let shutdown = Shutdown::on_signals(GRACE)?;
-    let settings = configuration::read(config.as_deref())?;
-    let requests = kit::client::RequestCounter::new();
+    let Process {
+        shutdown,
+        settings,
+        requests,
+        port,
+    } = Process::begin(&args)?;
     let (leadership, candidate) = Candidate::new();
-    let client = kit::client::connect_fenced(&client, &requests, &leadership).await?;
-    let port = Admin::new();
-    port.metrics(|registry| requests.register(registry));
-    port.metrics(kit::metrics::ProcessMetrics::register);
+    let client = kit::client::connect_fenced(&args.client, &requests, &leadership).await?;
 
     let timing = kit::lease::Timing::default();
     let lease = LeaseConfig {
-        namespace: namespace.clone(),
+        namespace: args.namespace.clone(),
         name: LEASE.into(),
         identity: identity.clone(),
         timing,
@@ -64,14 +51,11 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         &port,
     );
     let stores = manager.run_stores();
-    let synced = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&synced);
-    port.ready("store", move || match flag.load(Ordering::Relaxed) {
-        true => Ok(()),
-        false => Err(
-            "TenantClusters, NodePools, Machines and TenantQuotas are not listed yet".to_owned(),
-        ),
-    });
+    let synced = Synced::default();
+    synced.gate(
+        &port,
+        "TenantClusters, NodePools, Machines and TenantQuotas",
+    );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
         let rollouts = context.rollout_queue.counts();
@@ -103,26 +87,20 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         })
     });
     let admin_address = port
-        .open(&admin, &shutdown)
+        .open(&args.admin, &shutdown)
         .await
         .context("open the admin port")?;
     tracing::info!(%admin_address, "admin port is open");
 
-    let keeper = Keeper::new(client, &namespace, leadership.clone());
+    let keeper = Keeper::new(client, &args.namespace, leadership.clone());
     let keeper = async { keeper.run().await.context("keep the webhook's certificate") };
     let context = Arc::clone(&manager.context);
-    let ready = async move {
-        if context.stores.wait_until_ready().await.is_ok() {
-            synced.store(true, Ordering::Relaxed);
-        }
-        std::future::pending::<()>().await;
-    };
     let lead = manager.lead(concurrency, shutdown.clone());
     let result = tokio::select! {
         result = lead => result,
         result = keeper => result,
         () = stores => Err(anyhow::anyhow!("the watches on our kinds ended")),
-        () = ready => Ok(()),
+        () = synced.note(context.stores.wait_until_ready()) => Ok(()),
     };
     tracing::info!("stops");
     election.release().await;
