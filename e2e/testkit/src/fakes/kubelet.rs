@@ -115,12 +115,17 @@ impl Stage {
         mut namespaces: BoxStream<'static, Result<Event<Namespace>>>,
         mut modes: watch::Receiver<Mode>,
     ) -> Result<()> {
+        let mut mode = *modes.borrow();
         loop {
             let due: Vec<Key> = tokio::select! {
+                // What is made after a change of the mode is played in the new one.
+                biased;
                 changed = modes.changed() => {
                     if changed.is_err() {
                         return Ok(());
                     }
+                    // Here only: taken for the sake of one event, it would be new to no other object.
+                    mode = *modes.borrow_and_update();
                     self.cache.keys()
                 }
                 // The watcher comes back by itself after an error.
@@ -139,7 +144,6 @@ impl Stage {
                     None => return Ok(()),
                 },
             };
-            let mode = *modes.borrow_and_update();
             for key in due {
                 if let Err(error) = self.act(&key, mode).await {
                     eprintln!("the fake kubelet could not write {key:?}: {error:#}");

@@ -135,6 +135,8 @@ impl Stage {
         host::make(&self.client).await;
         loop {
             let due = tokio::select! {
+                // Marks the change as seen, and nothing else does: with an event alone it would be new to
+                // no other machine.
                 changed = changes.changed() => match changed {
                     Ok(()) => self.all(),
                     Err(_) => return,
@@ -146,7 +148,6 @@ impl Stage {
                     None => return,
                 },
             };
-            changes.mark_unchanged();
             if !self.cache.is_complete() {
                 continue;
             }

@@ -114,12 +114,19 @@ impl Stage {
 
     async fn play(mut self, mut modes: watch::Receiver<Mode>) {
         let mut events = self.watches();
+        let mut mode = *modes.borrow();
         loop {
             let due: Vec<Key> = tokio::select! {
-                changed = modes.changed() => match changed {
-                    Ok(()) => self.cache.keys(),
-                    Err(_) => return,
-                },
+                // What is made after a change of the mode is played in the new one.
+                biased;
+                changed = modes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    // Here only: taken for the sake of one event, it would be new to no other object.
+                    mode = *modes.borrow_and_update();
+                    self.cache.keys()
+                }
                 event = events.next() => match event {
                     Some(Ok((kind, event))) => self.cache.take(kind, event),
                     // The watcher comes back by itself after an error.
@@ -127,7 +134,6 @@ impl Stage {
                     None => return,
                 },
             };
-            let mode = *modes.borrow_and_update();
             for key in due {
                 match self.act(&key, mode).await {
                     // It changed or went meanwhile; its watch will tell.

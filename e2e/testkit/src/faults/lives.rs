@@ -16,6 +16,9 @@ use super::{Crash, FaultPlan};
 pub enum Deaths {
     /// After each, and before the first.
     Once,
+    /// After the first and then after each so many-th, and before the first: on a real server, of a flow
+    /// that dies on both sides of each of its writes on the API in memory.
+    Every(u64),
     /// Before and after each. Of writes that are under way side by side, others may have arrived.
     BothSides,
 }
@@ -24,9 +27,19 @@ impl Deaths {
     /// [`Self::Once`], or with `COVEY_ALL=1` in the environment [`Self::BothSides`].
     #[must_use]
     pub fn asked_for() -> Self {
+        Self::Once.unless_all()
+    }
+
+    /// [`Self::Every`] `nth` write, or with `COVEY_ALL=1` in the environment [`Self::BothSides`].
+    #[must_use]
+    pub fn asked_for_beside_the_model(nth: u64) -> Self {
+        Self::Every(nth).unless_all()
+    }
+
+    fn unless_all(self) -> Self {
         match std::env::var_os("COVEY_ALL").is_some_and(|value| value == "1") {
             true => Self::BothSides,
-            false => Self::Once,
+            false => self,
         }
     }
 
@@ -35,8 +48,9 @@ impl Deaths {
     #[must_use]
     pub fn of(self, number: u64) -> Crash {
         match self {
-            Self::Once if number == 0 => Crash::Before(1),
+            Self::Once | Self::Every(_) if number == 0 => Crash::Before(1),
             Self::Once => Crash::After(number),
+            Self::Every(nth) => Crash::After((number - 1) * nth + 1),
             Self::BothSides if number.is_multiple_of(2) => Crash::Before(number / 2 + 1),
             Self::BothSides => Crash::After(number / 2 + 1),
         }
@@ -88,7 +102,7 @@ async fn live<T: Debug + PartialEq>(
             }
         }
         let writes = match (deaths, outlived) {
-            (Deaths::Once, [_, Some(after)]) => after,
+            (Deaths::Once | Deaths::Every(_), [_, Some(after)]) => after,
             (Deaths::BothSides, [Some(before), Some(after)]) => before.min(after),
             _ => continue,
         };
@@ -128,6 +142,13 @@ mod tests {
             assert_eq!(live(deaths, life).await.unwrap(), 5);
             assert_eq!(lives.get(), expected, "{deaths:?}");
         }
+    }
+
+    #[test]
+    fn beside_a_model_the_first_write_and_some_others_are_the_last_one() {
+        let deaths: Vec<_> = (0..4).map(|n| Deaths::Every(3).of(n)).collect();
+        let after = Crash::After;
+        assert_eq!(deaths, [Crash::Before(1), after(1), after(4), after(7)]);
     }
 
     #[tokio::test]
