@@ -24,6 +24,7 @@ const GRACE: Duration = Duration::from_secs(15);
 /// When it cannot start.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     kit::telemetry::init(&args.log)?;
+    kit::panics::abort_unless_contained();
     kit::client::install_crypto();
     let shutdown = Shutdown::on_signals(GRACE)?;
     let (settings, files) = (args.settings(), args.files());

@@ -18,6 +18,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Begins: logs and signals.
 fn begin(log: &LogArgs) -> anyhow::Result<Shutdown> {
     kit::telemetry::init(log)?;
+    kit::panics::abort_unless_contained();
     kit::client::install_crypto();
     Ok(Shutdown::on_signals(GRACE)?)
 }

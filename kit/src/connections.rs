@@ -28,6 +28,7 @@ use tower::{Service, ServiceExt as _};
 
 use self::places::{Place, Places};
 use self::settings::Settings;
+use crate::panics;
 use crate::shutdown::Shutdown;
 
 /// What a server can serve: a router of axum, a service of tonic.
@@ -143,7 +144,8 @@ impl<S: Serve, H: Handshake + Sync> Listening<S, H> {
             connections.spawn(async move {
                 // What is cut is dropped, and with it the socket and all its requests.
                 tokio::select! {
-                    () = connection.run(stream, &place) => {}
+                    // What panics has said so in the log, and has ended.
+                    _ = panics::contained(connection.run(stream, &place)) => {}
                     () = place.cut() => tracing::debug!("a connection made place for another"),
                 }
             });
@@ -252,6 +254,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, request: F) {
+        let request = panics::contained(request);
         if !self.at_once {
             tokio::spawn(request);
             return;

@@ -9,6 +9,7 @@
 //! | [`client`] | the Kubernetes client: retries, time-outs, rate, request counts, a hook for faults |
 //! | [`apply`] | server-side apply, guarded deletes, "does live already hold what is desired" |
 //! | [`events`] | publishes Events, each at most once in ten minutes |
+//! | [`panics`] | work whose panic is its own failure; any other ends the process |
 //! | [`lease`] | leader election; [`lease::Leadership::ensure`] fences every write |
 //! | [`metrics`] | controller and process metrics |
 //! | [`admin`] | the admin port: livez, readyz, metrics, state; and the port for probes alone |
@@ -20,7 +21,7 @@
 //! | [`rbac`] | RBAC rules declared beside the code that needs them |
 //!
 //! Invariants: no module knows a Covey kind beyond its name in [`apply::kinds`]; nothing here
-//! panics or ends the process, except [`shutdown`] once its grace period has passed.
+//! panics or ends the process, except [`shutdown`] once its grace period has passed, and [`panics`].
 
 pub mod admin;
 pub mod apply;
@@ -32,6 +33,7 @@ pub mod errors;
 pub mod events;
 pub mod lease;
 pub mod metrics;
+pub mod panics;
 pub mod rbac;
 pub mod shutdown;
 pub mod store;

@@ -38,6 +38,7 @@ impl Process {
     /// When the log cannot be set up, signals cannot be caught, or the configuration is wrong.
     pub(crate) fn begin(args: &ProcessArgs) -> anyhow::Result<Self> {
         kit::telemetry::init(&args.log)?;
+        kit::panics::abort_unless_contained();
         kit::client::install_crypto();
         let shutdown = Shutdown::on_signals(GRACE)?;
         let settings = configuration::read(args.config.as_deref())?;

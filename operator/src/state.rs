@@ -12,6 +12,7 @@ use kit::backoff::{Attempts, Backoff};
 use kit::errors::{Class, Classify};
 use kit::events::Publisher;
 use kit::metrics::Controller;
+use kit::panics::{self, Panicked};
 use kube::Resource;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::{Lookup, ObjectRef};
@@ -53,11 +54,12 @@ impl ControllerState {
         due.entry(key(object)).or_insert_with(Instant::now);
     }
 
-    /// Does the work of one reconcile, measured, and watched over by `progress`.
+    /// Does the work of one reconcile, measured, and watched over by `progress`. Its panic is a failure of this
+    /// object alone.
     ///
     /// # Errors
-    /// Those of the work.
-    pub fn measure<T, E: Classify>(
+    /// Those of the work, and [`Panicked`].
+    pub fn measure<T, E: Classify + From<Panicked>>(
         &self,
         progress: &Progress,
         key: &str,
@@ -68,7 +70,8 @@ impl ControllerState {
         async move {
             let in_hand = progress.begin();
             let run = self.metrics.begin(self.queue_age(key));
-            let result = work.await;
+            let done = panics::contained(work).await;
+            let result = done.unwrap_or_else(|panicked| Err(panicked.into()));
             run.finish(result.as_ref().err().map(Classify::class));
             drop(in_hand);
             result

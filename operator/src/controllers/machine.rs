@@ -10,6 +10,7 @@ use api::machine::MachinePhase;
 use api::{Machine, Reason, names};
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
+use kit::panics::Panicked;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
@@ -43,11 +44,15 @@ pub enum Error {
     /// A plan did not come to an end.
     #[error("a plan does not come to an end")]
     Endless,
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
+            Self::Panicked(panicked) => panicked.class(),
             Self::Observe(error) => error.class(),
             Self::Apply(error) => error.class(),
             Self::Endless => Class::Bug,

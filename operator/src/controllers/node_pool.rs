@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::NodePool;
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
+use kit::panics::Panicked;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
@@ -39,11 +40,15 @@ pub enum Error {
     /// A plan did not come to an end.
     #[error("a plan does not come to an end; it goes on to write {0}")]
     Endless(String),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
+            Self::Panicked(panicked) => panicked.class(),
             Self::Observe(error) => error.class(),
             Self::Apply(error) => error.class(),
             Self::Endless(_) => Class::Bug,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
+use kit::panics::Panicked;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
@@ -52,11 +53,15 @@ pub enum Error {
     /// A plan did not come to an end.
     #[error("a plan does not come to an end")]
     Endless,
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
+            Self::Panicked(panicked) => panicked.class(),
             Self::Observe(error) => error.class(),
             Self::Apply(error) => error.class(),
             // What goes away by itself is tried again soon, whatever else is wrong.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use kit::apply::{Deletion, kinds};
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit::panics::Panicked;
 use kube::api::{ListParams, Patch, PatchParams, PropagationPolicy};
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
@@ -48,11 +49,15 @@ pub enum Error {
     /// It could not be deleted.
     #[error("delete the namespace")]
     Remove(#[source] kit::apply::Error),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
+            Self::Panicked(panicked) => panicked.class(),
             Self::Fence(_) => Class::Transient,
             Self::Read(_, source) | Self::Mark(source) => source.class(),
             Self::Remove(source) => source.class(),

@@ -10,6 +10,7 @@ use api::TenantQuota;
 use jiff::Timestamp;
 use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit::panics::Panicked;
 use kube::runtime::controller::Action as Requeue;
 
 pub mod plan;
@@ -32,11 +33,15 @@ pub enum Error {
     /// The API refused or did not answer.
     #[error("write the status")]
     Write(#[source] kit::apply::Error),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
+            Self::Panicked(panicked) => panicked.class(),
             // Whoever leads now writes it.
             Self::Fence(_) => Class::Transient,
             Self::Write(source) => source.class(),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
 use kit::lease::Leadership;
+use kit::panics;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
@@ -124,7 +125,8 @@ impl Registry {
                 ..entry.tenant.clone()
             } == tenant;
             if same && !entry.objects.is_finished() {
-                if has_nodes != entry.tenant.has_nodes {
+                let has_ended = entry.nodes.as_ref().is_some_and(JoinHandle::is_finished);
+                if has_nodes != entry.tenant.has_nodes || has_ended {
                     entry.tenant.has_nodes = has_nodes;
                     self.watch_nodes(entry);
                 }
@@ -143,7 +145,7 @@ impl Registry {
         let cluster = tenant.cluster.clone();
         let objects = watches::objects(&client, cluster, gate, suspected, self.clusters.clone());
         let mut entry = Entry {
-            objects: tokio::spawn(objects),
+            objects: spawn(&tenant.cluster, objects),
             waiting: Waiting::default(),
             nodes: None,
             client,
@@ -229,7 +231,7 @@ impl Registry {
                 Arc::clone(&entry.waiting),
                 self.machines.clone(),
             );
-            entry.nodes = Some(tokio::spawn(task));
+            entry.nodes = Some(spawn(&entry.tenant.cluster, task));
         }
     }
 
@@ -250,6 +252,20 @@ impl Registry {
             lost,
         }
     }
+}
+
+/// Watches one tenant. What it says is parsed here, so a panic ends no more than these watches; they begin
+/// again with the next reconcile.
+fn spawn(
+    cluster: &ObjectRef<TenantCluster>,
+    watches: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let cluster = cluster.clone();
+    tokio::spawn(async move {
+        if let Err(panicked) = panics::contained(watches).await {
+            tracing::error!("watches of TenantCluster {cluster}: {panicked}");
+        }
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use api::TenantCluster;
 use kit::lease::Leadership;
+use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -210,12 +211,16 @@ where
             continue;
         }
         tokio::time::sleep(pause).await;
-        match ask().await {
+        let asked = match panics::contained(ask()).await {
+            Ok(asked) => asked.map_err(|error| kit::errors::chain(&error)),
+            Err(panicked) => Err(kit::errors::chain(&panicked)),
+        };
+        match asked {
             Ok(()) => {
                 lock(heard).start = Start::Answers;
                 wake();
             }
-            Err(error) => lock(heard).start = Start::Waits(kit::errors::chain(&error)),
+            Err(why) => lock(heard).start = Start::Waits(why),
         }
     }
 }

@@ -13,11 +13,13 @@ use api::{ConditionType, TenantCluster};
 use kit::client::meter::metered;
 use kube::ResourceExt;
 use operator::rollouts::queue::Counts;
+use serde_json::json;
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use testkit::fakes::tenant_api::Mode;
 use testkit::faults::Answer;
 use testkit::fixtures::{ask_until, minimal, wait_gone};
+use testkit::request::RequestInfo;
 use tokio::sync::watch;
 
 use crate::support::relay::Relay;
@@ -151,6 +153,37 @@ async fn broken_tenant_cluster_does_not_hold_another_up() -> Result<()> {
         "they are asked for ever"
     );
     Ok(())
+}
+
+/// S19 of the security findings: bytes of a tenant went through parsers whose panic ended the operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panic_over_one_tenant_cluster_ends_nothing_else() -> Result<()> {
+    let Some(site) = Site::new("panic").await? else {
+        return Ok(());
+    };
+    let of_it = |request: &RequestInfo| {
+        let namespace = request.namespace.as_deref();
+        request.verb == "patch" && namespace.is_some_and(|name| name.starts_with("covey-broken-"))
+    };
+    let plan = FaultPlan::none().answering(Answer::panic().times(1).when(of_it));
+    let operator = Launch::new(&site)?.plan(&plan).start(&site)?;
+    site.create("broken").await?;
+    let says_so = |cluster: &TenantCluster| {
+        let mut conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+        conditions.any(|c| c.type_ == "Degraded" && c.message.contains("panicked"))
+    };
+    let broken = site.wait("broken", says_so).await?;
+    ensure!(!is(&broken, ConditionType::Ready), "it is said to be ready");
+    ensure!(plan.answered() == 1, "{} panics", plan.answered());
+
+    site.create("beside").await?;
+    site.wait_ready("beside").await?;
+    // Whatever it was that panicked may be over with the next change.
+    let sans =
+        json!({ "spec": { "controlPlane": { "endpoint": { "certSANs": ["a.example.com"] } } } });
+    site.change("broken", &sans).await?;
+    site.wait_ready("broken").await?;
+    operator.stop().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

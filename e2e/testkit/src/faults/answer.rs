@@ -20,6 +20,7 @@ pub struct Answer {
     retry_after: Option<u32>,
     every: u64,
     limit: u64,
+    panics: bool,
     when: Predicate,
     seen: Arc<AtomicU64>,
 }
@@ -33,8 +34,18 @@ impl Answer {
             retry_after: None,
             every: 1,
             limit: u64::MAX,
+            panics: false,
             when: Arc::new(|_| true),
             seen: Arc::default(),
+        }
+    }
+
+    /// Has whoever waits for the answer panic, as a parser would at what it says.
+    #[must_use]
+    pub fn panic() -> Self {
+        Self {
+            panics: true,
+            ..Self::status(500)
         }
     }
 
@@ -72,6 +83,10 @@ impl Answer {
         }
         let seen = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         seen.is_multiple_of(self.every) && seen / self.every <= self.limit
+    }
+
+    pub(super) fn panics(&self) -> bool {
+        self.panics
     }
 
     pub(super) fn response(&self) -> Response<Vec<u8>> {

@@ -70,6 +70,9 @@ where
         let is_watch = query.split('&').any(|part| part == "watch=true");
         let last = match plan.decide(request.method(), request.uri()) {
             Decision::Dead => return async { Err(dead()) }.boxed(),
+            Decision::Answer(answer) if answer.panics() => {
+                return panics().boxed();
+            }
             Decision::Answer(answer) => {
                 let response = answer.response().map(|body| {
                     Full::from(body)
@@ -103,6 +106,11 @@ where
         }
         .boxed()
     }
+}
+
+#[expect(clippy::panic, reason = "that is the fault")]
+async fn panics() -> Result<Response<ResponseBody>, BoxError> {
+    panic!("a fault of the test")
 }
 
 /// A body that ends with an error when the plan crashes; in shake mode events of a watch come late, those
