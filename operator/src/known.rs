@@ -17,7 +17,55 @@ pub enum Known<T> {
     },
 }
 
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self::Unknown {
+            why: "it was not looked at",
+        }
+    }
+}
+
 impl<T> Known<T> {
+    /// What a look found that missed nothing.
+    #[must_use]
+    pub fn found(found: Option<T>) -> Self {
+        found.map_or(Self::Absent, Self::Known)
+    }
+
+    /// The value; none where it is absent and where it is not known alike. Only for who does the same
+    /// about both: nothing.
+    #[must_use]
+    pub fn there(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Absent | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The same, lent.
+    #[must_use]
+    pub fn as_ref(&self) -> Known<&T> {
+        match self {
+            Self::Known(value) => Known::Known(value),
+            Self::Absent => Known::Absent,
+            Self::Unknown { why } => Known::Unknown { why },
+        }
+    }
+
+    /// The same, lent to be changed.
+    pub fn as_mut(&mut self) -> Known<&mut T> {
+        match self {
+            Self::Known(value) => Known::Known(value),
+            Self::Absent => Known::Absent,
+            Self::Unknown { why } => Known::Unknown { why },
+        }
+    }
+
+    /// Something that follows from it.
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Known<U> {
+        self.and_then(|value| Known::Known(of(value)))
+    }
+
     /// The same of something in it.
     pub fn and_then<U>(self, of: impl FnOnce(T) -> Known<U>) -> Known<U> {
         match self {
@@ -42,6 +90,12 @@ impl<T> Known<T> {
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
+
+    /// Whether it is certain that it is not there.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
 }
 
 #[cfg(test)]
@@ -63,5 +117,13 @@ mod tests {
             Known::Absent
         );
         assert!(unknown.is_unknown() && !Known::Known(1).is_unknown());
+        assert!(!unknown.is_absent() && Known::<i32>::Absent.is_absent());
+        assert!(Known::<i32>::default().is_unknown());
+        assert_eq!(
+            [Known::found(Some(3)), Known::found(None)],
+            [Known::Known(3), Known::Absent]
+        );
+        assert_eq!((Known::Known(3).there(), unknown.there()), (Some(3), None));
+        assert_eq!(unknown.map(|n| n + 1), unknown);
     }
 }

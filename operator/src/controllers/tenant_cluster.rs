@@ -229,14 +229,23 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
 /// One that cannot start now (its spec is refused, it waits for an address) must not keep others
 /// from starting; nor one whose rollout came to an end, or that is halted.
 fn give_place_back(ctx: &Context, observed: &Observed, plan: &Plan) {
+    if needs_no_place(observed, plan) && ctx.rollout_queue.done(&uid(observed)) {
+        ctx.trigger_next();
+    }
+}
+
+/// Whether neither a start nor a rollout is under way, or asked for, for certain.
+fn needs_no_place(observed: &Observed, plan: &Plan) -> bool {
+    let started = observed.started();
+    // What goes on where nobody can look goes on; after a while the place is given up all the same.
+    if started.is_unknown() && observed.cluster.metadata.deletion_timestamp.is_none() {
+        return false;
+    }
     let waiting = plan.waiting_on.as_ref();
     let queues = waiting.is_some_and(|w| w.reason == Reason::WaitingForStart);
-    let is_over = match observed.has_been_ready() {
+    match observed.has_been_ready() {
         true => plan.rollout.is_none(),
-        false => !observed.is_started() && !queues,
-    };
-    if is_over && ctx.rollout_queue.done(&uid(observed)) {
-        ctx.trigger_next();
+        false => started.there().is_none() && !queues,
     }
 }
 
@@ -253,10 +262,8 @@ fn on_ready(ctx: &Context, observed: &Observed) {
 
 fn watch_secrets(ctx: &Context, observed: &Observed) {
     let ns = observed.tenant_namespace();
-    let readable = observed
-        .object("RoleBinding", &ns, api::names::OPERATOR_BINDING)
-        .is_some();
-    if readable && observed.cluster.metadata.deletion_timestamp.is_none() {
+    let binding = observed.find("RoleBinding", &ns, api::names::OPERATOR_BINDING);
+    if binding.there().is_some() && observed.cluster.metadata.deletion_timestamp.is_none() {
         ctx.secrets
             .ensure(&uid(observed), &ns, &ObjectRef::from_obj(&observed.cluster));
     }

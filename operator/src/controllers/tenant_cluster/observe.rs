@@ -25,6 +25,7 @@ use tenant_cp::object::Key;
 use super::observed::{Etcd, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
+use crate::known::Known;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
 
 /// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
@@ -170,7 +171,7 @@ pub async fn observe(
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {
-        observed.start = ask_for_start(ctx, &observed, &ns, now);
+        observed.start = ask_for_start(ctx, &observed, now);
     }
     Ok(Some(observed))
 }
@@ -218,10 +219,9 @@ fn lets_us_in(binding: &Value, role: &str, settings: &Settings) -> bool {
 }
 
 /// Asks the queue; a start that is under way (after a restart of the operator) is noted there.
-fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -> Answer {
+fn ask_for_start(ctx: &Context, observed: &Observed, now: Timestamp) -> Answer {
     let meta = &observed.cluster.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
-    let started = observed.object("Deployment", ns, "control-plane");
     let answered = observed
         .cluster
         .status
@@ -230,17 +230,23 @@ fn ask_for_start(ctx: &Context, observed: &Observed, ns: &str, now: Timestamp) -
     if answered {
         return Answer::Go;
     }
-    if let Some(started) = started {
-        // Counted from when the pods were asked for: one that never answers must not get a new
-        // place whenever its old one ran out.
-        let since = started.pointer("/metadata/creationTimestamp");
-        let since = since.and_then(Value::as_str).and_then(|t| t.parse().ok());
-        ctx.rollout_queue
-            .resume(&uid, Purpose::Start, since.unwrap_or(now));
-        return Answer::Go;
+    match observed.started() {
+        Known::Known(started) => {
+            // Counted from when the pods were asked for: one that never answers must not get a new
+            // place whenever its old one ran out.
+            let since = started.pointer("/metadata/creationTimestamp");
+            let since = since.and_then(Value::as_str).and_then(|t| t.parse().ok());
+            ctx.rollout_queue
+                .resume(&uid, Purpose::Start, since.unwrap_or(now));
+            Answer::Go
+        }
+        // It may have a place already, and asks once the operator is let in.
+        Known::Unknown { .. } => Answer::Wait,
+        Known::Absent => {
+            let turn = Turn::of(&observed.cluster, Purpose::Start, now);
+            ctx.rollout_queue.ask(&turn, now)
+        }
     }
-    let turn = Turn::of(&observed.cluster, Purpose::Start, now);
-    ctx.rollout_queue.ask(&turn, now)
 }
 
 /// What the Secrets among these objects hold.

@@ -11,6 +11,7 @@ use api::{ConditionType, TenantCluster};
 use kit::errors::Class;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
+use tenant_cp::names;
 use tenant_cp::object::Key;
 use tenant_cp::problem::Problem;
 
@@ -181,17 +182,17 @@ pub fn pods(workload: &Value) -> Pods {
 }
 
 impl Observed {
-    /// True once pods were asked for.
+    /// The Deployment of the control plane: it is there once pods were asked for.
     #[must_use]
-    pub fn is_started(&self) -> bool {
-        self.object("Deployment", &self.tenant_namespace(), "control-plane")
-            .is_some()
+    pub fn started(&self) -> Known<&Value> {
+        let ns = self.tenant_namespace();
+        self.find("Deployment", &ns, names::CONTROL_PLANE)
     }
 
-    /// True once pods were asked for, also before: from then on keys must never be made anew.
+    /// Whether pods may have been asked for, also before: from then on keys must never be made anew.
     #[must_use]
     pub fn was_running(&self) -> bool {
-        self.is_started() || self.has_been_bootstrapped()
+        !self.started().is_absent() || self.has_been_bootstrapped()
     }
 
     /// True once etcd had a leader, or, which is later, the API answered.
@@ -235,7 +236,7 @@ impl Observed {
     pub fn has_all_pods(&self, replicas: i32) -> bool {
         let ns = self.tenant_namespace();
         let number = |pointer: &str| {
-            let number = self.number("Deployment", &ns, "control-plane", pointer);
+            let number = self.number("Deployment", &ns, names::CONTROL_PLANE, pointer);
             number.or_absent(0)
         };
         let replicas = Some(i64::from(replicas));
@@ -256,38 +257,54 @@ impl Observed {
         self.cluster.status.as_ref()?.rollout.as_ref()
     }
 
-    /// A live object.
-    #[must_use]
-    pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
-        self.objects.get(&Key::new(kind, namespace, name))
-    }
-
     /// A live object, or whether it is known that there is none.
     #[must_use]
     pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Known<&Value> {
-        match self.object(kind, namespace, name) {
+        self.look_up(&Key::new(kind, namespace, name))
+    }
+
+    /// The same, by key.
+    #[must_use]
+    pub fn look_up(&self, key: &Key) -> Known<&Value> {
+        match self.objects.get(key) {
             Some(live) => Known::Known(live),
-            None if self.is_hidden(namespace) => Known::Unknown {
+            None if self.is_hidden(key) => Known::Unknown {
                 why: "the operator is not let into the namespace",
             },
             None => Known::Absent,
         }
     }
 
-    /// Whether a namespace is there and not what is in it. One that is not there holds nothing for certain.
-    fn is_hidden(&self, namespace: &str) -> bool {
-        if namespace == self.tenant_namespace() {
-            return !self.readable && self.object("Namespace", "", namespace).is_some();
+    /// Whether the namespace of an object is there and not what is in it. One that is not there holds
+    /// nothing for certain.
+    fn is_hidden(&self, key: &Key) -> bool {
+        let is_binding = key.kind == "RoleBinding";
+        // What lets the operator in is looked at with a right of its own.
+        if key.namespace.is_empty() || (is_binding && key.name == api::names::OPERATOR_BINDING) {
+            return false;
         }
-        !namespace.is_empty() && !self.user_readable
+        let ns = self.tenant_namespace();
+        let is_there = self.objects.contains_key(&Key::new("Namespace", "", &ns));
+        // The autoscaler's binding in the user's namespace is looked for with what is in the tenant's.
+        match key.namespace == ns || is_binding {
+            true => !self.readable && is_there,
+            false => !self.user_readable,
+        }
     }
 
-    /// Text at a JSON pointer of a live object.
+    /// Text at a JSON pointer of a live object; absent where the object is, or has nothing there.
     #[must_use]
-    pub fn text(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> Option<&str> {
-        self.object(kind, namespace, name)?
-            .pointer(pointer)?
-            .as_str()
+    pub fn text(&self, kind: &str, namespace: &str, name: &str, pointer: &str) -> Known<&str> {
+        let live = self.find(kind, namespace, name);
+        live.and_then(|live| match live.pointer(pointer) {
+            None | Some(Value::Null) => Known::Absent,
+            Some(text) => text.as_str().map_or(
+                Known::Unknown {
+                    why: "what stands there is no text",
+                },
+                Known::Known,
+            ),
+        })
     }
 
     /// Number at a JSON pointer of a live object; 0 where the object has none, as Kubernetes leaves

@@ -126,10 +126,10 @@ struct NamespacePlan {
 impl NamespacePlan {
     fn new(valid: &Validated, observed: &Observed, settings: &Settings) -> Self {
         let addresses = endpoint::addresses(valid, observed);
-        let its_turn = observed.is_started() || observed.start == Answer::Go;
-        let can_start = |addresses: &&Addresses| {
-            its_turn && (addresses.endpoint.is_some() || observed.is_started())
-        };
+        let is_started = observed.started().there().is_some();
+        let its_turn = is_started || observed.start == Answer::Go;
+        let can_start =
+            |addresses: &&Addresses| its_turn && (addresses.endpoint.is_some() || is_started);
         let material = &observed.material;
         let of = |valid: &Validated| match addresses.as_ref().filter(can_start) {
             Some(addresses) => management_objects::workloads(valid, settings, addresses, material),

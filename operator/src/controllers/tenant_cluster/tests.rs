@@ -26,6 +26,7 @@ mod fields;
 mod losses;
 mod quotas;
 mod rollouts;
+mod unknown;
 mod world;
 
 use world::*;

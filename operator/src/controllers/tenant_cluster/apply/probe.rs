@@ -16,6 +16,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::rbac;
+use tenant_cp::names;
 use tenant_cp::object::Key;
 use tokio::time::Instant;
 
@@ -195,8 +196,10 @@ fn started(
 ) -> Result<Start, Error> {
     let ns = observed.tenant_namespace();
     let since = "/metadata/creationTimestamp";
-    let since = observed.text("Deployment", &ns, "control-plane", since);
-    let since = since.and_then(|text| text.parse::<Timestamp>().ok());
+    let since = observed.text("Deployment", &ns, names::CONTROL_PLANE, since);
+    let since = since
+        .there()
+        .and_then(|text| text.parse::<Timestamp>().ok());
     let elapsed = since.map(|since| now.duration_since(since));
     let elapsed = elapsed.and_then(|elapsed| Duration::try_from(elapsed).ok());
     let uid = observed.cluster.uid().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! What to do about a TenantCluster that is being deleted.
 //!
 //! Invariant: the tenant namespace is deleted by UID and only if it carries the UID of this very
-//! TenantCluster; the finalizer goes only once the namespace is gone. Nothing waits for the
-//! tenant's API or etcd, so deletion does not depend on either being up. The kubeconfig Secret and
-//! the bindings in the user's namespace go by their owner references.
+//! TenantCluster; the finalizer goes only once the namespace is gone, or is somebody else's for
+//! certain. Nothing waits for the tenant's API or etcd, so deletion does not depend on either being
+//! up. The kubeconfig Secret and the bindings in the user's namespace go by their owner references.
 //!
 //! Pods are stopped and claims deleted first: the namespace controller would wait for half of the
 //! grace period of every pod, and for eight seconds after every finalizer, that it still finds. That
@@ -15,6 +15,7 @@ use std::time::Duration;
 use api::Reason;
 use jiff::Timestamp;
 use kit::events::Notice;
+use serde_json::Value;
 use tenant_cp::object::Key;
 
 /// How long pods and claims may take to go before the namespace is deleted all the same.
@@ -23,9 +24,11 @@ const STOP_SECONDS: i64 = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(300);
 
 use super::status;
+use super::tenant_namespace::{Whose, whose};
 use super::types::{Action, Part, Plan, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::Waiting;
 
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -38,36 +41,43 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if !ours {
         return Plan::unchanged(observed);
     }
-    let (name, uid) = (
-        meta.name.as_deref().unwrap_or_default(),
-        meta.uid.as_deref().unwrap_or_default(),
-    );
-    let ns = api::names::tenant_namespace(name, uid);
+    let ns = observed.tenant_namespace();
     let mut plan = Plan::unchanged(observed);
     let mut part = Part::new(PartName::TenantNamespace);
-    let label = format!(
-        "/metadata/labels/{}",
-        api::names::LABEL_TENANT_UID.replace('/', "~1")
-    );
-    let belongs = observed.text("Namespace", "", &ns, &label) == Some(uid);
-    let Some(namespace_uid) = observed
-        .text("Namespace", "", &ns, "/metadata/uid")
-        .filter(|_| belongs)
-    else {
-        return Plan::own(observed, Action::RemoveFinalizer);
+    let live = match observed.find("Namespace", "", &ns) {
+        Known::Known(live) => live,
+        Known::Absent => return Plan::own(observed, Action::RemoveFinalizer),
+        Known::Unknown { why } => {
+            let message = format!("waits until the tenant namespace {ns} can be looked at: {why}");
+            return waits(plan, observed, message, now);
+        }
     };
-    let going = observed
-        .text("Namespace", "", &ns, "/metadata/deletionTimestamp")
-        .is_some();
+    let going = !live["metadata"]["deletionTimestamp"].is_null();
+    let until_gone = format!(
+        "waits until the tenant namespace {ns} is gone{}",
+        held_by(live)
+    );
+    let namespace_uid = live.pointer("/metadata/uid").and_then(Value::as_str);
+    let namespace_uid = match (whose(observed, live), namespace_uid) {
+        (Whose::Ours, Some(uid)) => uid,
+        (Whose::Others, _) => return Plan::own(observed, Action::RemoveFinalizer),
+        (Whose::Unlabelled, _) if going => return waits(plan, observed, until_gone, now),
+        // What is in it may run on, and the operator may not write a namespace without the label.
+        (Whose::Unlabelled, _) | (Whose::Ours, None) => {
+            let (label, uid) = (api::names::LABEL_TENANT_UID, meta.uid.as_deref());
+            let message = format!(
+                "waits until somebody says whose the tenant namespace {ns} is: its label was taken off; \
+                 give it the label {label}={} again, or another value if it is to stay, or delete it",
+                uid.unwrap_or_default()
+            );
+            return waits(plan, observed, message, now);
+        }
+    };
     if !going && empty(&mut part, observed, &ns, now) {
         plan.parts.push(part);
         let message =
             format!("stops the pods in the tenant namespace {ns} and frees their volumes");
-        plan.waiting_on = Some(Waiting {
-            reason: Reason::Deleting,
-            message,
-        });
-        let mut plan = status::deleting(plan, observed, now);
+        let mut plan = waits(plan, observed, message, now);
         plan.requeue_after = Some(STOP_PAUSE);
         return plan;
     }
@@ -82,12 +92,13 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.events.push(Notice::normal(Reason::Deleting, message));
     }
     plan.parts.push(part);
+    waits(plan, observed, until_gone, now)
+}
+
+fn waits(mut plan: Plan, observed: &Observed, message: String, now: Timestamp) -> Plan {
     plan.waiting_on = Some(Waiting {
         reason: Reason::Deleting,
-        message: format!(
-            "waits until the tenant namespace {ns} is gone{}",
-            held_by(observed, &ns)
-        ),
+        message,
     });
     status::deleting(plan, observed, now)
 }
@@ -119,11 +130,9 @@ fn empty(part: &mut Part, observed: &Observed, ns: &str, now: Timestamp) -> bool
 }
 
 /// What the namespace controller says holds the namespace.
-fn held_by(observed: &Observed, ns: &str) -> String {
-    let conditions = observed
-        .object("Namespace", "", ns)
-        .and_then(|n| n.pointer("/status/conditions"))
-        .and_then(|c| c.as_array());
+fn held_by(namespace: &Value) -> String {
+    let conditions = namespace.pointer("/status/conditions");
+    let conditions = conditions.and_then(|c| c.as_array());
     let texts: Vec<_> = conditions
         .into_iter()
         .flatten()

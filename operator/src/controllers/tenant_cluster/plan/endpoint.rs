@@ -16,6 +16,7 @@ use tenant_cp::{Addresses, Validated};
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::Waiting;
 
 pub(super) fn plan(
@@ -49,8 +50,8 @@ pub(super) fn plan(
 pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addresses> {
     let ns = valid.tenant_namespace.as_str();
     let kept = kept(observed);
-    let service = observed.object("Service", ns, names::CONTROL_PLANE);
-    let konnectivity = observed.object("Service", ns, names::KONNECTIVITY);
+    let service = |name: &str| observed.find("Service", ns, name).there();
+    let (service, konnectivity) = (service(names::CONTROL_PLANE), service(names::KONNECTIVITY));
     let cluster_ip = service
         .and_then(cluster_ip)
         .or_else(|| kept?.control_plane.parse().ok())?;
@@ -73,13 +74,11 @@ pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addres
     })
 }
 
-/// Where the API is published now, as the Service says; none while a load balancer has no address.
-pub(super) fn published(valid: &Validated, observed: &Observed) -> Option<EndpointStatus> {
-    let name = names::CONTROL_PLANE;
-    endpoint(
-        valid,
-        observed.object("Service", &valid.tenant_namespace, name)?,
-    )
+/// Where the API is published now, as the Service says; absent while a load balancer has no address.
+pub(super) fn published(valid: &Validated, observed: &Observed) -> Known<EndpointStatus> {
+    let (ns, name) = (&valid.tenant_namespace, names::CONTROL_PLANE);
+    let service = observed.find("Service", ns, name);
+    service.and_then(|service| Known::found(endpoint(valid, service)))
 }
 
 fn endpoint(valid: &Validated, service: &Value) -> Option<EndpointStatus> {
@@ -112,7 +111,7 @@ fn kept(observed: &Observed) -> Option<&AddressesStatus> {
 /// The addresses to keep, as the Services have them; those of a Service that is not there stay.
 pub(super) fn keep(valid: &Validated, observed: &Observed, status: &mut TenantClusterStatus) {
     let ns = valid.tenant_namespace.as_str();
-    let service = |name: &str| observed.object("Service", ns, name);
+    let service = |name: &str| observed.find("Service", ns, name).there();
     let Some(control_plane) = service(names::CONTROL_PLANE) else {
         return;
     };
@@ -136,8 +135,8 @@ pub(super) fn keep(valid: &Validated, observed: &Observed, status: &mut TenantCl
 
 /// Asks for the address that a Service had which is gone; one that is there has it.
 fn keep_address(valid: &Validated, observed: &Observed, service: Object) -> Object {
-    let Some(kept) = kept(observed).filter(|_| !observed.objects.contains_key(&service.key()))
-    else {
+    let is_gone = observed.look_up(&service.key()).is_absent();
+    let Some(kept) = kept(observed).filter(|_| is_gone) else {
         return service;
     };
     let address = match service.name.as_str() {
@@ -163,8 +162,10 @@ fn keep_address(valid: &Validated, observed: &Observed, service: Object) -> Obje
 /// then on only ready pods get traffic.
 fn publishes_early(valid: &Validated, observed: &Observed) -> bool {
     let (ns, name) = (&valid.tenant_namespace, names::CONTROL_PLANE);
-    let live = observed.object("Service", ns, name);
-    let flag = live.and_then(|s| s.pointer("/spec/publishNotReadyAddresses"));
+    let live = observed.find("Service", ns, name);
+    let flag = live
+        .there()
+        .and_then(|s| s.pointer("/spec/publishNotReadyAddresses"));
     let ready = observed.number("Deployment", ns, name, "/status/readyReplicas");
     !observed.has_been_ready()
         || (ready.or_absent(0) == Some(0) && flag == Some(&Value::Bool(true)))
@@ -199,7 +200,7 @@ pub(super) fn service_port(valid: &Validated) -> u16 {
 /// Where the API of a tenant cluster is asked of which nobody can say what is wanted.
 pub(super) fn observed_address(observed: &Observed) -> Option<(IpAddr, u16)> {
     let (ns, name) = (observed.tenant_namespace(), names::CONTROL_PLANE);
-    let service = observed.object("Service", &ns, name)?;
+    let service = observed.find("Service", &ns, name).there()?;
     let port = service.pointer("/spec/ports/0/port")?.as_u64()?;
     Some((cluster_ip(service)?, u16::try_from(port).ok()?))
 }

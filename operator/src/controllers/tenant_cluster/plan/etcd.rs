@@ -19,6 +19,7 @@ use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::Alarm;
 
@@ -139,8 +140,9 @@ fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
     let ns = valid.tenant_namespace.as_str();
     let address = |number| {
         let name = names::etcd_member(number);
-        let ip = observed.text("Service", ns, &name, "/spec/clusterIP")?;
-        Some((name, ip.parse().ok()?))
+        let ip = observed.text("Service", ns, &name, "/spec/clusterIP");
+        let ip = ip.there()?.parse().ok()?;
+        Some((name, ip))
     };
     (0..valid.etcd.replicas).filter_map(address).collect()
 }
@@ -238,14 +240,14 @@ fn claims(
     let ns = valid.tenant_namespace.as_str();
     let uid = |number| {
         let claim = names::etcd_volume(number);
-        let uid = observed.text("PersistentVolumeClaim", ns, &claim, "/metadata/uid")?;
-        Some((number, uid.to_owned()))
+        let uid = observed.text("PersistentVolumeClaim", ns, &claim, "/metadata/uid");
+        Some((number, uid.there()?.to_owned()))
     };
     let uids: Option<Vec<_>> = (0..valid.etcd.replicas).map(uid).collect();
     Some(uids?.into_iter())
 }
 
-/// How a member's volume is lost.
+/// How a member's volume is lost, for certain.
 struct Loss {
     claim: String,
     how: How,
@@ -269,12 +271,13 @@ impl Loss {
 fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
     let claim = names::volume_of(&member.name);
     let ns = observed.tenant_namespace();
-    let live = observed.object("PersistentVolumeClaim", &ns, &claim);
-    let how = match live {
-        None => How::Gone,
-        Some(live) if live["metadata"]["uid"] != member.volume_uid.as_str() => How::Replaced,
-        Some(live) if !live["metadata"]["deletionTimestamp"].is_null() => How::Going,
-        Some(_) => return None,
+    let how = match observed.find("PersistentVolumeClaim", &ns, &claim) {
+        Known::Absent => How::Gone,
+        Known::Known(live) if live["metadata"]["uid"] != member.volume_uid.as_str() => {
+            How::Replaced
+        }
+        Known::Known(live) if !live["metadata"]["deletionTimestamp"].is_null() => How::Going,
+        Known::Known(_) | Known::Unknown { .. } => return None,
     };
     Some(Loss { claim, how })
 }

@@ -142,9 +142,8 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
         Tenant::Answers { way, .. } => set.answered(way),
         Tenant::Silent { message } => set.unreachable(message),
         Tenant::NotAsked if settled => {
-            set.unreachable(
-                "the API cannot be asked: its Service or the operator's key is missing",
-            );
+            let missing = "its Service or the operator's key is missing";
+            set.unreachable(&status::not_asked(observed, missing));
         }
         Tenant::NotAsked | Tenant::Postponed => {}
     }

@@ -2,7 +2,6 @@
 
 use api::Reason;
 use api::names::LABEL_COMPONENT;
-use tenant_cp::names;
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::pod_failures::{self, PodFailure};
@@ -28,8 +27,7 @@ pub(super) fn lasting_failure(observed: &Observed, component: &str) -> Option<Wa
 
 /// The Deployment says that its new pods are not ready in time (ten minutes, its default); old ones serve on.
 pub(super) fn deadline_exceeded(observed: &Observed) -> Option<Waiting> {
-    let ns = observed.tenant_namespace();
-    let deployment = observed.object("Deployment", &ns, names::CONTROL_PLANE)?;
+    let deployment = observed.started().there()?;
     let mut conditions = deployment.pointer("/status/conditions")?.as_array()?.iter();
     conditions.find(|c| c["type"] == "Progressing" && c["reason"] == "ProgressDeadlineExceeded")?;
     Some(Waiting {

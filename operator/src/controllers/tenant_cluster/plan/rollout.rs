@@ -15,6 +15,7 @@ use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
@@ -182,17 +183,19 @@ pub(super) fn record(
     is_in_place: bool,
     observed: &Observed,
 ) {
-    let of = |kind: &str, name: &str| {
-        let live = observed.object(kind, &observed.tenant_namespace(), name)?;
-        rolled_out(live)
-    };
+    let ns = observed.tenant_namespace();
+    let of = |kind: &str, name: &str| observed.find(kind, &ns, name).map(rolled_out);
     let is_over = |progress| progress == Progress::Current;
     let mut rollout = status.rollout.clone().unwrap_or_default();
-    if is_over(facts.etcd) {
-        rollout.etcd = of("StatefulSet", names::ETCD);
+    if is_over(facts.etcd)
+        && let Known::Known(etcd) = of("StatefulSet", names::ETCD)
+    {
+        rollout.etcd = etcd;
     }
-    if is_over(facts.control_plane) {
-        rollout.control_plane = of("Deployment", names::CONTROL_PLANE);
+    if is_over(facts.control_plane)
+        && let Known::Known(control_plane) = of("Deployment", names::CONTROL_PLANE)
+    {
+        rollout.control_plane = control_plane;
     }
     let rest_is_over = !facts.rest_is_behind || is_in_place;
     if is_over(facts.etcd)

@@ -15,6 +15,7 @@ use tenant_cp::{Validated, certificates};
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
+use crate::known::Known;
 use crate::status::Waiting;
 
 mod addons;
@@ -127,10 +128,10 @@ pub(super) fn report(
         Tenant::NotAsked if observed.was_ready() && !settled => {}
         Tenant::NotAsked if observed.has_been_ready() && settled => {
             let message = match &problem {
-                Some(problem) => problem.message.as_str(),
-                None => "the API cannot be asked: its Deployment or an address is missing",
+                Some(problem) => problem.message.clone(),
+                None => not_asked(observed, "its Deployment or an address is missing"),
             };
-            set.unreachable(message);
+            set.unreachable(&message);
         }
         Tenant::NotAsked | Tenant::Postponed => {
             set.set(
@@ -159,6 +160,15 @@ pub(super) fn report(
     plan
 }
 
+/// Why the API cannot be asked: what is missing is said only where that can be seen.
+pub(super) fn not_asked(observed: &Observed, missing: &str) -> String {
+    let why = match observed.started() {
+        Known::Unknown { why } => why,
+        Known::Known(_) | Known::Absent => missing,
+    };
+    format!("the API cannot be asked: {why}")
+}
+
 fn facts(
     status: &mut TenantClusterStatus,
     in_place: Option<String>,
@@ -167,7 +177,7 @@ fn facts(
     observed: &Observed,
 ) {
     let ns = &valid.tenant_namespace;
-    if observed.object("Namespace", "", ns).is_some() {
+    if let Known::Known(_) = observed.find("Namespace", "", ns) {
         status.namespace = Some(ns.clone());
     }
     // What cannot be read is as it was.
@@ -176,12 +186,11 @@ fn facts(
         endpoint::keep(valid, observed, status);
         status.endpoint = endpoint::addresses(valid, observed).and_then(|a| a.endpoint);
     }
-    if observed.user_readable {
-        let secret = api::names::kubeconfig_secret(&valid.name);
-        let there = observed
-            .object("Secret", &valid.namespace, &secret)
-            .is_some();
-        status.kubeconfig_secret = there.then_some(secret);
+    let secret = api::names::kubeconfig_secret(&valid.name);
+    match observed.find("Secret", &valid.namespace, &secret) {
+        Known::Known(_) => status.kubeconfig_secret = Some(secret),
+        Known::Absent => status.kubeconfig_secret = None,
+        Known::Unknown { .. } => {}
     }
     if let Some(hash) = in_place {
         status.bootstrap_hash = Some(hash);

@@ -5,28 +5,30 @@
 
 use api::Reason;
 use api::names::LABEL_TENANT_UID;
+use serde_json::Value;
 use tenant_cp::{Settings, Validated, desired};
 
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::Waiting;
 
 pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) -> Part {
     let mut part = Part::new(PartName::TenantNamespace);
     let ns = valid.tenant_namespace.as_str();
-    let live = observed.object("Namespace", "", ns);
-    let going = live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null());
-    part.problem = match live {
+    let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
+    part.problem = match observed.find("Namespace", "", ns) {
+        Known::Unknown { .. } => return part,
         // Before anything ran in it, it can be made again, once it is gone.
-        _ if going => Some(Waiting {
+        Known::Known(live) if is_going(live) => Some(Waiting {
             reason: Reason::NamespaceDeleted,
             message: format!(
                 "the tenant namespace {ns} is being deleted by somebody; everything in it, the data \
                  of etcd included, goes with it"
             ),
         }),
-        None if observed.has_been_bootstrapped() => Some(Waiting {
+        Known::Absent if observed.has_been_bootstrapped() => Some(Waiting {
             reason: Reason::DataLost,
             message: format!(
                 "the tenant namespace {ns} is gone, with the data of etcd and all keys, and no empty \
@@ -34,7 +36,7 @@ pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) 
                  TenantCluster and create it anew"
             ),
         }),
-        _ => None,
+        Known::Known(_) | Known::Absent => None,
     };
     if part.problem.is_none() {
         let objects = desired::tenant_namespace::foundation(valid, settings, observed.workers);
@@ -43,22 +45,36 @@ pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) 
     part
 }
 
+/// Whose the namespace of this name is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Whose {
+    /// Its label says that it is this TenantCluster's.
+    Ours,
+    /// It was, and somebody took the label off.
+    Unlabelled,
+    /// It is not.
+    Others,
+}
+
+pub(super) fn whose(observed: &Observed, live: &Value) -> Whose {
+    let label = live.pointer("/metadata/labels");
+    let label = label.and_then(|labels| labels.get(LABEL_TENANT_UID)?.as_str());
+    let status = observed.cluster.status.as_ref();
+    let ns = observed.tenant_namespace();
+    let known = status.and_then(|s| s.namespace.as_deref()) == Some(ns.as_str());
+    match label {
+        Some(uid) if observed.cluster.metadata.uid.as_deref() == Some(uid) => Whose::Ours,
+        None if known => Whose::Unlabelled,
+        Some(_) | None => Whose::Others,
+    }
+}
+
 /// Why the namespace of this name is not ours to use.
 pub(super) fn taken(observed: &Observed) -> Option<Waiting> {
     let ns = observed.tenant_namespace();
-    let label = observed
-        .object("Namespace", "", &ns)?
-        .pointer("/metadata/labels")
-        .and_then(|labels| labels.get(LABEL_TENANT_UID))
-        .and_then(|uid| uid.as_str());
-    let status = observed.cluster.status.as_ref();
+    let live = observed.find("Namespace", "", &ns).there()?;
     // A label that somebody took off ours is put on again.
-    let known = status.and_then(|s| s.namespace.as_deref()) == Some(ns.as_str());
-    let ours = match label {
-        Some(uid) => observed.cluster.metadata.uid.as_deref() == Some(uid),
-        None => known,
-    };
-    (!ours).then(|| Waiting {
+    (whose(observed, live) == Whose::Others).then(|| Waiting {
         reason: Reason::NamespaceTaken,
         message: format!(
             "the namespace {ns}, which is to hold this tenant cluster, is somebody else's: it lacks the \

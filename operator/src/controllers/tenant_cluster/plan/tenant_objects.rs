@@ -43,7 +43,8 @@ impl Wanted {
         addresses: &Addresses,
     ) -> Option<Self> {
         let trusted = |name: &str| bundle(&observed.material.store, name);
-        let authority = trusted(names::CA).filter(|_| observed.is_started())?;
+        observed.started().there()?;
+        let authority = trusted(names::CA)?;
         let kubelets = trusted(names::KUBELET_SERVING_CA);
         let konnectivity = trusted(names::KONNECTIVITY_AUTHORITY);
         let trust = tenant_objects::Trust {

@@ -15,6 +15,7 @@ use tenant_cp::rollout::order::Cause;
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::Waiting;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
@@ -126,15 +127,19 @@ impl Part {
     /// Adds a stage with those objects that are not yet as wanted.
     pub(super) fn apply(&mut self, name: &'static str, observed: &Observed, objects: Vec<Object>) {
         let differs = |object: &Object| {
-            let live = observed.objects.get(&object.key());
-            live.is_none_or(|live| difference(&object.value, live).is_some())
+            match observed.look_up(&object.key()) {
+                Known::Known(live) => difference(&object.value, live).is_some(),
+                Known::Absent => true,
+                // Once it can be seen it is compared.
+                Known::Unknown { .. } => false,
+            }
         };
         self.stage(name, Mode::Apply, objects.into_iter().filter(differs));
     }
 
     /// Adds a stage with those objects that are absent.
     pub(super) fn create(&mut self, name: &'static str, observed: &Observed, objects: Vec<Object>) {
-        let absent = |object: &Object| !observed.objects.contains_key(&object.key());
+        let absent = |object: &Object| observed.look_up(&object.key()).is_absent();
         self.stage(name, Mode::Create, objects.into_iter().filter(absent));
     }
 

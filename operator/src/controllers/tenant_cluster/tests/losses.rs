@@ -19,7 +19,7 @@ fn control_plane_service() -> Key {
 }
 
 /// A running one with the address that its load balancer gave it.
-fn balanced() -> World {
+pub(super) fn balanced() -> World {
     let mut world = World::new(with_load_balancer());
     world.settle();
     assert_eq!(
@@ -302,79 +302,6 @@ fn pod_that_does_not_run_is_told_with_its_reason() {
         assert_eq!(world.condition("Degraded").0, "False");
         assert_eq!(world.condition("Ready").0, "True");
     }
-}
-
-#[test]
-fn what_cannot_be_read_is_not_absent() {
-    let whole = ready(minimal());
-    let key = Key::new("RoleBinding", NS, api::names::OPERATOR_BINDING);
-    let mut world = whole.clone();
-    world.objects.remove(&key);
-    world.refused.push(key.clone());
-    let before = world.objects.clone();
-    world.settle();
-    assert_eq!(world.objects, before);
-    let status = |world: &World| world.cluster.status.clone().unwrap();
-    assert_eq!(status(&world).certificates, status(&whole).certificates);
-    assert_eq!(status(&world).endpoint, status(&whole).endpoint);
-    world.refused.clear();
-    world.settle();
-    assert_eq!(world.objects, whole.objects);
-}
-
-#[test]
-fn halted_one_whose_namespace_cannot_be_read_keeps_what_its_status_said_of_certificates() {
-    let whole = ready(minimal());
-    let certificates = |world: &World| world.cluster.status.clone().unwrap().certificates;
-    let key = Key::new("RoleBinding", NS, api::names::OPERATOR_BINDING);
-    let namespace = Key::new("Namespace", "", NS);
-    let mut unreadable = whole.clone();
-    unreadable.cluster.spec.paused = true;
-    unreadable.objects.remove(&key);
-    let mut taken = whole.clone();
-    let labels = &mut taken.objects.get_mut(&namespace).unwrap()["metadata"]["labels"];
-    labels[api::names::LABEL_TENANT_UID] = json!("another");
-    taken.objects.remove(&Key::new("Secret", NS, "apiserver"));
-    for mut world in [unreadable, taken] {
-        world.settle();
-        assert_eq!(certificates(&world), certificates(&whole));
-    }
-}
-
-#[test]
-fn what_cannot_be_looked_at_is_told_neither_as_absent_nor_as_zero() {
-    let whole = balanced();
-    let told = |world: &World| {
-        let conditions = world.cluster.status.clone().unwrap().conditions;
-        let mut told: Vec<_> = conditions.into_iter().collect();
-        told.retain(|c| !["Degraded", "Progressing", "Ready"].contains(&c.type_.as_str()));
-        told
-    };
-    assert!(
-        told(&whole)
-            .iter()
-            .any(|c| c.type_ == "EtcdReady" && c.status == "True")
-    );
-    let binding = Key::new("RoleBinding", NS, api::names::OPERATOR_BINDING);
-    let mut world = whole.clone();
-    world.objects.remove(&binding);
-    world.refused.push(binding);
-    world.settle();
-    let now = told(&world);
-    for before in told(&whole) {
-        assert!(now.contains(&before), "{before:?}: {now:?}");
-    }
-    let kept = |world: &World| {
-        let status = world.cluster.status.clone().unwrap();
-        (
-            status.etcd,
-            status.rollout,
-            status.version,
-            status.addresses,
-            status.endpoint,
-        )
-    };
-    assert_eq!(kept(&world), kept(&whole));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) struct Next {
 /// The next step; nothing where all are of the newest template, or that is not known.
 pub(super) fn next(valid: &Validated, observed: &Observed) -> Next {
     let ns = valid.tenant_namespace.as_str();
-    let members = observed.object("StatefulSet", ns, names::ETCD);
+    let members = observed.find("StatefulSet", ns, names::ETCD).there();
     let wanted = members.and_then(template::of_workload);
     let (Some(wanted), Some(pods)) = (wanted, &observed.pods) else {
         return Next::default();

@@ -48,21 +48,17 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
         return What::Off;
     }
     let ns = valid.tenant_namespace.as_str();
-    let is_outside = matches!(
-        addon,
-        Addon::Autoscaler | Addon::CloudController | Addon::Csi
-    );
-    // All of them are as hidden as any.
-    let any = observed.find("Deployment", ns, tenant_cp::names::CONTROL_PLANE);
-    if is_outside && any.is_unknown() {
-        return What::Unknown;
-    }
+    // None where that is not known.
     let outside = |name: &str| {
-        let deployment = observed.object("Deployment", ns, name);
-        deployment.map(observed::pods).unwrap_or_default()
+        let deployment = observed.find("Deployment", ns, name);
+        deployment.map(observed::pods).or_absent(Pods::default())
     };
     if addon == Addon::Autoscaler {
         let both = [autoscaler::STOCK, autoscaler::NAME].map(outside);
+        let [Some(stock), Some(adapter)] = both else {
+            return What::Unknown;
+        };
+        let both = [stock, adapter];
         return What::Idle(Pods {
             // One without the other does nothing.
             ready: match both.iter().any(|pods| pods.ready == 0) {
@@ -73,7 +69,9 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
         });
     }
     let Some(workload) = addon.workload() else {
-        let pods = outside(cloud_controller::NAME);
+        let Some(pods) = outside(cloud_controller::NAME) else {
+            return What::Unknown;
+        };
         return match observed.workers {
             true => What::Has(pods),
             false => What::Idle(pods),
@@ -83,9 +81,10 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
         return What::NoNodes;
     }
     if addon == Addon::Csi {
-        let pods = outside(csi::NAME);
-        if pods.ready == 0 {
-            return What::Has(pods);
+        match outside(csi::NAME) {
+            None => return What::Unknown,
+            Some(pods) if pods.ready == 0 => return What::Has(pods),
+            Some(_) => {}
         }
     }
     let Tenant::Answers { pods, .. } = &observed.tenant else {

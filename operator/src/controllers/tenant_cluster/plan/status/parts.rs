@@ -12,6 +12,7 @@ use super::super::{endpoint, etcd, pods};
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::known::Known;
 use crate::status::reason_of;
 
 /// None: as it was.
@@ -59,9 +60,10 @@ pub(super) fn report(set: &mut Conditions<'_>, valid: &Validated, observed: &Obs
     if let Some(ready) = ready("Deployment", names::CONTROL_PLANE) {
         control_plane(set, i64::from(valid.replicas), ready, observed);
     }
-    let service = observed.find("Service", ns, names::CONTROL_PLANE);
-    if !service.is_unknown() {
-        address(set, valid, observed);
+    match endpoint::published(valid, observed) {
+        Known::Known(_) => address(set, valid, true),
+        Known::Absent => address(set, valid, false),
+        Known::Unknown { .. } => {}
     }
     let done = set.status.bootstrap_hash.is_some();
     let reason = match done {
@@ -95,9 +97,8 @@ fn control_plane(set: &mut Conditions<'_>, wanted: i64, ready: i64, observed: &O
     set.set(type_, (ready >= wanted).into(), reason, &message);
 }
 
-fn address(set: &mut Conditions<'_>, valid: &Validated, observed: &Observed) {
+fn address(set: &mut Conditions<'_>, valid: &Validated, published: bool) {
     let ns = &valid.tenant_namespace;
-    let published = endpoint::published(valid, observed).is_some();
     let (reason, message) = match (published, &set.status.endpoint) {
         (true, _) => (Reason::HasAddress, String::new()),
         (false, None) => (
