@@ -23,6 +23,7 @@ use super::plan::{Action, Plan};
 use super::{observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::known::Known;
 use crate::status::reason_of;
 use crate::tenant_session::bulkhead::Interrupted;
 
@@ -156,7 +157,7 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         Action::CreateVm => {
             let made = vm(ctx, observed, "make", |p, machine| p.create(machine));
             made.await?;
-            observed.vm = Some(Description::default());
+            observed.vm = Known::Known(Description::default());
             Ok(())
         }
         Action::LabelVm(topology) => {
@@ -164,7 +165,7 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
                 p.label(machine, topology)
             });
             labelled.await?;
-            if let Some(vm) = &mut observed.vm {
+            if let Known::Known(vm) = &mut observed.vm {
                 vm.labelled = topology.clone();
             }
             Ok(())
@@ -172,7 +173,7 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         Action::DeleteVm => {
             let deleted = vm(ctx, observed, "delete", |p, machine| p.delete(machine));
             deleted.await?;
-            if let Some(vm) = &mut observed.vm {
+            if let Known::Known(vm) = &mut observed.vm {
                 vm.deleting = true;
             }
             Ok(())
@@ -223,12 +224,12 @@ async fn act_in_tenant(
     match action {
         Action::ApplyToken(object, _) => {
             let token = requests::apply_token(client, object, &machine).await;
-            seen.token = token.map_err(Error::Tenant)?;
+            seen.token = Known::found(token.map_err(Error::Tenant)?);
         }
         Action::RevokeToken { name, uid } => {
             let revoked = requests::revoke_token(client, name, uid).await;
             revoked.map_err(Error::Tenant)?;
-            seen.token = None;
+            seen.token = Known::Absent;
         }
         Action::LabelNode(patch) => {
             let labelled = requests::label_node(client, patch).await;
@@ -286,15 +287,16 @@ async fn act_in_tenant(
 }
 
 fn take_in(observed: &mut Observed, pod: &Pod, evicted: requests::Evicted) {
-    let Some(seen) = observed.seen_mut() else {
+    let seen = observed.seen_mut();
+    let Some(pods) = seen.and_then(|seen| seen.pods.as_mut().there()) else {
         return;
     };
     match evicted {
         requests::Evicted::Leaves => {
-            let found = seen.pods.iter_mut().filter(|p| p.uid == pod.uid);
+            let found = pods.iter_mut().filter(|p| p.uid == pod.uid);
             found.for_each(|p| p.going = true);
         }
-        requests::Evicted::Gone => seen.pods.retain(|p| p.uid != pod.uid),
+        requests::Evicted::Gone => pods.retain(|p| p.uid != pod.uid),
         requests::Evicted::Blocked => {}
     }
 }
@@ -355,12 +357,12 @@ async fn write_user_data(
                 propagation: PropagationPolicy::Background,
             };
             delete(&ctx.client, &own).await?;
-            observed.user_data = None;
+            observed.user_data = Known::Absent;
             return Ok(());
         }
         _ => return Ok(()),
     };
-    observed.user_data = Some(observe::stored(&written, machine));
+    observed.user_data = Known::Known(observe::stored(&written, machine));
     Ok(())
 }
 

@@ -15,9 +15,15 @@ use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
 use super::{requests, tenant_namespace};
 use crate::context::Context;
+use crate::known::Known;
 use crate::state;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Interrupted, Pass};
+
+/// What nobody needs to know of a machine that has joined, before it goes.
+const NOT_ASKED: Known<UserData> = Known::Unknown {
+    why: "it is not asked for once the machine has joined",
+};
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +69,9 @@ pub async fn observe(
     let cluster = cluster(ctx, &machine, namespace).await?;
     let is_home = |c: &TenantCluster| c.metadata.deletion_timestamp.is_none();
     let home = cluster.as_ref().is_some_and(is_home);
-    let exists = match home {
-        true => true,
-        false => namespace_exists(ctx, &machine).await?,
+    let home_namespace = match home {
+        true => Known::Known(()),
+        false => find_namespace(ctx, &machine).await?,
     };
     let joined = machine
         .status
@@ -73,15 +79,15 @@ pub async fn observe(
         .is_some_and(|s| s.node_name.is_some());
     let deep = home && (!joined || going);
     let vm = async {
-        match exists {
-            true => describe(ctx, &machine, home).await,
-            false => Ok(None),
+        match home_namespace {
+            Known::Known(()) | Known::Unknown { .. } => describe(ctx, &machine, home).await,
+            Known::Absent => Ok(Known::Absent),
         }
     };
     let stored = async {
         match deep {
             true => user_data(&ctx.client, &machine).await,
-            false => Ok(None),
+            false => Ok(NOT_ASKED),
         }
     };
     let budget = ctx.budget();
@@ -95,7 +101,7 @@ pub async fn observe(
     Ok(Some(Observed {
         machine,
         cluster,
-        namespace: exists,
+        namespace: home_namespace,
         vm: vm?,
         user_data: stored?,
         drawn: None,
@@ -127,31 +133,44 @@ async fn cluster(
     Ok(found.filter(same))
 }
 
-/// Whether the tenant namespace of the Machine's own cluster exists.
-async fn namespace_exists(ctx: &Context, machine: &Machine) -> Result<bool, Error> {
+/// Whether the tenant namespace of the Machine's own cluster is there.
+async fn find_namespace(ctx: &Context, machine: &Machine) -> Result<Known<()>, Error> {
     let name = tenant_namespace(machine);
     let namespaces = Api::<Namespace>::all(ctx.client.clone());
     let found = namespaces.get_opt(&name).await;
     let found = found.map_err(|e| read("Namespace", &name, e))?;
-    let uid = Some(&machine.spec.cluster_uid);
-    Ok(found.is_some_and(|ns| ns.labels().get(names::LABEL_TENANT_UID) == uid))
+    Ok(whose(found.as_ref(), &machine.spec.cluster_uid))
+}
+
+/// Whether a namespace of the right name is that of this tenant cluster: one whose label somebody took off
+/// may hold virtual machines.
+pub(super) fn whose(found: Option<&Namespace>, cluster_uid: &str) -> Known<()> {
+    let Some(namespace) = found else {
+        return Known::Absent;
+    };
+    match namespace.labels().get(names::LABEL_TENANT_UID) {
+        Some(uid) if uid == cluster_uid => Known::Known(()),
+        Some(_) => Known::Absent,
+        None => Known::Unknown {
+            why: "the tenant namespace does not say whose it is",
+        },
+    }
 }
 
 async fn describe(
     ctx: &Context,
     machine: &Machine,
     home: bool,
-) -> Result<Option<Description>, Error> {
+) -> Result<Known<Description>, Error> {
     let provider = ctx.providers.get(&machine.spec.provider);
     let provider = provider.map_err(Error::Provider)?;
     match provider.describe(machine).await {
         // With a tenant namespace that goes, the right to look into it goes too; what is in there
         // goes with it, and it is not over before the namespace is gone.
-        Err(error) if !home && is_forbidden(&error) => Ok(Some(Description {
-            deleting: true,
-            ..Description::default()
-        })),
-        result => result.map_err(Error::Provider),
+        Err(error) if !home && is_forbidden(&error) => Ok(Known::Unknown {
+            why: "the operator is not let into the tenant namespace any more",
+        }),
+        result => result.map(Known::found).map_err(Error::Provider),
     }
 }
 
@@ -162,13 +181,14 @@ fn is_forbidden(error: &providers::Error) -> bool {
     matches!(source.as_ref(), kube::Error::Api(status) if status.code == 403)
 }
 
-async fn user_data(client: &Client, machine: &Machine) -> Result<Option<UserData>, Error> {
+async fn user_data(client: &Client, machine: &Machine) -> Result<Known<UserData>, Error> {
     let name = names::user_data_secret(&machine.name_any());
     let secrets = Api::<Secret>::namespaced(client.clone(), &tenant_namespace(machine));
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(|e| read("Secret", &name, e))?;
     let ours = |s: &Secret| s.labels().get(names::LABEL_MACHINE_UID) == machine.uid().as_ref();
-    Ok(found.filter(ours).map(|secret| stored(&secret, machine)))
+    let ours = found.filter(ours);
+    Ok(Known::found(ours.map(|secret| stored(&secret, machine))))
 }
 
 /// What matters of the Secret with the user data.

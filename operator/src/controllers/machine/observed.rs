@@ -12,6 +12,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use providers::Description;
 use tenant_cp::node::bootstrap_token::Token;
 
+use crate::known::Known;
 use crate::tenant_session::budget::Budget;
 
 /// Everything that a plan may depend on.
@@ -21,12 +22,12 @@ pub struct Observed {
     pub machine: Machine,
     /// The TenantCluster that it was made for, as last seen; none when that is gone.
     pub cluster: Option<TenantCluster>,
-    /// Whether that cluster's tenant namespace exists. Only asked where the cluster is gone or going.
-    pub namespace: bool,
-    /// The virtual machine; none when neither it nor an instance of it is there.
-    pub vm: Option<Description>,
-    /// The Secret with the user data. Not asked once the machine has joined, until it goes.
-    pub user_data: Option<UserData>,
+    /// Whether that cluster's tenant namespace is there. Only asked where the cluster is gone or going.
+    pub namespace: Known<()>,
+    /// The virtual machine; absent when neither it nor an instance of it is there.
+    pub vm: Known<Description>,
+    /// The Secret with the user data. Not known once the machine has joined, until it goes.
+    pub user_data: Known<UserData>,
     /// A token that was drawn in this reconcile and is stored nowhere yet.
     pub drawn: Option<Token>,
     /// What the tenant's API said.
@@ -74,12 +75,12 @@ pub struct Seen {
     pub authority: String,
     /// The Node with the machine's name.
     pub node: Option<Node>,
-    /// The machine's bootstrap token. Not asked once it was revoked.
-    pub token: Option<TokenSeen>,
+    /// The machine's bootstrap token. Not known once it was revoked.
+    pub token: Known<TokenSeen>,
     /// Requests for a serving certificate that its kubelet made and nobody decided yet.
     pub requests: Vec<CertificateSigningRequest>,
-    /// Pods on the node; only asked while it is drained.
-    pub pods: Vec<Pod>,
+    /// Pods on the node; only known while it is drained.
+    pub pods: Known<Vec<Pod>>,
 }
 
 /// A Node.
@@ -158,6 +159,12 @@ impl Observed {
     pub fn has_joined(&self) -> bool {
         let status = self.machine.status.as_ref();
         status.is_some_and(|s| s.node_name.is_some())
+    }
+
+    /// The virtual machine that is this machine's, where that is known.
+    #[must_use]
+    pub fn own_vm(&self) -> Option<&Description> {
+        self.vm.as_ref().there().filter(|vm| !vm.foreign)
     }
 
     /// The cluster, where it is there and stays.

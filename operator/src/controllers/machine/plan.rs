@@ -18,6 +18,7 @@ use tenant_cp::Object;
 use tenant_cp::node::serving_certificate::{self as csr, Verdict};
 
 use super::observed::{Observed, Pod, Seen, Tenant};
+use crate::known::Known;
 use crate::status::Waiting;
 
 mod conditions;
@@ -186,18 +187,24 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         );
         return conditions::report(plan, observed, now);
     }
+    if let Known::Unknown { why } = observed.vm {
+        // It may run, so nothing is made, and nothing goes.
+        plan.wait(Reason::VirtualMachineUnknown, why);
+        return conditions::report(plan, observed, now);
+    }
     if let Some((reason, message)) = lost(observed) {
         fail(&mut plan, reason, message);
         return conditions::report(plan, observed, now);
     }
-    if observed.vm.as_ref().is_some_and(|vm| vm.evacuating) {
+    let vm = observed.vm.as_ref().there();
+    if vm.is_some_and(|vm| vm.evacuating) {
         let message = "the management cluster's node below it is being drained; the node is drained \
                        first, and another machine takes its place";
         plan.publish(false, Reason::Evacuating, message.to_owned());
         plan.actions.push(Action::DeleteSelf);
         return plan;
     }
-    if let Some(vm) = &observed.vm
+    if let Some(vm) = vm
         && let Some(topology) = &vm.topology
         && *topology != vm.labelled
     {
@@ -229,19 +236,19 @@ fn lost(observed: &Observed) -> Option<(Reason, String)> {
     let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
     let joined = status.and_then(|s| s.instance.as_deref());
     match &observed.vm {
-        Some(vm) if vm.foreign => Some((
+        Known::Known(vm) if vm.foreign => Some((
             Reason::VirtualMachineTaken,
             "there is a virtual machine of this name that is not this machine's".to_owned(),
         )),
-        Some(Description { deleting: true, .. }) | None if ran => Some((
+        Known::Known(Description { deleting: true, .. }) | Known::Absent if ran => Some((
             Reason::VirtualMachineGone,
             "somebody deleted the virtual machine".to_owned(),
         )),
-        Some(vm) if joined.is_some() && vm.state == State::Stopped => Some((
+        Known::Known(vm) if joined.is_some() && vm.state == State::Stopped => Some((
             Reason::VirtualMachineStopped,
             "the virtual machine was shut down, and would start with an empty disk".to_owned(),
         )),
-        Some(vm)
+        Known::Known(vm)
             if joined.is_some() && vm.instance.is_some() && vm.instance.as_deref() != joined =>
         {
             Some((
@@ -249,7 +256,7 @@ fn lost(observed: &Observed) -> Option<(Reason, String)> {
                 "the virtual machine was started anew, with an empty disk".to_owned(),
             ))
         }
-        _ => None,
+        Known::Known(_) | Known::Absent | Known::Unknown { .. } => None,
     }
 }
 
@@ -297,8 +304,10 @@ fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
         .name
         .as_deref()
         .unwrap_or_default();
-    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
-    let addresses = vm.map(|vm| vm.addresses.as_slice()).unwrap_or_default();
+    let addresses = observed
+        .own_vm()
+        .map(|vm| vm.addresses.as_slice())
+        .unwrap_or_default();
     let addresses: Vec<_> = addresses
         .iter()
         .filter_map(|a| a.address.parse().ok())

@@ -22,6 +22,7 @@ use tenant_cp::node::bootstrap_token;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
+use crate::known::Known;
 use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
 
@@ -124,7 +125,9 @@ pub async fn read(
     let token = async {
         match deep {
             true => token(client, machine).await,
-            false => Ok(None),
+            false => Ok(Known::Unknown {
+                why: "it is not asked for once it was revoked",
+            }),
         }
     };
     let work = async {
@@ -147,13 +150,15 @@ pub async fn read(
     timely(Box::pin(work)).await
 }
 
-async fn token(client: &Client, machine: &Machine) -> Result<Option<TokenSeen>, Error> {
+/// Absent where no token stands there that is this machine's: then it is made.
+async fn token(client: &Client, machine: &Machine) -> Result<Known<TokenSeen>, Error> {
     let name = bootstrap_token::token_secret_name(&machine.uid().unwrap_or_default());
     let secrets = Api::<Secret>::namespaced(client.clone(), TOKENS);
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(Error::of(format!("read Secret {name}")))?;
     let found = found.and_then(|secret| serde_json::to_value(secret).ok());
-    Ok(found.and_then(|value| read_token(&value, machine)))
+    let found = found.and_then(|value| read_token(&value, machine));
+    Ok(Known::found(found))
 }
 
 /// The token in a Secret, if it is this machine's.
@@ -187,9 +192,11 @@ async fn pods(
     budget: &Budget,
     node: &str,
     going: bool,
-) -> Result<Vec<Pod>, Error> {
+) -> Result<Known<Vec<Pod>>, Error> {
     if !going {
-        return Ok(Vec::new());
+        return Ok(Known::Unknown {
+            why: "pods are listed once the machine goes",
+        });
     }
     let api = Api::<LivePod>::all(client.clone());
     let on_it = format!("spec.nodeName={node}");
@@ -202,7 +209,7 @@ async fn pods(
         pods.extend(list.items.iter().filter(|p| has_to_leave(p)).map(pod));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => on_it.continue_token = Some(token),
-            None => return Ok(pods),
+            None => return Ok(Known::Known(pods)),
         }
     }
 }

@@ -28,12 +28,16 @@ fn said(status: bool, reason: impl Into<ConditionReason>, message: impl Into<Str
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
     let before = plan.status.clone();
-    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
+    let vm = observed.own_vm();
     if let Some(vm) = vm {
         plan.status.provider_id = Some(join::provider_id(&observed.machine));
         plan.status.addresses.clone_from(&vm.addresses);
     }
-    let machine = virtual_machine(vm);
+    // None: as it was.
+    let machine = match observed.vm.is_unknown() {
+        true => None,
+        false => Some(virtual_machine(vm)),
+    };
     if let Some(Description {
         state: State::Failing { reason, message },
         ..
@@ -69,7 +73,9 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
         }
         set_condition(list, type_, value, reason, &message, generation, Time(now));
     };
-    set(ConditionType::VirtualMachineReady, machine.clone());
+    if let Some(machine) = machine.clone() {
+        set(ConditionType::VirtualMachineReady, machine);
+    }
     if let Some(node) = node.clone() {
         set(ConditionType::NodeReady, node);
     }
@@ -188,7 +194,7 @@ fn phase(before: &MachineStatus, vm: Option<&Description>, observed: &Observed) 
 }
 
 /// The summary: what keeps the machine from being of use, the first thing first. None: as it was.
-fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
+fn ready(plan: &Plan, machine: Option<Said>, node: Option<Said>) -> Option<Said> {
     let waiting = plan.waiting_on.as_ref();
     let phase = plan.status.phase.unwrap_or_default();
     let stops = matches!(
@@ -207,8 +213,8 @@ fn ready(plan: &Plan, machine: Said, node: Option<Said>) -> Option<Said> {
     {
         return Some(said(false, waiting.reason, waiting.message.as_str()));
     }
-    if machine.0 != ConditionStatus::True {
-        return Some(machine);
+    if machine.as_ref()?.0 != ConditionStatus::True {
+        return machine;
     }
     match node {
         Some((value, reason, _)) if reason == Reason::NotJoined => Some((

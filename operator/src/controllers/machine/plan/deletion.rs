@@ -24,6 +24,7 @@ use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
+use crate::known::Known;
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,6 +35,8 @@ pub(in crate::controllers::machine) const LEAVE: Duration = Duration::from_secs(
 const LOOK: Duration = Duration::from_secs(1);
 /// Pods that are named in a message.
 const NAMED: usize = 5;
+/// Pause between two looks at what no watch tells of.
+const UNSEEN: Duration = Duration::from_secs(30);
 /// Pause between two tries while a disruption budget is in the way.
 const BLOCKED: Duration = Duration::from_secs(5);
 
@@ -44,13 +47,21 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     }
     let home = observed.home().is_some();
-    if !home && !observed.namespace {
+    if !home && observed.namespace.is_absent() {
         // With the tenant namespace everything in it went, and the tenant cluster with it.
         plan.actions.push(Action::RemoveFinalizer);
         return plan;
     }
-    let vm = observed.vm.as_ref().filter(|vm| !vm.foreign);
-    if let Some(vm) = vm {
+    if let Known::Unknown { why } = observed.vm {
+        plan.status.phase = Some(MachinePhase::Deleting);
+        let message =
+            format!("waits until the virtual machine and its instance are gone for certain: {why}");
+        plan.wait(Reason::Deleting, message);
+        // Where the tenant namespace goes, the right to watch it goes too.
+        plan.look_after(UNSEEN);
+        return conditions::report(plan, observed, now);
+    }
+    if let Some(vm) = observed.own_vm() {
         if !vm.deleting && home && drains(&mut plan, observed, now) {
             plan.status.phase = Some(MachinePhase::Draining);
             return conditions::report(plan, observed, now);
@@ -64,8 +75,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             "waits until the virtual machine and its instance are gone",
         );
         if !home {
-            // Where the tenant namespace goes, the right to watch it goes too.
-            plan.look_after(Duration::from_secs(30));
+            plan.look_after(UNSEEN);
         }
         return conditions::report(plan, observed, now);
     }
@@ -73,10 +83,18 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if home && cleans_up(&mut plan, observed, now) {
         return conditions::report(plan, observed, now);
     }
-    if let Some(stored) = observed.user_data.as_ref().filter(|_| home) {
-        plan.actions.push(Action::DeleteUserData {
+    match &observed.user_data {
+        // It goes with the tenant namespace.
+        _ if !home => {}
+        Known::Known(stored) => plan.actions.push(Action::DeleteUserData {
             uid: stored.uid.clone(),
-        });
+        }),
+        Known::Absent => {}
+        Known::Unknown { why } => {
+            plan.wait(Reason::Deleting, *why);
+            plan.look_after(UNSEEN);
+            return conditions::report(plan, observed, now);
+        }
     }
     plan.actions.push(Action::RemoveFinalizer);
     plan
@@ -129,10 +147,8 @@ fn waits_for_turn(plan: &mut Plan) -> bool {
 
 /// True while pods have to leave the node first.
 fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
-    let runs = observed
-        .vm
-        .as_ref()
-        .is_some_and(|vm| vm.state == State::Running);
+    let vm = observed.vm.as_ref().there();
+    let runs = vm.is_some_and(|vm| vm.state == State::Running);
     let timeout = observed.machine.spec.drain_timeout.get();
     // What was started anew has an empty disk: no pod runs there any more.
     let failed = observed.machine.status.as_ref().and_then(super::failure);
@@ -158,7 +174,18 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let Some(node) = join::own_node(observed, seen) else {
         return false;
     };
-    let staying = staying(seen, node.ready != Some(true));
+    let pods = match &seen.pods {
+        Known::Known(pods) => pods.as_slice(),
+        Known::Absent => &[],
+        // Known since then, should it have gone only now.
+        Known::Unknown { .. } if deadline(observed, now) <= now => &[],
+        Known::Unknown { why } => {
+            plan.wait(Reason::Draining, *why);
+            plan.look_after(LOOK);
+            return true;
+        }
+    };
+    let staying = staying(pods, node.ready != Some(true));
     let empty = staying.is_empty() && node.unschedulable;
     if empty && !node.volumes_attached {
         if has_balancers(observed) && !node.excluded {
@@ -260,8 +287,8 @@ fn waits_for_api(plan: &mut Plan, observed: &Observed, message: &str, now: Times
 
 /// Pods that have to be gone before the machine goes, in a fixed order. On a node that is not ready
 /// nobody ends the pods that are being deleted, so they are not waited for.
-fn staying(seen: &Seen, dead: bool) -> Vec<&Pod> {
-    let mut staying: Vec<_> = seen.pods.iter().filter(|p| !(dead && p.going)).collect();
+fn staying(pods: &[Pod], dead: bool) -> Vec<&Pod> {
+    let mut staying: Vec<_> = pods.iter().filter(|p| !(dead && p.going)).collect();
     staying.sort();
     staying
 }
@@ -293,7 +320,7 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         Tenant::Silent { message } => return leaves(plan, observed, message, now),
         Tenant::NotAsked => return leaves(plan, observed, "it has not answered yet", now),
     };
-    if let Some(token) = &seen.token {
+    if let Known::Known(token) = &seen.token {
         plan.actions.push(Action::RevokeToken {
             name: bootstrap_token::token_secret_name(&observed.machine.uid().unwrap_or_default()),
             uid: token.uid.clone(),
@@ -325,7 +352,8 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
 /// nothing of them runs.
 fn ended(observed: &Observed, seen: &Seen, node: &Node) -> Vec<Pod> {
     let helps = node.out_of_service && !observed.evicted;
-    let going = seen.pods.iter().filter(|pod| helps && pod.going);
+    let pods = seen.pods.as_ref().there();
+    let going = pods.into_iter().flatten().filter(|pod| helps && pod.going);
     let mut ended: Vec<_> = going.cloned().collect();
     ended.sort();
     ended

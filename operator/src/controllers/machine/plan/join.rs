@@ -18,6 +18,7 @@ use tenant_cp::node::user_data;
 
 use super::{Action, Plan};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
+use crate::known::Known;
 
 /// How long a token is valid at a time.
 pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
@@ -46,6 +47,13 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
             return;
         }
     };
+    // A token that may stand somewhere is neither drawn anew nor left there.
+    if let (Known::Unknown { why }, _) | (_, Known::Unknown { why }) =
+        (observed.user_data.as_ref(), seen.token.as_ref())
+    {
+        plan.wait(Reason::TransientFailure, why);
+        return;
+    }
     match own_node(observed, seen) {
         Some(node) => joined(plan, observed, seen, node),
         None => boot(plan, observed, seen, now),
@@ -65,8 +73,9 @@ pub(crate) fn provider_id(machine: &Machine) -> String {
 
 /// Makes what is needed to join, as far as it is missing.
 fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
-    let stored = observed.user_data.as_ref();
-    let known = seen.token.as_ref().map(|t: &TokenSeen| &t.token);
+    let stored = observed.user_data.as_ref().there();
+    let seen_token = seen.token.as_ref().there();
+    let known = seen_token.map(|t: &TokenSeen| &t.token);
     let token = stored
         .and_then(|s| s.token.as_ref())
         .or(observed.drawn.as_ref())
@@ -91,7 +100,7 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
         }
     }
     let left = |t: &TokenSeen| t.expires.map(|expires| expires.duration_since(now));
-    let valid = seen.token.as_ref().filter(|t| t.token == *token);
+    let valid = seen_token.filter(|t| t.token == *token);
     let left = valid.and_then(left).unwrap_or_default();
     if left < REFRESH {
         let expires = whole_seconds(now.saturating_add(VALID).unwrap_or(now));
@@ -101,7 +110,7 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
         let until = Duration::try_from(left - REFRESH).unwrap_or_default();
         plan.look_after(until + Duration::from_secs(1));
     }
-    if observed.vm.is_none() {
+    if observed.vm.is_absent() {
         plan.actions.push(Action::CreateVm);
     }
 }
@@ -122,21 +131,23 @@ fn joined(plan: &mut Plan, observed: &Observed, seen: &Seen, node: &Node) {
             "metadata": { "name": name, "uid": node.uid, "labels": labels(machine) },
         })));
     }
-    if let Some(token) = &seen.token {
+    if let Known::Known(token) = &seen.token {
         plan.actions.push(Action::RevokeToken {
             name: bootstrap_token::token_secret_name(&machine.uid().unwrap_or_default()),
             uid: token.uid.clone(),
         });
     }
     // KubeVirt reads the Secret whenever the virtual machine starts, so it stays, without content.
-    if let Some(stored) = observed.user_data.as_ref().filter(|s| s.token.is_some()) {
+    let stored = observed.user_data.as_ref().there();
+    if let Some(stored) = stored.filter(|s| s.token.is_some()) {
         plan.actions.push(Action::ChangeUserData(json!({
             "metadata": { "uid": stored.uid, "resourceVersion": stored.resource_version },
             "data": { USER_DATA: base64(user_data::blank_user_data()), TOKEN: null },
         })));
     }
     plan.status.node_name = Some(name.clone());
-    plan.status.instance = observed.vm.as_ref().and_then(|vm| vm.instance.clone());
+    let vm = observed.vm.as_ref().there();
+    plan.status.instance = vm.and_then(|vm| vm.instance.clone());
     if plan.is_settled() {
         plan.publish(false, Reason::Joined, format!("node {name} joined"));
     } else {

@@ -9,7 +9,9 @@ use providers::{Description, State};
 
 use super::pod;
 use super::world::{Api, World};
-use crate::controllers::machine::plan::{PATIENCE, plan};
+use crate::controllers::machine::observed::Observed;
+use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
+use crate::known::Known;
 
 /// What may happen.
 #[derive(Clone, Debug)]
@@ -121,6 +123,142 @@ fn happens(world: &mut World, what: Happening) {
     }
 }
 
+/// What may not be known.
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    Namespace,
+    Vm,
+    UserData,
+    Token,
+    Pods,
+}
+
+const INPUTS: [Input; 5] = [
+    Input::Namespace,
+    Input::Vm,
+    Input::UserData,
+    Input::Token,
+    Input::Pods,
+];
+
+fn lose(observed: &mut Observed, input: Input) {
+    match input {
+        Input::Namespace => observed.namespace = Known::default(),
+        Input::Vm => observed.vm = Known::default(),
+        Input::UserData => observed.user_data = Known::default(),
+        Input::Token => observed.seen_mut().into_iter().for_each(|seen| {
+            seen.token = Known::default();
+        }),
+        Input::Pods => observed.seen_mut().into_iter().for_each(|seen| {
+            seen.pods = Known::default();
+        }),
+    }
+}
+
+/// Nothing is made anew, deleted or told by what is not known.
+fn is_careful(world: &World, input: Input) -> Result<(), TestCaseError> {
+    let sighted = world.observe();
+    let mut blind = sighted.clone();
+    lose(&mut blind, input);
+    let plan_of = |observed: &Observed| plan(observed, world.now);
+    let blind = plan_of(&blind);
+    let does = |plan: &Plan, what: fn(&Action) -> bool| plan.actions.iter().any(what);
+    let said = |plan: &Plan, type_: &str| {
+        let mut conditions = plan.status.conditions.iter();
+        conditions.find(|c| c.type_ == type_).cloned()
+    };
+    match input {
+        Input::Namespace => {
+            let leaves = does(&blind, |a| *a == Action::RemoveFinalizer);
+            let own = world.vm.as_ref().is_some_and(|vm| !vm.foreign);
+            prop_assert!(!(leaves && own), "{blind:#?}");
+        }
+        Input::Vm => {
+            let harms = does(&blind, |action| {
+                matches!(
+                    action,
+                    Action::CreateVm
+                        | Action::DeleteVm
+                        | Action::DeleteSelf
+                        | Action::RemoveFinalizer
+                        | Action::DeleteNode { .. }
+                        | Action::End(_)
+                        | Action::Decide { .. }
+                )
+            });
+            let over = sighted.home().is_none() && !world.namespace;
+            prop_assert!(!harms || over, "{blind:#?}");
+            let before = world.machine.status.clone().unwrap_or_default();
+            let kept = before.conditions.iter();
+            let mut kept = kept.filter(|c| c.type_ == "VirtualMachineReady");
+            prop_assert_eq!(said(&blind, "VirtualMachineReady"), kept.next().cloned());
+            prop_assert_eq!(&blind.status.addresses, &before.addresses);
+            let failed = api::machine::MachinePhase::Failed;
+            let fails = |phase: Option<_>| phase == Some(failed);
+            prop_assert!(!fails(blind.status.phase) || fails(before.phase));
+        }
+        Input::UserData => {
+            let harms = does(&blind, |action| {
+                matches!(
+                    action,
+                    Action::DrawToken
+                        | Action::CreateUserData(_)
+                        | Action::ChangeUserData(_)
+                        | Action::DeleteUserData { .. }
+                        | Action::CreateVm
+                )
+            });
+            prop_assert!(!harms, "{blind:#?}");
+            let leaves = does(&blind, |a| *a == Action::RemoveFinalizer);
+            prop_assert!(!(leaves && sighted.home().is_some()), "{blind:#?}");
+        }
+        Input::Token => {
+            let harms = does(&blind, |action| {
+                matches!(
+                    action,
+                    Action::DrawToken
+                        | Action::CreateUserData(_)
+                        | Action::ApplyToken(..)
+                        | Action::CreateVm
+                )
+            });
+            let asked = sighted.seen().is_some();
+            prop_assert!(!(asked && harms), "{blind:#?}");
+        }
+        Input::Pods => {
+            // As if a pod were there.
+            let mut busy = sighted;
+            if let Some(seen) = busy.seen_mut() {
+                seen.pods = Known::Known(vec![pod("unseen")]);
+            }
+            let goes = |plan: &Plan| {
+                does(plan, |a| {
+                    matches!(a, Action::DeleteVm | Action::Exclude { .. })
+                }) || said(plan, "Drained").is_some_and(|c| c.status == "True")
+            };
+            prop_assert!(!goes(&blind) || goes(&plan_of(&busy)), "{blind:#?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn namespace_is_absent_only_where_it_is_gone_or_says_that_it_is_anothers() {
+    use k8s_openapi::api::core::v1::Namespace;
+    let labelled = |uid: &str| {
+        let mut namespace = Namespace::default();
+        let labels = namespace.metadata.labels.get_or_insert_default();
+        labels.insert(api::names::LABEL_TENANT_UID.to_owned(), uid.to_owned());
+        namespace
+    };
+    let whose = |found: Option<&Namespace>| super::super::observe::whose(found, "ours");
+    assert!(whose(None).is_absent());
+    assert_eq!(whose(Some(&labelled("ours"))), Known::Known(()));
+    assert!(whose(Some(&labelled("another"))).is_absent());
+    // Somebody took the label off: a virtual machine may run there.
+    assert!(whose(Some(&Namespace::default())).is_unknown());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -137,11 +275,15 @@ proptest! {
             }
             // The order of what was observed does not matter.
             let mut turned = world.observe();
-            if let Some(seen) = turned.seen_mut().filter(|s| !s.pods.is_empty()) {
-                let by = turn.index(seen.pods.len());
-                seen.pods.rotate_left(by);
+            let pods = turned.seen_mut().and_then(|seen| seen.pods.as_mut().there());
+            if let Some(pods) = pods.filter(|pods| !pods.is_empty()) {
+                let by = turn.index(pods.len());
+                pods.rotate_left(by);
             }
             prop_assert_eq!(plan(&turned, world.now), world.plan());
+            for input in INPUTS {
+                is_careful(&world, input)?;
+            }
             world.settle();
             if world.gone {
                 return Ok(());

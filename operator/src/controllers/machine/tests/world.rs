@@ -17,6 +17,7 @@ use crate::controllers::machine::observed::{
     Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
+use crate::known::Known;
 use crate::tenant_session::budget::Budget;
 
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
@@ -163,9 +164,15 @@ impl World {
                 },
                 authority: authority().to_owned(),
                 node: self.node.clone(),
-                token: self.token.clone().filter(|_| deep),
+                token: match deep {
+                    true => Known::found(self.token.clone()),
+                    false => Known::default(),
+                },
                 requests: self.requests.iter().cloned().map(read).collect(),
-                pods: if going { self.pods.clone() } else { Vec::new() },
+                pods: match going {
+                    true => Known::Known(self.pods.clone()),
+                    false => Known::default(),
+                },
             })),
             Api::Silent => Tenant::Silent {
                 message: "connection refused".into(),
@@ -176,9 +183,12 @@ impl World {
         Observed {
             machine: self.machine.clone(),
             cluster: self.cluster.clone(),
-            namespace: self.namespace,
-            vm: self.vm.clone(),
-            user_data: self.user_data.clone().filter(|_| deep),
+            namespace: Known::found(self.namespace.then_some(())),
+            vm: Known::found(self.vm.clone()),
+            user_data: match deep {
+                true => Known::found(self.user_data.clone()),
+                false => Known::default(),
+            },
             drawn: None,
             tenant,
             evicted: false,
