@@ -14,6 +14,7 @@ use kube::{Api, ResourceExt};
 use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
 use crate::context::Context;
+use crate::known::Known;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +82,7 @@ pub async fn observe(
     let settings = ctx.reserved_ranges.settings();
     Ok(Some(Observed {
         pool,
-        cluster,
+        cluster: Known::found(cluster),
         machines,
         others,
         capacity,

@@ -1,7 +1,7 @@
 //! What one reconcile of a NodePool saw: a plain value, so that a plan can be tested on any world.
 //!
 //! Invariant: which Machines are the pool's is decided by the UID in their owner reference, never
-//! by a label or a name alone.
+//! by a label or a name alone. A list that could not be read is no observation: none of this is a guess.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use jiff::Timestamp;
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
+use crate::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The NodePool, read just now.
     pub pool: NodePool,
-    /// The TenantCluster that it names, read just now; none when there is none.
-    pub cluster: Option<TenantCluster>,
-    /// Machines that may be the pool's, read just now, in any order.
+    /// The TenantCluster that it names, read just now.
+    pub cluster: Known<TenantCluster>,
+    /// All Machines that may be the pool's, read just now, in any order.
     pub machines: Vec<Machine>,
     /// Other Machines of the namespace as last seen, in any order: names that are taken, and what
     /// became of their nodes.
@@ -50,7 +51,8 @@ impl Observed {
     /// Since when the tenant's API answers; none while it does not.
     #[must_use]
     pub fn answers_since(&self) -> Option<Timestamp> {
-        self.cluster.as_ref()?.status.as_ref()?.answers_since()
+        let cluster = self.cluster.as_ref().there()?;
+        cluster.status.as_ref()?.answers_since()
     }
 }
 

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 use tenant_cp::Object;
 
 use super::observed::{Observed, is_going, number};
+use crate::known::Known;
 use crate::status::Waiting;
 
 mod autoscaling;
@@ -133,8 +134,19 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if let Some(problem) = observed.quotas.first() {
         return status::refused(unchanged(observed), observed, problem, now);
     }
-    let Some(cluster) = observed.cluster.as_ref().filter(|c| !is_deleted(c)) else {
-        return deletion::without_cluster(observed, now);
+    let cluster = match &observed.cluster {
+        Known::Known(cluster) if !is_deleted(cluster) => cluster,
+        Known::Known(_) | Known::Absent => return deletion::without_cluster(observed, now),
+        // What runs keeps running, and what was said stays said.
+        Known::Unknown { why } => {
+            return Plan {
+                waiting_on: Some(Waiting {
+                    reason: Reason::WaitingForCluster,
+                    message: (*why).to_owned(),
+                }),
+                ..unchanged(observed)
+            };
+        }
     };
     let mut plan = if cluster.spec.paused {
         status::paused(observed, now)

@@ -9,6 +9,7 @@ use kube::ResourceExt;
 
 use super::{Action, Plan, follow, list, sorted, status, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
+use crate::known::Known;
 use crate::status::Waiting;
 
 /// The garbage collector's finalizer: dependents are let go of, not deleted.
@@ -40,17 +41,18 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     status::going(plan, observed, now)
 }
 
-/// The tenant cluster is gone, or about to.
+/// The tenant cluster is gone, or about to, for certain.
 pub(super) fn without_cluster(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = unchanged(observed);
     let machines = sorted(observed);
     let name = &observed.pool.spec.cluster_name;
     let (reason, message) = match &observed.cluster {
-        Some(_) => (
+        Known::Known(_) => (
             Reason::ClusterDeleted,
             format!("TenantCluster {name} is being deleted, and the machines go with it"),
         ),
-        None => (
+        Known::Unknown { .. } => return plan,
+        Known::Absent => (
             Reason::ClusterNotFound,
             format!(
                 "there is no TenantCluster {name} in this namespace; create it, or delete this node \

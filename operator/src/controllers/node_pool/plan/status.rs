@@ -48,18 +48,23 @@ pub(super) fn set(
     }
 }
 
-fn count(plan: &mut Plan, machines: &[&Machine], fits: impl Fn(&Machine) -> bool) {
+/// Counts the Machines that stay; without a template nobody knows which of them are of the newest, and as
+/// many are said to be as before, but no more than there are.
+fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
     let staying = || machines.iter().filter(|m| !is_going(m));
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     plan.status.replicas = number(staying().count());
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
-    plan.status.updated_replicas = number(staying().filter(|m| fits(m)).count());
+    plan.status.updated_replicas = match template {
+        Some(template) => number(staying().filter(|m| template.fits(m)).count()),
+        None => plan.status.updated_replicas.min(plan.status.replicas),
+    };
 }
 
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
-    count(&mut plan, machines, |m| seen.template.fits(m));
+    count(&mut plan, machines, Some(seen.template));
     let replicas = observed.pool.spec.replicas;
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
@@ -258,8 +263,7 @@ pub(super) fn unusable(
     now: Timestamp,
 ) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, |_| false);
-    plan.status.updated_replicas = 0;
+    count(&mut plan, &machines, None);
     let enough = plan.status.ready_replicas >= observed.pool.spec.replicas.max(1);
     if degraded_reason(&observed.pool).as_deref() != Some(reason.as_str()) {
         plan.publish(true, reason, message.clone());
@@ -285,7 +289,7 @@ pub(super) fn unusable(
 
 pub(super) fn going(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, |_| false);
+    count(&mut plan, &machines, None);
     let message = match machines.is_empty() {
         true => String::new(),
         false => format!(

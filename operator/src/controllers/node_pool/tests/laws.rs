@@ -4,15 +4,17 @@
 //! well and the pool is as wanted.
 
 use api::machine::MachinePhase;
-use api::names;
+use api::{Reason, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::json;
+use tenant_cp::problem::Problem;
 
 use super::world::World;
 use crate::capacity::Answer;
-use crate::controllers::node_pool::plan::plan;
+use crate::controllers::node_pool::plan::{Plan, plan};
+use crate::known::Known;
 
 /// What may happen to a pool.
 #[derive(Clone, Debug)]
@@ -133,6 +135,35 @@ proptest! {
                 turned.machines.reverse();
             }
             prop_assert_eq!(plan(&turned, world.now), first.clone());
+
+            // Whatever is not known: no machine is made or goes, and no number is told anew.
+            let told = |plan: &Plan| {
+                let status = plan.status.clone();
+                (status.replicas, status.ready_replicas, status.updated_replicas)
+            };
+            let mut blind = world.observe();
+            blind.cluster = Known::default();
+            let blind = plan(&blind, world.now);
+            prop_assert!(blind.is_settled(), "{blind:#?}");
+            let known = world.pool.status.clone().unwrap_or_default();
+            prop_assert_eq!(&blind.status.conditions, &known.conditions);
+            let blind_said = told(&blind);
+            prop_assert_eq!(
+                blind_said,
+                (known.replicas, known.ready_replicas, known.updated_replicas)
+            );
+            let mut blind = world.observe();
+            blind.reserved_unknown = Some(Problem::new(
+                "network.reserved",
+                Reason::ReservedRangesUnknown,
+                "name them",
+            ));
+            let blind = plan(&blind, world.now);
+            prop_assert!(blind.is_settled(), "{blind:#?}");
+            let there = i32::try_from(world.live().len()).unwrap();
+            let ready_now = i32::try_from(world.ready()).unwrap();
+            let updated = known.updated_replicas.min(there);
+            prop_assert_eq!(told(&blind), (there, ready_now, updated));
 
             // One application, and nothing is left but the status.
             prop_assert!(world.carry_out(&first, &mut usize::MAX.clone()));

@@ -16,6 +16,7 @@ use tenant_cp::problem::Problem;
 use crate::capacity::Answer;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
+use crate::known::Known;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
@@ -97,7 +98,7 @@ impl World {
     pub(super) fn observe(&self) -> Observed {
         Observed {
             pool: self.pool.clone(),
-            cluster: self.cluster.clone(),
+            cluster: Known::found(self.cluster.clone()),
             machines: self.machines.clone(),
             others: self.others.clone(),
             capacity: self.capacity.clone(),
