@@ -159,6 +159,21 @@ pub struct ControlPlane {
     #[serde(default, skip_serializing_if = "ServiceAccounts::is_default")]
     pub service_accounts: ServiceAccounts,
 
+    /// Features of Kubernetes by the name of their gate, on or off, at most 32: for the API server, the
+    /// kube-controller-manager and the kube-scheduler, and for kubelets whose machines are made
+    /// later. `docs/flags.md` lists those that can be set, of which the platform allows some. Default:
+    /// those of the version. Example: `{"HPAScaleToZero": true}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub feature_gates: BTreeMap<String, bool>,
+
+    /// Versions of API groups that are served or not, at most 16. `docs/flags.md` lists those that can be
+    /// set, of which the platform allows some. Default: those of the version.
+    /// Example: `{"resource.k8s.io/v1beta2": true}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub runtime_config: BTreeMap<String, bool>,
+
     /// What pods may be in namespaces that say nothing of it. A change restarts the API server. Default:
     /// anything. Example: `{"enforce": "baseline", "warn": "restricted"}`.
     #[serde(default, skip_serializing_if = "PodSecurity::is_default")]
@@ -182,6 +197,8 @@ impl Default for ControlPlane {
             authorization: Authorization::default(),
             audit: None,
             service_accounts: ServiceAccounts::default(),
+            feature_gates: BTreeMap::new(),
+            runtime_config: BTreeMap::new(),
             pod_security: PodSecurity::default(),
             scheduling: Scheduling::default(),
         }

@@ -199,3 +199,36 @@ fn coredns_and_kube_proxy_do_as_they_were_told() {
                  [2001:db8::53]:53\n    cache 30\n}\n";
     assert_eq!(corefile(&v), format!("{before}{block}"));
 }
+
+#[test]
+fn gates_are_told_to_every_program_and_api_versions_to_the_api_server() {
+    let told = |v: &Validated| -> Vec<Vec<String>> {
+        let objects = objects(v, &addresses("demo.example.com"));
+        let found = objects.into_iter().find(|o| o.kind == "Deployment");
+        let pod = found.unwrap().value["spec"]["template"]["spec"].clone();
+        let lists = [&pod["initContainers"], &pod["containers"]];
+        let containers = lists.iter().flat_map(|list| list.as_array().unwrap());
+        let args = containers.map(|container| {
+            let args = container["args"].as_array().unwrap().iter();
+            let args = args.map(|arg| arg.as_str().unwrap().to_owned());
+            args.filter(|arg| {
+                arg.starts_with("--feature-gates") || arg.starts_with("--runtime-config")
+            })
+            .collect()
+        });
+        args.collect()
+    };
+    let mut v = minimal();
+    assert!(told(&v).iter().all(Vec::is_empty));
+    v.feature_gates = [
+        ("HPAScaleToZero".to_owned(), true),
+        ("EnvFiles".to_owned(), false),
+    ]
+    .into();
+    v.runtime_config = [("resource.k8s.io/v1beta2".to_owned(), true)].into();
+    let gates = "--feature-gates=EnvFiles=false,HPAScaleToZero=true";
+    let apis = "--runtime-config=resource.k8s.io/v1beta2=true";
+    let mut all = told(&v);
+    all.retain(|args| !args.is_empty());
+    assert_eq!(all, [vec![gates, apis], vec![gates], vec![gates]]);
+}

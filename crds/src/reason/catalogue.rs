@@ -490,6 +490,16 @@ reasons! {
         FlagValueMalformed: Person, "Correct the value in `extraArgs`.";
         /// This flag may not have that value.
         FlagValueNotAllowed: Person, "Correct the value in `extraArgs`, as the message says.";
+        /// No such feature gate can be set, or not in this version.
+        FeatureGateUnknown: Person, "Remove it from `spec.controlPlane.featureGates`; docs/flags.md has those that can be set.";
+        /// The platform lets nobody set this feature gate.
+        FeatureGateNotAllowed: Person, "Remove it from `spec.controlPlane.featureGates`, or have `config.apiServer.featureGates` list it.";
+        /// A feature needs another one.
+        FeatureGateMissing: Person, "Set the gate that the message names in `spec.controlPlane.featureGates`, too.";
+        /// No such API version can be set, or not in this version.
+        RuntimeConfigUnknown: Person, "Remove it from `spec.controlPlane.runtimeConfig`; docs/flags.md has those that can be set.";
+        /// The platform lets nobody set this API version.
+        RuntimeConfigNotAllowed: Person, "Remove it from `spec.controlPlane.runtimeConfig`, or have `config.apiServer.runtimeConfig` list it.";
         /// The volume of etcd is too small.
         StorageTooSmall: Person, "Raise `spec.etcd.storage.size`.";
         /// A volume cannot become smaller.

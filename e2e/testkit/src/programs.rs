@@ -41,8 +41,21 @@ impl Programs {
         })
     }
 
+    /// The lab's programs of a minor (of 1.x); `None`, loudly, when they are missing and the test may be
+    /// skipped. Beside each of Kubernetes are its others (`kube-scheduler`, `kubelet`).
+    pub fn of_minor_or_skip(minor: u64) -> Result<Option<Self>> {
+        let start = format!("1.{minor}.");
+        let mut versions = KubernetesVersion::ALL.into_iter();
+        let found = versions.find(|version| version.full().starts_with(&start));
+        let version = found.with_context(|| format!("the lab has no Kubernetes 1.{minor}"))?;
+        or_skip(Self::in_version(version))
+    }
+
     fn of_the_lab() -> Result<Self> {
-        let version = KubernetesVersion::V1_35;
+        Self::in_version(KubernetesVersion::V1_35)
+    }
+
+    fn in_version(version: KubernetesVersion) -> Result<Self> {
         let found = lab::programs::find(&[Program::ETCD, Program::kubernetes(version)])?;
         Ok(Self {
             etcd: found.path("etcd")?,

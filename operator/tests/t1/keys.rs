@@ -163,9 +163,13 @@ impl ControlPlane {
 
     /// None where the programs are not there.
     pub(crate) async fn start_of(valid: Validated) -> Result<Option<Self>> {
-        let Some(programs) = Programs::find_or_skip()? else {
-            return Ok(None);
-        };
+        match Programs::find_or_skip()? {
+            Some(programs) => Ok(Some(Self::start_with(valid, &programs).await?)),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn start_with(valid: Validated, programs: &Programs) -> Result<Self> {
         let (settings, hosts) = (Settings::default(), addresses(&valid));
         let wants = certificates::wants(&valid, &settings, Some(&hosts));
         let material = material(&wants)?;
@@ -243,7 +247,7 @@ impl ControlPlane {
         let log = manager_dir.path().join("log");
         let program = &programs.kube_controller_manager;
         let controller_manager = Process::spawn("kube-controller-manager", program, &args, &log)?;
-        Ok(Some(Self {
+        Ok(Self {
             valid,
             material,
             api,
@@ -252,7 +256,7 @@ impl ControlPlane {
             api_server,
             _etcd: etcd,
             _dirs: [etcd_dir, api_dir, manager_dir],
-        }))
+        })
     }
 
     fn client(&self, identity: &KeyPair) -> Result<Client> {

@@ -18,6 +18,7 @@ mod csi;
 mod deletion;
 mod etcd;
 mod faults;
+mod features;
 mod hostile;
 mod identity;
 mod keys;

@@ -5,6 +5,8 @@
 //! whole content, never part of a script. `validate` let it in, and what it would not let in is left out
 //! here, so that no text breaks out of its line.
 
+use std::collections::BTreeMap;
+
 use api::node_pool::{Disk, Kubelet};
 use api::tenant_cluster::{Nodes, Proxy, RegistryMirror};
 use serde_json::{Map, Value, json};
@@ -35,16 +37,19 @@ pub(super) struct HostFile {
     pub(super) content: String,
 }
 
-/// All of them; the script that puts them into force is the last one.
-pub(super) fn files(kubelet: &Kubelet, disks: &[Disk], nodes: Option<&Nodes>) -> Vec<HostFile> {
-    let mut files = Vec::new();
-    if !kubelet.is_default() {
-        let patch = format!("{:#}\n", kubelet_patch(kubelet));
-        files.push(file(
-            format!("{PATCHES}/kubeletconfiguration+merge.json"),
-            patch,
-        ));
+/// What is changed in the kubelet's configuration; none where nothing is.
+pub(super) fn kubelet(kubelet: &Kubelet, gates: &BTreeMap<String, bool>) -> Option<HostFile> {
+    if kubelet.is_default() && gates.is_empty() {
+        return None;
     }
+    let patch = format!("{:#}\n", kubelet_patch(kubelet, gates));
+    let path = format!("{PATCHES}/kubeletconfiguration+merge.json");
+    Some(file(path, patch))
+}
+
+/// All others; the script that puts them into force is the last one.
+pub(super) fn files(disks: &[Disk], nodes: Option<&Nodes>) -> Vec<HostFile> {
+    let mut files = Vec::new();
     let mounts = mounts(disks);
     let nodes = nodes.filter(|nodes| !nodes.is_default());
     if mounts.is_none() && nodes.is_none() {
@@ -131,8 +136,11 @@ fn mounts(disks: &[Disk]) -> Option<HostFile> {
 }
 
 /// A merge patch (RFC 7386) of `kubelet.config.k8s.io/v1beta1`.
-fn kubelet_patch(kubelet: &Kubelet) -> Value {
+fn kubelet_patch(kubelet: &Kubelet, gates: &BTreeMap<String, bool>) -> Value {
     let mut patch = Map::new();
+    if !gates.is_empty() {
+        patch.insert("featureGates".to_owned(), json!(gates));
+    }
     if let Some(pods) = kubelet.max_pods {
         patch.insert("maxPods".to_owned(), json!(pods));
     }

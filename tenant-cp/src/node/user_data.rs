@@ -41,6 +41,8 @@ pub struct Machine {
     pub ssh_authorized_keys: Vec<String>,
     /// Settings of the kubelet.
     pub kubelet: Kubelet,
+    /// Feature gates of the kubelet, of those that its version has.
+    pub feature_gates: BTreeMap<String, bool>,
     /// Its further disks.
     pub disks: Vec<Disk>,
     /// What all machines of the tenant cluster are given; none where that is not known.
@@ -85,9 +87,12 @@ pub fn user_data(
     let configuration = format!("{:#}\n", configuration(endpoint, &pins, token, machine));
     let file = |path: &str, mode: &str, content: &str| json!({ "path": path, "owner": "root:root", "permissions": mode, "content": content });
     let mut files = vec![file(CONFIGURATION, "0600", &configuration)];
-    let more = host_files::files(&machine.kubelet, &machine.disks, machine.nodes.as_ref());
+    let kubelet = host_files::kubelet(&machine.kubelet, &machine.feature_gates);
+    let more = host_files::files(&machine.disks, machine.nodes.as_ref());
     files.extend(
-        more.iter()
+        kubelet
+            .iter()
+            .chain(&more)
             .map(|more| file(&more.path, more.mode, &more.content)),
     );
     // Last: its appearance is what a unit of the image may wait for.
@@ -176,7 +181,7 @@ fn configuration(
         }},
         "nodeRegistration": registration,
     });
-    if !machine.kubelet.is_default() {
+    if !machine.kubelet.is_default() || !machine.feature_gates.is_empty() {
         join["patches"] = json!({ "directory": host_files::PATCHES });
     }
     join

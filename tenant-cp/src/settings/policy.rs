@@ -58,6 +58,10 @@ pub struct ApiServerPolicy {
     pub audit_webhook: bool,
     /// Whether they may have somebody else allow requests. Default: false.
     pub authorization_webhooks: bool,
+    /// Feature gates that they may set, by name, of those in docs/flags.md. Default: none.
+    pub feature_gates: Vec<String>,
+    /// API versions that they may switch, of those in docs/flags.md. Default: none.
+    pub runtime_config: Vec<String>,
 }
 
 fn allows(keys: &[String], key: &str) -> bool {

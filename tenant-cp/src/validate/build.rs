@@ -86,6 +86,8 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         },
         audit: audit(tc),
         service_accounts: control_plane.service_accounts.clone(),
+        feature_gates: control_plane.feature_gates.clone(),
+        runtime_config: control_plane.runtime_config.clone(),
         dns: dns(&spec.addons.core_dns),
         kube_proxy_mode: spec.addons.kube_proxy.mode.unwrap_or_default(),
         pod_security: control_plane.pod_security.clone(),

@@ -20,8 +20,8 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, configuration, dns, endpoint, nodes, pod_security, quantity,
-    scheduling,
+    api_server, authentication, configuration, dns, endpoint, features, nodes, pod_security,
+    quantity, scheduling,
 };
 use crate::{text, version};
 
@@ -62,6 +62,7 @@ pub(super) fn check_with(
     nodes::check(&tc.spec.nodes, &mut problems);
     authentication::check(tc, &mut problems);
     api_server::check(tc, &mut problems);
+    features::check(tc, &mut problems);
     pod_security::check(&control_plane.pod_security, &mut problems);
     dns::check(tc, &mut problems);
     network(tc, settings, &mut problems);

@@ -15,7 +15,7 @@ use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
-use crate::validate::{api_server, attached, component, scheduling};
+use crate::validate::{api_server, attached, component, features, scheduling};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -33,6 +33,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
     api_server::check_policy(tc, settings, &mut problems);
+    features::check_policy(tc, &settings.api_server, &mut problems);
     problems
 }
 
@@ -109,10 +110,17 @@ fn extra_args(
         let (reason, message) = match allowed_since(program, name) {
             None => (
                 Reason::FlagNotAllowed,
-                format!(
-                    "--{name} is not one of the flags that may be set: remove it (docs/flags.md \
-                     lists those that may)"
-                ),
+                match features::field_of(name) {
+                    Some(field) => {
+                        format!(
+                            "--{name} is not set this way: use spec.controlPlane.{field} instead"
+                        )
+                    }
+                    None => format!(
+                        "--{name} is not one of the flags that may be set: remove it (docs/flags.md \
+                         lists those that may)"
+                    ),
+                },
             ),
             Some(minor) if version.minor < minor => (
                 Reason::FlagNotAllowed,

@@ -53,6 +53,10 @@ pub struct Validated {
     pub audit: Option<Audit>,
     /// What tokens of ServiceAccounts say.
     pub service_accounts: ServiceAccounts,
+    /// Feature gates, on or off; every one is known to the version.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// API versions, served or not; every one is known to the version.
+    pub runtime_config: BTreeMap<String, bool>,
     /// What is installed inside the tenant cluster.
     pub addons: Addons,
     /// Settings of CoreDNS.

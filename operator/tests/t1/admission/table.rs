@@ -144,7 +144,21 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
         ),
         (
             args("feature-gates", "AllAlpha=true"),
-            "spec.controlPlane.apiServer.extraArgs[feature-gates]: --feature-gates is not one of the flags that may be set: remove it (docs/flags.md lists those that may)",
+            "spec.controlPlane.apiServer.extraArgs[feature-gates]: --feature-gates is not set this way: use spec.controlPlane.featureGates instead",
+        ),
+        (
+            spec(json!({ "controlPlane": { "featureGates": { "Nonsense": true } } })),
+            r#"spec.controlPlane.featureGates[Nonsense]: "Nonsense" is not one of the feature gates that can be set: remove it (docs/flags.md lists those that can)"#,
+        ),
+        (
+            spec(json!({ "controlPlane": { "featureGates": { "EnvFiles": "yes" } } })),
+            r#"spec.controlPlane.featureGates.EnvFiles: Invalid value: "string": spec.controlPlane.featureGates.EnvFiles in body must be of type boolean: "string""#,
+        ),
+        (
+            spec(
+                json!({ "controlPlane": { "runtimeConfig": { "resource.k8s.io/v1beta2": true } } }),
+            ),
+            r#"spec.controlPlane.runtimeConfig[resource.k8s.io/v1beta2]: "resource.k8s.io/v1beta2" is not allowed here: remove it, or"#,
         ),
         (
             args("v", "8"),

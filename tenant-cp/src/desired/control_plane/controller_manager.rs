@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
-use crate::flags::{Program, args, lease_times};
+use crate::flags::{Program, args, features, lease_times};
 use crate::material::{Material, service_account_file};
 use crate::names;
 use crate::network::node_ranges::{MASK_FLAG, node_mask};
@@ -31,6 +31,7 @@ pub(crate) fn flags(v: &Validated, material: &Material) -> Vec<String> {
     if !v.controller_manager.extra_args.contains_key(MASK_FLAG) {
         computed.push((MASK_FLAG, node_mask(&v.network.pod_cidr).to_string()));
     }
+    computed.extend(features::flag("feature-gates", &v.feature_gates));
     computed.extend(lease_times(&v.controller_manager.extra_args));
     args(
         Program::ControllerManager,

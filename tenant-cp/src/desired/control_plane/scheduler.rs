@@ -6,13 +6,15 @@
 use k8s_openapi::api::core::v1::Container;
 
 use crate::desired::pod;
-use crate::flags::{Program, args, lease_times};
+use crate::flags::{Program, args, features, lease_times};
 use crate::names;
 use crate::validate::validated::Validated;
 
 pub(crate) fn flags(v: &Validated) -> Vec<String> {
     let extra = &v.scheduler.extra_args;
-    args(Program::Scheduler, &lease_times(extra), extra)
+    let mut computed = lease_times(extra);
+    computed.extend(features::flag("feature-gates", &v.feature_gates));
+    args(Program::Scheduler, &computed, extra)
 }
 
 pub(crate) fn container(v: &Validated) -> Container {

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-fn of(kubelet: Value, nodes: Value) -> Vec<HostFile> {
+fn of(nodes: Value) -> Vec<HostFile> {
     let nodes: Nodes = serde_json::from_value(nodes).unwrap();
-    files(&serde_json::from_value(kubelet).unwrap(), &[], Some(&nodes))
+    files(&[], Some(&nodes))
 }
 
 fn content(files: &[HostFile], path: &str) -> String {
@@ -20,8 +20,9 @@ fn content(files: &[HostFile], path: &str) -> String {
 
 #[test]
 fn where_nothing_is_asked_for_there_is_nothing() {
-    assert!(of(json!({}), json!({})).is_empty());
-    assert!(files(&Kubelet::default(), &[], None).is_empty());
+    assert!(of(json!({})).is_empty());
+    assert!(files(&[], None).is_empty());
+    assert!(kubelet(&Kubelet::default(), &BTreeMap::new()).is_none());
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn disks_that_are_mounted_are_a_list_for_the_script_and_others_are_not_touched()
         disk("evil", Some("/var/$(reboot)")),
         disk("logs", Some("/mnt/logs")),
     ];
-    let all = files(&Kubelet::default(), &disks, None);
+    let all = files(&disks, None);
     assert_eq!(
         content(&all, "/run/covey/disks"),
         "data /var/lib/data\nlogs /mnt/logs\n"
@@ -45,26 +46,31 @@ fn disks_that_are_mounted_are_a_list_for_the_script_and_others_are_not_touched()
         script.contains("mkfs.ext4") && !script.contains("data"),
         "{script}"
     );
-    assert!(files(&Kubelet::default(), &disks[1..3], None).is_empty());
+    assert!(files(&disks[1..3], None).is_empty());
     let others: Nodes = serde_json::from_value(json!({"ntpServers": ["ntp.example.com"]})).unwrap();
-    let without = files(&Kubelet::default(), &disks[1..3], Some(&others));
+    let without = files(&disks[1..3], Some(&others));
     assert!(!content(&without, "/run/covey/prepare.sh").contains("mkfs"));
 }
 
 #[test]
 fn kubelets_are_told_what_the_pool_says_and_keep_their_other_defaults() {
-    let kubelet = json!({
+    let asked = json!({
         "maxPods": 200,
         "systemReserved": {"cpu": "100m"},
         "kubeReserved": {"memory": "300Mi"},
         "evictionHard": {"memory.available": "500Mi", "pid.available": "10%"},
     });
-    let files = of(kubelet, json!({}));
-    assert_eq!(files.len(), 1, "nothing to put into force before");
-    let patch = content(&files, "/run/covey/patches/kubeletconfiguration+merge.json");
+    let gates = BTreeMap::from([("EnvFiles".to_owned(), false)]);
+    let asked = serde_json::from_value(asked).unwrap();
+    let file = kubelet(&asked, &gates).unwrap();
+    let patch = content(
+        &[file],
+        "/run/covey/patches/kubeletconfiguration+merge.json",
+    );
     assert_eq!(
         serde_json::from_str::<Value>(&patch).unwrap(),
         json!({
+            "featureGates": {"EnvFiles": false},
             "maxPods": 200,
             "systemReserved": {"cpu": "100m"},
             "kubeReserved": {"memory": "300Mi"},
@@ -91,7 +97,7 @@ fn mirrors_proxy_authorities_and_time_are_files_and_a_script_puts_them_into_forc
         "trustedCAs": ["-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----"],
         "ntpServers": ["ntp.example.com", "192.0.2.7"],
     });
-    let files = of(json!({}), nodes);
+    let files = of(nodes);
     assert_eq!(
         content(&files, "/etc/containerd/certs.d/docker.io/hosts.toml"),
         "[host.\"https://a.example\"]\ncapabilities = [\"pull\", \"resolve\"]\n\
@@ -135,7 +141,7 @@ fn what_validation_would_not_let_in_ends_in_no_file() {
         "proxy": {"https": "http://p.example\"\nExecStart=/bin/x"},
         "ntpServers": ["a\nb"],
     });
-    let files = of(json!({}), nodes);
+    let files = of(nodes);
     let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["/run/covey/prepare.sh"]);
 }

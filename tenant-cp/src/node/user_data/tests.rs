@@ -33,6 +33,7 @@ fn machine() -> Machine {
         }],
         ssh_authorized_keys: vec!["ssh-ed25519 AAAA me".to_owned()],
         kubelet: Kubelet::default(),
+        feature_gates: BTreeMap::new(),
         disks: Vec::new(),
         nodes: None,
         cloud_provider_external: false,

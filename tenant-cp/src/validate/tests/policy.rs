@@ -186,8 +186,6 @@ fn only_flags_that_tune_may_be_set() {
     };
     let field = "spec.controlPlane.apiServer.extraArgs";
     for flag in [
-        "feature-gates",
-        "runtime-config",
         "service-node-port-range",
         "enable-logs-handler",
         "allow-metric-labels-manifest",
@@ -199,6 +197,17 @@ fn only_flags_that_tune_may_be_set() {
             [format!(
                 "{field}[{flag}]: --{flag} is not one of the flags that may be set: remove it \
                  (docs/flags.md lists those that may)"
+            )]
+        );
+    }
+    for (flag, instead) in [
+        ("feature-gates", "featureGates"),
+        ("runtime-config", "runtimeConfig"),
+    ] {
+        assert_eq!(
+            refused("1.35.4", "apiServer", flag, "A=true"),
+            [format!(
+                "{field}[{flag}]: --{flag} is not set this way: use spec.controlPlane.{instead} instead"
             )]
         );
     }

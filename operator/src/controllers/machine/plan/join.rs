@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::Object;
+use tenant_cp::flags::features;
 use tenant_cp::node::bootstrap_token::{self, Token};
 use tenant_cp::node::user_data;
 
@@ -176,6 +177,20 @@ fn disks(machine: &Machine) -> Vec<api::node_pool::Disk> {
     kubevirt.map(|it| it.disks.clone()).unwrap_or_default()
 }
 
+/// What the tenant cluster switches, as far as the machine's own version knows of it.
+fn feature_gates(
+    machine: &Machine,
+    cluster: Option<&api::TenantCluster>,
+) -> BTreeMap<String, bool> {
+    let version = tenant_cp::version::parse(&machine.spec.version).ok();
+    match (version, cluster) {
+        (Some(version), Some(cluster)) => {
+            features::known_to(version.minor, &cluster.spec.control_plane.feature_gates)
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
 /// The Secret with the user data.
 fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, user_data::Error> {
     let machine = &observed.machine;
@@ -188,6 +203,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         taints: machine.spec.taints.iter().map(taint).collect(),
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),
         kubelet: machine.spec.kubelet.clone(),
+        feature_gates: feature_gates(machine, cluster),
         disks: disks(machine),
         nodes: cluster.map(|cluster| cluster.spec.nodes.clone()),
         cloud_provider_external: cluster.is_some_and(external_cloud_provider),

@@ -16,6 +16,14 @@ fn with_disks(kubelet: Value, nodes: Value, disks: Value) -> Vec<String> {
     world.machine.spec.kubelet = read(kubelet);
     world.machine.spec.provider = read(json!({ "kubevirt": { "disks": disks } }));
     world.cluster.as_mut().unwrap().spec.nodes = read(nodes);
+    let data = data(world);
+    let paths = data.lines().filter_map(|line| line.split_once("path: "));
+    let paths = paths.map(|(_, path)| path.trim_matches(['"', '\'']).to_owned());
+    paths.filter(|path| path.starts_with('/')).collect()
+}
+
+/// The user data of the world's machine.
+fn data(mut world: World) -> String {
     world.settle();
     world.user_data = None;
     let plan = world.plan();
@@ -24,10 +32,7 @@ fn with_disks(kubelet: Value, nodes: Value, disks: Value) -> Vec<String> {
         _ => None,
     });
     let data = base64::engine::general_purpose::STANDARD.decode(found.unwrap());
-    let data = String::from_utf8(data.unwrap()).unwrap();
-    let paths = data.lines().filter_map(|line| line.split_once("path: "));
-    let paths = paths.map(|(_, path)| path.trim_matches(['"', '\'']).to_owned());
-    paths.filter(|path| path.starts_with('/')).collect()
+    String::from_utf8(data.unwrap()).unwrap()
 }
 
 #[test]
@@ -57,4 +62,25 @@ fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
             join[1]
         ]
     );
+}
+
+/// A node may be older than its control plane, and a kubelet does not start with a gate that it lacks.
+#[test]
+fn machine_is_told_of_the_feature_gates_that_its_version_has() {
+    let patch = |version: &str| {
+        let mut world = World::new();
+        world.machine.spec.version = version.to_owned();
+        let spec = &mut world.cluster.as_mut().unwrap().spec;
+        spec.version = "1.35.4".to_owned();
+        spec.control_plane.feature_gates =
+            read(json!({"EnvFiles": false, "GenericWorkload": true}));
+        data(world)
+    };
+    let (old, new) = (patch("1.34.4"), patch("1.35.4"));
+    let path = "patches/kubeletconfiguration+merge.json";
+    for data in [&old, &new] {
+        assert!(data.contains(path) && data.contains("EnvFiles"), "{data}");
+    }
+    assert!(!old.contains("GenericWorkload"), "{old}");
+    assert!(new.contains("GenericWorkload"), "{new}");
 }

@@ -66,7 +66,10 @@ fn generous() -> Settings {
         "endpoint": {
             "annotations": ["metallb.io/"], "labels": ["example.com/"], "classes": ["example.com/internal"],
         },
-        "apiServer": { "auditWebhook": true, "authorizationWebhooks": true },
+        "apiServer": {
+            "auditWebhook": true, "authorizationWebhooks": true,
+            "featureGates": ["HPAScaleToZero"], "runtimeConfig": ["resource.k8s.io/v1beta2"],
+        },
         "etcdStorageClasses": ["fast"],
         "storage": { "classes": [{ "name": "fast", "storageClass": "ceph", "default": true }] },
         "tenantPods": { "allowed": {
