@@ -9,14 +9,14 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Quantity;
-
 mod addons;
 mod audit;
 mod authentication;
 mod authorization;
+mod etcd;
 mod nodes;
 mod pod_security;
+mod resources;
 mod scheduling;
 mod service_accounts;
 mod status;
@@ -28,8 +28,10 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
+pub use etcd::{Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_security::{PodSecurity, PodSecurityLevel};
+pub use resources::Resources;
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
@@ -342,101 +344,6 @@ pub struct Component {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub extra_args: BTreeMap<String, String>,
-}
-
-/// Requests and limits of one container.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resources {
-    /// What is reserved: `cpu` in cores, `memory` and `ephemeral-storage` in bytes. Default: per
-    /// resource what the operator is configured with. Example: `{"cpu": "100m", "memory": "512Mi"}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 8))]
-    pub requests: BTreeMap<String, Quantity>,
-
-    /// What may not be exceeded, in the same units. Default: of memory what the operator is configured
-    /// with, or twice the request where that is more; else no limit. Example: `{"memory": "2Gi"}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 8))]
-    pub limits: BTreeMap<String, Quantity>,
-}
-
-/// The etcd of this tenant cluster alone.
-#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Etcd {
-    /// Number of members: 1, or 3 to survive the loss of one. Cannot change. Default: 1.
-    /// Example: 3.
-    #[serde(default = "default_members")]
-    #[x_kube(
-        validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3"),
-        validation = Rule::new("self == oldSelf").message("etcd.replicas cannot change; create a new tenant cluster")
-    )]
-    pub replicas: i32,
-
-    /// Volume of each member. Default: 2Gi of the default StorageClass.
-    /// Example: `{"size": "8Gi", "storageClassName": "fast"}`.
-    #[serde(default)]
-    pub storage: Storage,
-
-    /// CPU and memory of each member. Default: what the operator is configured with.
-    /// Example: `{"requests": {"memory": "256Mi"}}`.
-    #[serde(default)]
-    pub resources: Resources,
-
-    /// Where the members run in the management cluster. Their volumes may be bound to a node or a
-    /// zone already; a member that may not run there waits. Default: as the platform says.
-    /// Example: `{"spread": "Required"}`.
-    #[serde(default, skip_serializing_if = "Scheduling::is_default")]
-    pub scheduling: Scheduling,
-}
-
-impl Default for Etcd {
-    fn default() -> Self {
-        Self {
-            replicas: default_members(),
-            storage: Storage::default(),
-            resources: Resources::default(),
-            scheduling: Scheduling::default(),
-        }
-    }
-}
-
-fn default_members() -> i32 {
-    1
-}
-
-/// Volume of each etcd member.
-#[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("!isQuantity(string(self.size)) || !isQuantity(string(oldSelf.size)) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0").field_path(".size").message("etcd.storage.size cannot become less: volumes cannot shrink; keep the old size or more"),
-    validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)").field_path(".storageClassName").message("etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster")
-)]
-pub struct Storage {
-    /// Size in bytes with the suffixes of Kubernetes, 1Gi or more. May grow where the class allows
-    /// it, never shrink. Default: `2Gi`. Example: `8Gi`.
-    #[serde(default = "default_storage_size")]
-    pub size: Quantity,
-
-    /// StorageClass in the management cluster. Cannot change. Default: its default class.
-    /// Example: `fast`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub storage_class_name: Option<String>,
-}
-
-impl Default for Storage {
-    fn default() -> Self {
-        Self {
-            size: default_storage_size(),
-            storage_class_name: None,
-        }
-    }
-}
-
-fn default_storage_size() -> Quantity {
-    Quantity::from("2Gi")
 }
 
 /// Address ranges and DNS domain inside the tenant cluster.

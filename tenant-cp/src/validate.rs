@@ -18,6 +18,7 @@ mod component;
 mod configuration;
 mod dns;
 mod endpoint;
+mod etcd;
 mod features;
 mod nodes;
 mod pod_security;

@@ -232,3 +232,22 @@ fn gates_are_told_to_every_program_and_api_versions_to_the_api_server() {
     all.retain(|args| !args.is_empty());
     assert_eq!(all, [vec![gates, apis], vec![gates], vec![gates]]);
 }
+
+#[test]
+fn members_have_the_most_bytes_that_the_user_says() {
+    let told = |v: &Validated| {
+        let objects = objects(v, &addresses("demo.example.com"));
+        let found = objects.into_iter().find(|o| o.kind == "StatefulSet");
+        let pod = found.unwrap().value["spec"]["template"]["spec"].clone();
+        let args = pod["containers"][0]["args"].as_array().unwrap().clone();
+        let quota = |arg: &Value| arg.as_str().unwrap().starts_with("--quota-backend-bytes");
+        let mut found = args.into_iter().filter(quota);
+        let one = found.next().unwrap();
+        assert_eq!(found.next(), None);
+        one
+    };
+    let mut v = minimal();
+    assert_eq!(told(&v), "--quota-backend-bytes=1073741824");
+    v.etcd.quota_backend_bytes = Some(1_610_612_736);
+    assert_eq!(told(&v), "--quota-backend-bytes=1610612736");
+}

@@ -97,7 +97,7 @@ reasons! {
         /// Members of etcd have different data, and nobody can say which is right.
         Corrupt: Person, "Restore from a backup, or replace the odd one of three: `etcdctl alarm list`.";
         /// etcd's database has its most bytes; only reads and deletions go on.
-        NoSpace: Person, "Delete what is not needed, raise `spec.etcd.storage.size`, then compact, defragment and disarm.";
+        NoSpace: Person, "Delete what is not needed, raise `spec.etcd.storage.size` (and `quotaBackendBytes`), then compact, defragment and disarm.";
         /// The data of an etcd member is gone: its claim, its volume, or what was on it.
         VolumeLost: Person, "Bring the volume back or restore it from a backup; else `kubectl delete tenantcluster` and create it anew.";
         /// The volume of an etcd member has another etcd cluster's data.
@@ -502,6 +502,8 @@ reasons! {
         RuntimeConfigNotAllowed: Person, "Remove it from `spec.controlPlane.runtimeConfig`, or have `config.apiServer.runtimeConfig` list it.";
         /// The volume of etcd is too small.
         StorageTooSmall: Person, "Raise `spec.etcd.storage.size`.";
+        /// etcd's database cannot have this as the most, or not on this volume.
+        EtcdQuotaRange: Person, "Correct `spec.etcd.quotaBackendBytes`, or raise `spec.etcd.storage.size`.";
         /// A volume cannot become smaller.
         StorageShrinks: Person, "Set `spec.etcd.storage.size` back, or to more.";
         /// This is no StorageClass.

@@ -46,6 +46,8 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
         .map(names::etcd_member)
         .map(|member| format!("{member}=https://{member}:{peer}"))
         .collect();
+    let asked = v.etcd.quota_backend_bytes;
+    let quota = asked.unwrap_or_else(|| quota(&v.etcd.storage_size));
     [
         (
             "advertise-client-urls",
@@ -84,10 +86,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
         ("peer-key-file", format!("{dir}/$(POD_NAME)-peer.key")),
         ("peer-skip-client-san-verification", "true".to_owned()),
         ("peer-trusted-ca-file", format!("{dir}/etcd-ca.crt")),
-        (
-            "quota-backend-bytes",
-            quota(&v.etcd.storage_size).to_string(),
-        ),
+        ("quota-backend-bytes", quota.to_string()),
         ("tls-min-version", "TLS1.2".to_owned()),
         ("trusted-ca-file", format!("{dir}/etcd-ca.crt")),
         // Bookmarks of idle watches, which clients get every minute, come from it. The kube-apiserver

@@ -69,6 +69,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             storage_class_name: spec.etcd.storage.storage_class_name.clone(),
             requests,
             limits,
+            quota_backend_bytes: quota_backend_bytes(&spec.etcd),
             scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },
         network: network(tc)?,
@@ -101,6 +102,11 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             .trim_end_matches('/')
             .to_owned(),
     })
+}
+
+fn quota_backend_bytes(etcd: &api::tenant_cluster::Etcd) -> Option<u64> {
+    let quota = etcd.quota_backend_bytes.as_ref()?;
+    quantity::bytes(&quota.0)
 }
 
 /// Classes that are no longer offered are passed over: what is wrong with them is said when they are

@@ -20,12 +20,11 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, configuration, dns, endpoint, features, nodes, pod_security,
+    api_server, authentication, configuration, dns, endpoint, etcd, features, nodes, pod_security,
     quantity, scheduling,
 };
 use crate::{text, version};
 
-const LEAST_STORAGE: &str = "1Gi";
 /// The Cluster Autoscaler counts memory in whole GiB.
 const LEAST_MEMORY: &str = "1Gi";
 
@@ -57,7 +56,7 @@ pub(super) fn check_with(
     }
     endpoint::check(&control_plane.endpoint, &mut problems);
     component::check(control_plane, managed, &mut problems);
-    etcd(tc, &mut problems);
+    etcd::check(&tc.spec.etcd, &mut problems);
     scheduling::check(tc, &mut problems);
     nodes::check(&tc.spec.nodes, &mut problems);
     authentication::check(tc, &mut problems);
@@ -123,42 +122,6 @@ fn version(tc: &TenantCluster, problems: &mut Vec<Problem>) {
             error.to_string(),
         ));
     }
-}
-
-fn etcd(tc: &TenantCluster, problems: &mut Vec<Problem>) {
-    let etcd = &tc.spec.etcd;
-    if !matches!(etcd.replicas, 1 | 3) {
-        problems.push(Problem::new(
-            "spec.etcd.replicas",
-            Reason::ReplicasRange,
-            format!("{} members cannot be had: choose 1 or 3", etcd.replicas),
-        ));
-    }
-    let size = etcd.storage.size.0.as_str();
-    let problem = match (quantity::nanos(size), quantity::nanos(LEAST_STORAGE)) {
-        (None, _) => Some((Reason::QuantityMalformed, quantity::malformed(size))),
-        (size_nanos, least) if size_nanos < least => Some((
-            Reason::StorageTooSmall,
-            format!("{size} is too small for etcd's data and log: use {LEAST_STORAGE} or more"),
-        )),
-        _ => None,
-    };
-    if let Some((reason, message)) = problem {
-        problems.push(Problem::new("spec.etcd.storage.size", reason, message));
-    }
-    if let Some(class) = &etcd.storage.storage_class_name
-        && !text::is_subdomain(class)
-    {
-        problems.push(Problem::new(
-            "spec.etcd.storage.storageClassName",
-            Reason::StorageClassMalformed,
-            format!(
-                "\"{class}\" is not the name of a StorageClass: name one of the management \
-                 cluster's, or remove the field for its default"
-            ),
-        ));
-    }
-    quantity::check_resources("spec.etcd.resources", &etcd.resources, problems);
 }
 
 fn autoscaler(limits: &AutoscalerLimits, problems: &mut Vec<Problem>) {
@@ -280,6 +243,7 @@ pub(super) fn ranges(tc: &TenantCluster, settings: &Settings) -> (Vec<(Use, IpNe
 #[must_use]
 pub fn warnings(tc: &TenantCluster, settings: &Settings) -> Vec<String> {
     let mut warnings = endpoint::warnings(&tc.spec.control_plane.endpoint);
+    warnings.extend(etcd::warning(&tc.spec.etcd));
     for (use_, range) in ranges(tc, settings).0 {
         if !is_private(&range) {
             warnings.push(format!(

@@ -17,6 +17,7 @@ mod api_server;
 mod autoscaler;
 mod changes;
 mod choices;
+mod etcd;
 mod features;
 mod nodes;
 mod policy;

@@ -155,6 +155,8 @@ pub struct Etcd {
     pub requests: BTreeMap<String, String>,
     /// Limits.
     pub limits: BTreeMap<String, String>,
+    /// Most bytes of the database, where the user says so.
+    pub quota_backend_bytes: Option<u64>,
     /// Where its pods run.
     pub scheduling: Scheduling,
 }

@@ -195,6 +195,8 @@ fn backend_is_only_allowed_in_names_that_others_gave() {
     assert_eq!(found("the backend is down"), 1);
     assert_eq!(found("struct BackendError;"), 1);
     assert_eq!(found("--quota-backend-bytes=8589934592"), 0);
+    assert_eq!(found("`quotaBackendBytes` of etcd, quota_backend_bytes"), 0);
+    assert_eq!(found("`quotaBackendBytes` of the backend"), 1);
     assert_eq!(found("go.etcd.io/etcd/server/v3/storage/backend"), 0);
     assert_eq!(
         words::check(&[text("e2e/lab/programs/x/main.go", "backend.New()")]),

@@ -89,9 +89,12 @@ fn vocabulary(text: &Text) -> Vec<Finding> {
 }
 
 /// "backend" as a word of prose or a part of an identifier, but not in the name of a flag or of a
-/// package (`--quota-backend-bytes`, `storage/backend`).
+/// package (`--quota-backend-bytes`, `storage/backend`), nor in the field that is called as that flag is.
 fn has_backend(line: &str) -> bool {
-    let line = line.to_lowercase();
+    let field = ["quotabackendbytes", "quota_backend_bytes"];
+    let line = field
+        .iter()
+        .fold(line.to_lowercase(), |line, name| line.replace(name, ""));
     line.match_indices("backend").any(|(at, found)| {
         let before = line[..at].chars().next_back();
         let after = line[at + found.len()..].chars().next();

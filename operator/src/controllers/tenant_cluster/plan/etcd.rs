@@ -83,7 +83,7 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
         }
         Alarm::NoSpace => {
             "etcd's database has its most bytes, and only reads and deletions go on; delete what is not \
-             needed, make spec.etcd.storage.size larger, then compact, defragment and take the alarm away"
+             needed, make spec.etcd.storage.size (and quotaBackendBytes) larger, then compact, defragment and take the alarm away"
         }
     };
     Some(Waiting {

@@ -218,6 +218,36 @@ fn control_plane_waits_until_every_member_of_etcd_is_of_the_new_template() {
 }
 
 #[test]
+fn change_of_etcds_quota_replaces_one_member_after_the_other() {
+    let mut world = ready(large());
+    world.cluster.spec.etcd.quota_backend_bytes = Some("1536Mi".into());
+    world.cluster.metadata.generation = Some(world.cluster.metadata.generation.unwrap() + 1);
+    let mut observed = world.observe();
+    let mut members = Vec::new();
+    for _ in 0..64 {
+        let plan = plan(&observed, &world.settings, world.now);
+        if plan.is_settled() {
+            observed = world.observe();
+            continue;
+        }
+        let ended: Vec<_> = plan
+            .deletions()
+            .map(|target| target.key.name.clone())
+            .collect();
+        assert!(ended.len() <= 1, "one at a time: {ended:?}");
+        members.extend(ended);
+        world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
+    }
+    assert_eq!(members, ["etcd-2", "etcd-1", "etcd-0"]);
+    let args = &template_of(&world, "StatefulSet", "etcd")["spec"]["containers"][0]["args"];
+    let args = args.as_array().unwrap();
+    assert!(
+        args.contains(&json!("--quota-backend-bytes=1610612736")),
+        "{args:?}"
+    );
+}
+
+#[test]
 fn member_that_is_broken_goes_first_and_none_that_serves_goes_while_another_does_not() {
     let mut world = ready(large());
     let pod = |n: i32| Key::new("Pod", NS, &format!("etcd-{n}"));
