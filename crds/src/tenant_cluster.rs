@@ -15,6 +15,7 @@ mod authentication;
 mod authorization;
 mod etcd;
 mod nodes;
+mod pod_metadata;
 mod pod_security;
 mod resources;
 mod scheduling;
@@ -30,6 +31,7 @@ pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
 pub use etcd::{Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
+pub use pod_metadata::PodMetadata;
 pub use pod_security::{PodSecurity, PodSecurityLevel};
 pub use resources::Resources;
 pub use scheduling::{Scheduling, Spread};
@@ -181,6 +183,11 @@ pub struct ControlPlane {
     #[serde(default, skip_serializing_if = "PodSecurity::is_default")]
     pub pod_security: PodSecurity,
 
+    /// Labels and annotations of the pods of the control plane, as far as the platform allows them. A change
+    /// replaces the pods. Default: Covey's own. Example: `{"labels": {"example.com/cost-centre": "shop"}}`.
+    #[serde(default, skip_serializing_if = "PodMetadata::is_default")]
+    pub pod_metadata: PodMetadata,
+
     /// Where the pods of the control plane run in the management cluster, and those of addons beside
     /// it. Default: as the platform says. Example: `{"spread": "Required"}`.
     #[serde(default, skip_serializing_if = "Scheduling::is_default")]
@@ -202,6 +209,7 @@ impl Default for ControlPlane {
             feature_gates: BTreeMap::new(),
             runtime_config: BTreeMap::new(),
             pod_security: PodSecurity::default(),
+            pod_metadata: PodMetadata::default(),
             scheduling: Scheduling::default(),
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::tenant_cluster::PodMetadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::validate::validated::Validated;
@@ -28,6 +29,25 @@ pub(crate) fn labels(v: &Validated, component: &str) -> BTreeMap<String, String>
 /// Labels by which pods are selected. They can never change: a Deployment's selector is immutable.
 pub(crate) fn selector(component: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(api::names::LABEL_COMPONENT.to_owned(), component.to_owned())])
+}
+
+/// Metadata of a template of pods in the tenant namespace: Covey's own win over the user's.
+pub(crate) fn pod_meta(
+    v: &Validated,
+    component: &str,
+    annotations: BTreeMap<String, String>,
+    asked: &PodMetadata,
+) -> ObjectMeta {
+    let with = |asked: &BTreeMap<String, String>, own: BTreeMap<String, String>| {
+        let mut all = asked.clone();
+        all.extend(own);
+        Some(all)
+    };
+    ObjectMeta {
+        labels: with(&asked.labels, labels(v, component)),
+        annotations: with(&asked.annotations, annotations),
+        ..ObjectMeta::default()
+    }
 }
 
 /// Metadata of an object in the tenant namespace.

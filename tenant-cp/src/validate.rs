@@ -21,6 +21,7 @@ mod endpoint;
 mod etcd;
 mod features;
 mod nodes;
+mod pod_metadata;
 mod pod_security;
 mod policy;
 mod pool;

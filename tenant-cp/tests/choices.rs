@@ -7,7 +7,8 @@
 mod fixtures;
 
 use api::tenant_cluster::{
-    EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer, KubeProxyMode, PodSecurityLevel,
+    EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer, KubeProxyMode, PodMetadata,
+    PodSecurityLevel,
 };
 use fixtures::{TRUST, addresses, minimal, objects};
 use serde_json::{Value, json};
@@ -250,4 +251,34 @@ fn members_have_the_most_bytes_that_the_user_says() {
     assert_eq!(told(&v), "--quota-backend-bytes=1073741824");
     v.etcd.quota_backend_bytes = Some(1_610_612_736);
     assert_eq!(told(&v), "--quota-backend-bytes=1610612736");
+}
+
+#[test]
+fn pods_have_the_users_labels_and_annotations_and_selectors_do_not() {
+    let mut v = minimal();
+    let asked: PodMetadata = serde_json::from_value(json!({
+        "labels": {"example.com/a": "b", "app.kubernetes.io/component": "stolen"},
+        "annotations": {"example.com/c": "d", "covey.dev/files-hash": "stolen"},
+    }))
+    .unwrap();
+    v.pod_metadata = asked.clone();
+    v.etcd.pod_metadata = asked;
+    let objects = objects(&v, &addresses("demo.example.com"));
+    for (kind, component) in [("Deployment", "control-plane"), ("StatefulSet", "etcd")] {
+        let object = objects
+            .iter()
+            .find(|o| o.kind == kind && o.name == component);
+        let spec = &object.unwrap().value["spec"];
+        let metadata = &spec["template"]["metadata"];
+        assert_eq!(metadata["labels"]["example.com/a"], "b");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/component"], component);
+        assert_eq!(metadata["annotations"]["example.com/c"], "d");
+        let selected = json!({"app.kubernetes.io/component": component});
+        assert_eq!(spec["selector"]["matchLabels"], selected);
+        let own = &object.unwrap().value["metadata"]["labels"];
+        assert_eq!(own["example.com/a"], Value::Null);
+        if component == "control-plane" {
+            assert_ne!(metadata["annotations"]["covey.dev/files-hash"], "stolen");
+        }
+    }
 }

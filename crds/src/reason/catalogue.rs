@@ -480,6 +480,12 @@ reasons! {
         LabelMalformed: Person, "Correct `spec.controlPlane.endpoint.labels`.";
         /// This label may not be set.
         LabelNotAllowed: Person, "Remove it from `spec.controlPlane.endpoint.labels`, or have `config.endpoint` allow it.";
+        /// This is no label or annotation of a pod.
+        PodMetadataMalformed: Person, "Correct `podMetadata` of `spec.controlPlane` or `spec.etcd`, as the message says.";
+        /// This label or annotation of pods is Covey's or Kubernetes' own.
+        PodMetadataManaged: Person, "Remove it from `podMetadata` of `spec.controlPlane` or `spec.etcd`.";
+        /// The platform lets nobody set this label or annotation of pods.
+        PodMetadataNotAllowed: Person, "Remove it from `podMetadata`, or have `config.tenantPods.allowed` list it.";
         /// This is no flag.
         FlagMalformed: Person, "Write the key of `extraArgs` without -- and =.";
         /// Covey sets this flag itself.

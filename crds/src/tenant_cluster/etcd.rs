@@ -5,6 +5,7 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::pod_metadata::PodMetadata;
 use super::resources::Resources;
 use super::scheduling::Scheduling;
 use crate::quantity::Quantity;
@@ -39,6 +40,11 @@ pub struct Etcd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_backend_bytes: Option<Quantity>,
 
+    /// Labels and annotations of the members' pods, as far as the platform allows them. A change replaces one
+    /// pod after the other. Default: Covey's own. Example: `{"labels": {"example.com/cost-centre": "shop"}}`.
+    #[serde(default, skip_serializing_if = "PodMetadata::is_default")]
+    pub pod_metadata: PodMetadata,
+
     /// Where the members run in the management cluster. Their volumes may be bound to a node or a
     /// zone already; a member that may not run there waits. Default: as the platform says.
     /// Example: `{"spread": "Required"}`.
@@ -53,6 +59,7 @@ impl Default for Etcd {
             storage: Storage::default(),
             resources: Resources::default(),
             quota_backend_bytes: None,
+            pod_metadata: PodMetadata::default(),
             scheduling: Scheduling::default(),
         }
     }

@@ -19,17 +19,14 @@ use k8s_openapi::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{PodSpec, PodTemplateSpec},
     },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 use serde_json::json;
 
 use crate::desired::pod;
 use crate::generations::bundle;
 use crate::material::{Material, encryption_configuration};
-use crate::meta::{labels, meta, selector};
+use crate::meta::{meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::Addresses;
 use crate::object::{self, Object};
@@ -97,11 +94,12 @@ pub(crate) fn deployment(
                 }),
             }),
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels(v, names::CONTROL_PLANE)),
-                    annotations: Some(annotations),
-                    ..ObjectMeta::default()
-                }),
+                metadata: Some(pod_meta(
+                    v,
+                    names::CONTROL_PLANE,
+                    annotations,
+                    &v.pod_metadata,
+                )),
                 spec: Some(PodSpec {
                     init_containers: Some(init_containers),
                     containers: vec![

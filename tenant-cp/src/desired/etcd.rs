@@ -24,7 +24,7 @@ use crate::desired::pod;
 use crate::flags::table::CIPHER_SUITES;
 use crate::generations::bundle;
 use crate::material::Material;
-use crate::meta::{labels, meta, selector};
+use crate::meta::{labels, meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::{Addresses, any_address};
 use crate::object::{self, Object};
@@ -136,14 +136,12 @@ pub(crate) fn stateful_set(
                 ..LabelSelector::default()
             },
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels(v, names::ETCD)),
-                    annotations: Some(BTreeMap::from([(
-                        ANNOTATION_AUTHORITY.to_owned(),
-                        authority,
-                    )])),
-                    ..ObjectMeta::default()
-                }),
+                metadata: Some(pod_meta(
+                    v,
+                    names::ETCD,
+                    BTreeMap::from([(ANNOTATION_AUTHORITY.to_owned(), authority)]),
+                    &v.etcd.pod_metadata,
+                )),
                 spec: Some(PodSpec {
                     init_containers: Some(vec![gate(v, settings)]),
                     containers: vec![container(v, settings, addresses)],

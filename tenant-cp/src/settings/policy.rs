@@ -64,7 +64,8 @@ pub struct ApiServerPolicy {
     pub runtime_config: Vec<String>,
 }
 
-fn allows(keys: &[String], key: &str) -> bool {
+/// Whether a list of keys has `key`; one that ends in `/` stands for all with this prefix.
+pub(crate) fn allows(keys: &[String], key: &str) -> bool {
     keys.iter().any(|allowed| match allowed.ends_with('/') {
         true => key.starts_with(allowed.as_str()),
         false => key == allowed,

@@ -31,7 +31,7 @@ pub struct TenantPods {
     pub allowed: SchedulingPolicy,
 }
 
-/// What users may choose of where their tenant cluster's pods run.
+/// What users may choose of where their tenant cluster's pods run, and of what these are called.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SchedulingPolicy {
@@ -43,4 +43,10 @@ pub struct SchedulingPolicy {
     pub priority_classes: Vec<String>,
     /// RuntimeClasses. Default: none but the platform's.
     pub runtime_classes: Vec<String>,
+    /// Keys of labels of pods of control planes and etcd; one that ends in `/` stands for all with this prefix.
+    /// Default: none.
+    pub pod_labels: Vec<String>,
+    /// Keys of annotations of these pods, in the same way. Others in the management cluster may act on them
+    /// (networks, meshes). Default: none.
+    pub pod_annotations: Vec<String>,
 }

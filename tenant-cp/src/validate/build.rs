@@ -63,6 +63,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             &most.scheduler,
         ),
         scheduling: scheduling::in_force(&control_plane.scheduling, &settings.tenant_pods),
+        pod_metadata: control_plane.pod_metadata.clone(),
         etcd: Etcd {
             replicas: spec.etcd.replicas,
             storage_size: spec.etcd.storage.size.0.clone(),
@@ -70,6 +71,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             requests,
             limits,
             quota_backend_bytes: quota_backend_bytes(&spec.etcd),
+            pod_metadata: spec.etcd.pod_metadata.clone(),
             scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },
         network: network(tc)?,

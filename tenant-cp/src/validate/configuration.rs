@@ -38,6 +38,19 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(field, Reason::KeyMalformed, message));
         }
     }
+    for (field, keys) in [
+        ("tenantPods.allowed.podLabels", &pods.pod_labels),
+        ("tenantPods.allowed.podAnnotations", &pods.pod_annotations),
+    ] {
+        let is_known = |key: &str| match key.strip_suffix('/') {
+            Some(prefix) => text::is_subdomain(prefix),
+            None => text::is_qualified_name(key),
+        };
+        for key in keys.iter().filter(|key| !is_known(key)) {
+            let message = scheduling::malformed_key(key);
+            problems.push(Problem::new(field, Reason::KeyMalformed, message));
+        }
+    }
     if let Some(most) = machines.disks.as_ref().map(|most| most.0.as_str())
         && quantity::nanos(most).is_none()
     {

@@ -15,7 +15,7 @@ use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
-use crate::validate::{api_server, attached, component, features, scheduling};
+use crate::validate::{api_server, attached, component, features, pod_metadata, scheduling};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -34,6 +34,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     registry(tc, settings, &mut problems);
     api_server::check_policy(tc, settings, &mut problems);
     features::check_policy(tc, &settings.api_server, &mut problems);
+    pod_metadata::check_policy(tc, &settings.tenant_pods.allowed, &mut problems);
     problems
 }
 

@@ -20,6 +20,7 @@ mod choices;
 mod etcd;
 mod features;
 mod nodes;
+mod pod_metadata;
 mod policy;
 mod scheduling;
 mod storage;

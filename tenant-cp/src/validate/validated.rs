@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use api::tenant_cluster::{
     Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer,
-    KubeProxyMode, PodSecurity, ServiceAccounts, Spread,
+    KubeProxyMode, PodMetadata, PodSecurity, ServiceAccounts, Spread,
 };
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
@@ -40,6 +40,8 @@ pub struct Validated {
     pub scheduler: Component,
     /// Where the pods of the control plane run, and those of addons beside it.
     pub scheduling: Scheduling,
+    /// Further labels and annotations of the pods of the control plane.
+    pub pod_metadata: PodMetadata,
     /// Settings of etcd.
     pub etcd: Etcd,
     /// Address ranges: given by the user or by the operator (`status.network`).
@@ -157,6 +159,8 @@ pub struct Etcd {
     pub limits: BTreeMap<String, String>,
     /// Most bytes of the database, where the user says so.
     pub quota_backend_bytes: Option<u64>,
+    /// Further labels and annotations of its pods.
+    pub pod_metadata: PodMetadata,
     /// Where its pods run.
     pub scheduling: Scheduling,
 }

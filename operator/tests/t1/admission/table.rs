@@ -135,6 +135,10 @@ pub(super) fn refused() -> Vec<(Value, &'static str)> {
             r#"spec.etcd.storage.storageClassName: "gold" is not allowed here: choose of fast, slow, or"#,
         ),
         (
+            etcd(json!({ "podMetadata": { "labels": { "app.kubernetes.io/component": "x" } } })),
+            r#"spec.etcd.podMetadata.labels[app.kubernetes.io/component]: "app.kubernetes.io/component" is Covey's or Kubernetes' own: remove it"#,
+        ),
+        (
             etcd(json!({ "quotaBackendBytes": "2Gi" })),
             "spec.etcd.quotaBackendBytes: 2Gi and 512Mi for log and snapshots are more than a volume of 2Gi holds: choose less, or raise spec.etcd.storage.size",
         ),

@@ -82,3 +82,25 @@ fn machines_are_allowed_labels_taints_and_devices_that_there_can_be() {
         [format!("{field}.taints"), format!("{field}.devices")]
     );
 }
+
+#[test]
+fn pods_are_allowed_keys_and_prefixes_that_there_can_be() {
+    let allowed = json!({
+        "podLabels": ["team", "example.com/", "example.com/a", "a b"],
+        "podAnnotations": ["*", "/", "example.com/"],
+    });
+    let seen = said(json!({"tenantPods": {"allowed": allowed}}));
+    let starts: Vec<_> = seen
+        .iter()
+        .filter_map(|text| text.split(" cannot").next())
+        .collect();
+    let field = "tenantPods.allowed";
+    assert_eq!(
+        starts,
+        [
+            format!("{field}.podLabels: \"a b\""),
+            format!("{field}.podAnnotations: \"*\""),
+            format!("{field}.podAnnotations: \"/\""),
+        ]
+    );
+}

@@ -93,6 +93,7 @@ fn scheduling_is_the_platforms_but_for_what_it_lets_users_choose() {
         taints: vec!["example.com/gold".to_owned()],
         priority_classes: vec!["system-cluster-critical".to_owned()],
         runtime_classes: vec!["gvisor".to_owned()],
+        ..SchedulingPolicy::default()
     };
     assert_eq!(said(&scheduling(&asked), &settings), [""; 0]);
     settings.tenant_pods.node_selector = [(zone.to_owned(), "b".to_owned())].into();

@@ -49,7 +49,7 @@ fn base(path: &str) -> Value {
 }
 
 /// Texts that may be anything, because each is written as a value into a file of JSON, or into an object.
-const FREE: [&str; 7] = [
+const FREE: [&str; 9] = [
     "controlPlane.authentication.issuers[].audiences",
     "controlPlane.authentication.issuers[].groupsClaim",
     "controlPlane.authentication.issuers[].groupsPrefix",
@@ -57,6 +57,8 @@ const FREE: [&str; 7] = [
     "controlPlane.authentication.issuers[].usernameClaim",
     "controlPlane.authentication.issuers[].usernamePrefix",
     "controlPlane.endpoint.annotations",
+    "controlPlane.podMetadata.annotations",
+    "etcd.podMetadata.annotations",
 ];
 
 /// A platform that lets users choose what the documentation shows.
@@ -75,6 +77,7 @@ fn generous() -> Settings {
         "tenantPods": { "allowed": {
             "nodeLabels": ["topology.kubernetes.io/zone"], "taints": ["example.com/control-planes"],
             "priorityClasses": ["tenants-gold"], "runtimeClasses": ["gvisor"],
+            "podLabels": ["example.com/"], "podAnnotations": ["example.com/"],
         } },
     });
     serde_json::from_value(settings).unwrap()
