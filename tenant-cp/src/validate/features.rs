@@ -27,6 +27,20 @@ struct Field {
     refused: Reason,
 }
 
+impl Field {
+    fn unknown(&self, path: String, name: &str) -> Problem {
+        Problem::new(
+            path,
+            self.unknown,
+            format!(
+                "\"{name}\" is not one of the {} that can be set: remove it (docs/flags.md lists those \
+                 that can)",
+                self.what
+            ),
+        )
+    }
+}
+
 const GATES: Field = Field {
     name: "featureGates",
     flag: "feature-gates",
@@ -70,15 +84,7 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         for (name, on) in asked {
             let escaped = name.escape_default().to_string();
             let Some(switch) = find(field.list, name) else {
-                problems.push(Problem::new(
-                    path(&escaped),
-                    field.unknown,
-                    format!(
-                        "\"{escaped}\" is not one of the {} that can be set: remove it (docs/flags.md lists \
-                         those that can)",
-                        field.what
-                    ),
-                ));
+                problems.push(field.unknown(path(&escaped), &escaped));
                 continue;
             };
             let needed = switch.needs.filter(|needed| {
@@ -142,16 +148,16 @@ pub(super) fn check_policy(
     problems: &mut Vec<Problem>,
 ) {
     for ((field, asked), allowed) in fields(tc).into_iter().zip(allowed(policy)) {
-        let mut refused = asked.keys();
-        while let Some(name) =
-            refused.find(|name| find(field.list, name).is_some() && !allowed.contains(name))
-        {
-            problems.push(Problem::new(
+        let refused = asked
+            .keys()
+            .filter(|name| find(field.list, name).is_some() && !allowed.contains(name));
+        problems.extend(refused.map(|name| {
+            Problem::new(
                 format!("spec.controlPlane.{}[{name}]", field.name),
                 field.refused,
                 not_allowed(name, allowed, &format!("apiServer.{}", field.name)),
-            ));
-        }
+            )
+        }));
     }
 }
 
@@ -165,16 +171,7 @@ pub(super) fn check_settings(settings: &Settings, problems: &mut Vec<Problem>) {
         let unknown = allowed
             .iter()
             .filter(|name| find(field.list, name).is_none());
-        problems.extend(unknown.map(|name| {
-            Problem::new(
-                format!("apiServer.{}", field.name),
-                field.unknown,
-                format!(
-                    "\"{name}\" is not one of the {} that can be set: remove it (docs/flags.md lists those \
-                     that can)",
-                    field.what
-                ),
-            )
-        }));
+        let path = format!("apiServer.{}", field.name);
+        problems.extend(unknown.map(|name| field.unknown(path.clone(), name)));
     }
 }
