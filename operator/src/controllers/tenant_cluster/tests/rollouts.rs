@@ -189,11 +189,9 @@ fn another_operator_changes_nobody_before_its_turn() {
     assert_eq!(rollout.templates.as_deref(), Some("second"));
 }
 
-#[test]
-fn control_plane_waits_until_every_member_of_etcd_is_of_the_new_template() {
-    let mut world = ready(large());
-    upgrade_operator(&mut world);
-    let before = image(&world, "Deployment", "control-plane", "proxy-server:");
+/// Plans and carries out until all is done, and says which members were ended, one at a time; `look` looks
+/// after each step.
+fn ended_members(world: &mut World, look: impl Fn(&World)) -> Vec<String> {
     let mut observed = world.observe();
     let mut members = Vec::new();
     for _ in 0..64 {
@@ -210,10 +208,21 @@ fn control_plane_waits_until_every_member_of_etcd_is_of_the_new_template() {
         assert!(ended.len() <= 1, "one at a time: {ended:?}");
         members.extend(ended);
         world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
-        let rolled = (0..3).all(|n| world.is_newest(&format!("etcd-{n}")));
-        let now = image(&world, "Deployment", "control-plane", "proxy-server:");
-        assert!(rolled || now == before, "etcd first");
+        look(world);
     }
+    members
+}
+
+#[test]
+fn control_plane_waits_until_every_member_of_etcd_is_of_the_new_template() {
+    let mut world = ready(large());
+    upgrade_operator(&mut world);
+    let before = image(&world, "Deployment", "control-plane", "proxy-server:");
+    let members = ended_members(&mut world, |world| {
+        let rolled = (0..3).all(|n| world.is_newest(&format!("etcd-{n}")));
+        let now = image(world, "Deployment", "control-plane", "proxy-server:");
+        assert!(rolled || now == before, "etcd first");
+    });
     assert_eq!(members, ["etcd-2", "etcd-1", "etcd-0"]);
 }
 
@@ -222,22 +231,7 @@ fn change_of_etcds_quota_replaces_one_member_after_the_other() {
     let mut world = ready(large());
     world.cluster.spec.etcd.quota_backend_bytes = Some("1536Mi".into());
     world.cluster.metadata.generation = Some(world.cluster.metadata.generation.unwrap() + 1);
-    let mut observed = world.observe();
-    let mut members = Vec::new();
-    for _ in 0..64 {
-        let plan = plan(&observed, &world.settings, world.now);
-        if plan.is_settled() {
-            observed = world.observe();
-            continue;
-        }
-        let ended: Vec<_> = plan
-            .deletions()
-            .map(|target| target.key.name.clone())
-            .collect();
-        assert!(ended.len() <= 1, "one at a time: {ended:?}");
-        members.extend(ended);
-        world.carry_out(&plan, &mut observed, &mut usize::MAX.clone());
-    }
+    let members = ended_members(&mut world, |_| {});
     assert_eq!(members, ["etcd-2", "etcd-1", "etcd-0"]);
     let args = &template_of(&world, "StatefulSet", "etcd")["spec"]["containers"][0]["args"];
     let args = args.as_array().unwrap();
