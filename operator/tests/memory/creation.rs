@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use api::TenantCluster;
@@ -14,7 +13,7 @@ use kit::apply::kinds;
 use serde_json::{Value, json};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;
-use testkit::faults::{Crash, Deaths};
+use testkit::faults::{Deaths, Ledger};
 use testkit::memory::recording::Recording;
 
 use crate::Site;
@@ -89,51 +88,23 @@ async fn in_memory(recording: &Recording, plan: &FaultPlan) -> Result<(bool, Sta
     result
 }
 
-/// Which death is next, and from which k on nothing dies any more.
-struct Ledger {
-    death: fn(u64) -> Crash,
-    next: AtomicU64,
-    end: AtomicU64,
-}
-
-impl Ledger {
-    fn new(death: fn(u64) -> Crash) -> Self {
-        Self {
-            death,
-            next: AtomicU64::new(1),
-            end: AtomicU64::new(0),
-        }
-    }
-
-    fn next(&self) -> Option<u64> {
-        let is_over = self.end.load(Ordering::SeqCst) != 0;
-        (!is_over).then(|| self.next.fetch_add(1, Ordering::SeqCst))
-    }
-
-    fn survived(&self, k: u64) {
-        let _ = self
-            .end
-            .compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_creation_ends_the_same_before_whichever_write_the_operator_dies() -> Result<()> {
-    ends_the_same(Crash::Before).await
+    ends_the_same(Deaths::Before).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_creation_ends_the_same_after_whichever_write_the_operator_dies() -> Result<()> {
-    ends_the_same(Crash::After).await
+    ends_the_same(Deaths::After).await
 }
 
-async fn ends_the_same(death: fn(u64) -> Crash) -> Result<()> {
+async fn ends_the_same(deaths: Deaths) -> Result<()> {
     let recording = Arc::new(crate::real::recording()?);
     let whole = FaultPlan::none();
     let (died, expected) = Box::pin(in_memory(&recording, &whole)).await?;
     ensure!(!died, "it died without faults");
     let expected = Arc::new(expected);
-    let ledger = Arc::new(Ledger::new(death));
+    let ledger = Arc::new(Ledger::new(deaths));
     let lanes = (0..LANES).map(|_| {
         let (ledger, recording, expected) = (
             Arc::clone(&ledger),
@@ -141,8 +112,7 @@ async fn ends_the_same(death: fn(u64) -> Crash) -> Result<()> {
             Arc::clone(&expected),
         );
         tokio::spawn(async move {
-            while let Some(k) = ledger.next() {
-                let crash = (ledger.death)(k);
+            while let Some(crash) = ledger.next() {
                 let plan = FaultPlan::none();
                 plan.arm(crash);
                 let what = || format!("died at the write {crash:?}");
@@ -157,7 +127,7 @@ async fn ends_the_same(death: fn(u64) -> Crash) -> Result<()> {
                     different.join("\n")
                 );
                 if !died {
-                    ledger.survived(k);
+                    ledger.survived(crash);
                 }
             }
             anyhow::Ok(())
@@ -166,8 +136,9 @@ async fn ends_the_same(death: fn(u64) -> Crash) -> Result<()> {
     for lane in lanes.collect::<Vec<_>>() {
         lane.await??;
     }
-    let writes = ledger.end.load(Ordering::SeqCst) - 1;
-    eprintln!("died at each of {writes} writes: {:?}", death(1));
+    // One side only; the other is 0.
+    let writes = ledger.outlived().into_iter().max().unwrap_or_default() - 1;
+    eprintln!("died at each of {writes} writes: {deaths:?}");
     // 29 objects, the finalizer, and the address ranges in the status, as in T1.
     let inside = expected["inside"].as_array().map_or(0, Vec::len) as u64;
     ensure!(

@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;
-use testkit::faults::{Crash, Deaths};
+use testkit::faults::{Crash, Deaths, Ledger};
 use testkit::fixtures::{minimal, wait_for, wait_gone};
 use tokio::sync::Mutex;
 
@@ -55,58 +55,6 @@ impl Hand {
     }
 }
 
-/// Which death is next, and from which k on nothing dies any more.
-struct Ledger {
-    deaths: Deaths,
-    next: AtomicU64,
-    /// First k that outlived a run, before and after; 0 while there is none.
-    ends: [AtomicU64; 2],
-}
-
-impl Ledger {
-    fn new(deaths: Deaths) -> Self {
-        Self {
-            deaths,
-            next: AtomicU64::new(0),
-            ends: Default::default(),
-        }
-    }
-
-    fn end(&self, crash: Crash) -> (&AtomicU64, u64) {
-        match crash {
-            Crash::Before(k) => (&self.ends[0], k),
-            Crash::After(k) => (&self.ends[1], k),
-            Crash::Never => unreachable!("invariant: each life of the ledger has a death"),
-        }
-    }
-
-    fn next(&self) -> Option<Crash> {
-        loop {
-            let crash = self.deaths.of(self.next.fetch_add(1, Ordering::SeqCst));
-            let [before, after] = self.ends();
-            let over = match self.deaths {
-                Deaths::Once | Deaths::Every(_) => after != 0,
-                Deaths::BothSides => before != 0 && after != 0,
-            };
-            if over {
-                return None;
-            }
-            if self.end(crash).0.load(Ordering::SeqCst) == 0 {
-                return Some(crash);
-            }
-        }
-    }
-
-    fn survived(&self, crash: Crash) {
-        let (end, k) = self.end(crash);
-        let _ = end.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    fn ends(&self) -> [u64; 2] {
-        self.ends.each_ref().map(|end| end.load(Ordering::SeqCst))
-    }
-}
-
 /// Runs `life` for every k on some sites side by side; it gives whether the operator died.
 pub(crate) async fn for_every_k<S, F>(name: &str, sites: Vec<S>, least: u64, life: F) -> Result<()>
 where
@@ -139,16 +87,15 @@ where
         anyhow::Ok(())
     };
     futures::future::try_join_all(sites.into_iter().map(lane)).await?;
-    let [before, after] = ledger.ends();
+    let [before, after] = ledger.outlived();
     eprintln!(
-        "{name}: {:?}, outlived the death at write {after}, {lives:?} lives, in {:.1?}",
-        ledger.deaths,
+        "{name}: {deaths:?}, outlived the death at write {after}, {lives:?} lives, in {:.1?}",
         begin.elapsed()
     );
-    let enough = match ledger.deaths {
-        // It died before the first.
-        Deaths::Once | Deaths::Every(_) => before == 0,
+    let enough = match deaths {
         Deaths::BothSides => before > least,
+        // It died before the first.
+        _ => before == 0,
     };
     ensure!(
         enough && after > least,

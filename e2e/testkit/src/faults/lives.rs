@@ -6,6 +6,7 @@
 //! for.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -19,6 +20,10 @@ pub enum Deaths {
     /// After the first and then after each so many-th, and before the first: on a real server, of a flow
     /// that dies on both sides of each of its writes on the API in memory.
     Every(u64),
+    /// Before each.
+    Before,
+    /// After each.
+    After,
     /// Before and after each. Of writes that are under way side by side, others may have arrived.
     BothSides,
 }
@@ -51,8 +56,73 @@ impl Deaths {
             Self::Once | Self::Every(_) if number == 0 => Crash::Before(1),
             Self::Once => Crash::After(number),
             Self::Every(nth) => Crash::After((number - 1) * nth + 1),
+            Self::Before => Crash::Before(number + 1),
+            Self::After => Crash::After(number + 1),
             Self::BothSides if number.is_multiple_of(2) => Crash::Before(number / 2 + 1),
             Self::BothSides => Crash::After(number / 2 + 1),
+        }
+    }
+}
+
+/// Which death is next, and from which write on nothing dies any more; lives may go on side by side.
+#[derive(Debug)]
+pub struct Ledger {
+    deaths: Deaths,
+    next: AtomicU64,
+    /// First write whose death was outlived, before and after; 0 while there is none.
+    outlived: [AtomicU64; 2],
+}
+
+impl Ledger {
+    /// Nothing has lived yet.
+    #[must_use]
+    pub fn new(deaths: Deaths) -> Self {
+        Self {
+            deaths,
+            next: AtomicU64::new(0),
+            outlived: Default::default(),
+        }
+    }
+
+    /// The death of the next life; none once all are over.
+    pub fn next(&self) -> Option<Crash> {
+        loop {
+            let crash = self.deaths.of(self.next.fetch_add(1, Ordering::SeqCst));
+            let [before, after] = self.outlived();
+            let is_over = match self.deaths {
+                Deaths::Once | Deaths::Every(_) | Deaths::After => after != 0,
+                Deaths::Before => before != 0,
+                Deaths::BothSides => before != 0 && after != 0,
+            };
+            if is_over {
+                return None;
+            }
+            let side = self.side(crash);
+            if side.is_some_and(|(outlived, _)| outlived.load(Ordering::SeqCst) == 0) {
+                return Some(crash);
+            }
+        }
+    }
+
+    /// A life has outlived its death.
+    pub fn survived(&self, crash: Crash) {
+        if let Some((outlived, k)) = self.side(crash) {
+            let _ = outlived.compare_exchange(0, k, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+
+    /// First write (from 1) whose death was outlived, before and after; 0 where none was.
+    #[must_use]
+    pub fn outlived(&self) -> [u64; 2] {
+        let load = |outlived: &AtomicU64| outlived.load(Ordering::SeqCst);
+        self.outlived.each_ref().map(load)
+    }
+
+    fn side(&self, crash: Crash) -> Option<(&AtomicU64, u64)> {
+        match crash {
+            Crash::Before(k) => Some((&self.outlived[0], k)),
+            Crash::After(k) => Some((&self.outlived[1], k)),
+            Crash::Never => None,
         }
     }
 }
@@ -76,39 +146,30 @@ async fn live<T: Debug + PartialEq>(
 ) -> Result<u64> {
     let (died, expected) = life(&FaultPlan::none()).await?;
     ensure!(!died, "it died without faults");
-    let (mut lives, mut number) = (1, 0);
-    // Writes of a life that outlived its death, on either side.
-    let mut outlived = [None; 2];
-    loop {
-        let crash = deaths.of(number);
-        number += 1;
-        let (side, k) = match crash {
-            Crash::Before(k) => (0, k),
-            Crash::After(k) => (1, k),
-            Crash::Never => continue,
-        };
-        if outlived[side].is_none() {
-            let plan = FaultPlan::none();
-            plan.arm(crash);
-            let outcome = life(&plan).await;
-            lives += 1;
-            let (died, seen) = outcome.with_context(|| format!("died at the write {crash:?}"))?;
-            ensure!(
-                seen == expected,
-                "died at the write {crash:?}: {seen:#?} is not {expected:#?}"
-            );
-            if !died {
-                outlived[side] = Some(k - 1);
-            }
+    let (mut lives, ledger) = (1, Ledger::new(deaths));
+    while let Some(crash) = ledger.next() {
+        let plan = FaultPlan::none();
+        plan.arm(crash);
+        let outcome = life(&plan).await;
+        lives += 1;
+        let (died, seen) = outcome.with_context(|| format!("died at the write {crash:?}"))?;
+        ensure!(
+            seen == expected,
+            "died at the write {crash:?}: {seen:#?} is not {expected:#?}"
+        );
+        if !died {
+            ledger.survived(crash);
         }
-        let writes = match (deaths, outlived) {
-            (Deaths::Once | Deaths::Every(_), [_, Some(after)]) => after,
-            (Deaths::BothSides, [Some(before), Some(after)]) => before.min(after),
-            _ => continue,
-        };
-        eprintln!("{deaths:?}: died at each of {writes} writes, {lives} lives");
-        return Ok(writes);
     }
+    let [before, after] = ledger.outlived();
+    let outlived = match deaths {
+        Deaths::Once | Deaths::Every(_) | Deaths::After => after,
+        Deaths::Before => before,
+        Deaths::BothSides => before.min(after),
+    };
+    let writes = outlived - 1;
+    eprintln!("{deaths:?}: died at each of {writes} writes, {lives} lives");
+    Ok(writes)
 }
 
 #[cfg(test)]
