@@ -9,7 +9,6 @@ use kit::admin::Admin;
 use kit::args::ClientArgs;
 use kit::client::RequestCounter;
 use kit::lease::{Candidate, LeaseConfig, Timing};
-use kit::shutdown::Shutdown;
 
 use crate::args::Args;
 use crate::manager::Manager;
@@ -23,10 +22,7 @@ const GRACE: Duration = Duration::from_secs(15);
 /// # Errors
 /// When it cannot start, or has to end because it no longer leads.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    kit::telemetry::init(&args.log)?;
-    kit::panics::abort_unless_contained();
-    kit::client::install_crypto();
-    let shutdown = Shutdown::on_signals(GRACE)?;
+    let shutdown = kit::process::begin(&args.log, GRACE)?;
     let (settings, management_kubeconfig) = args.settings()?;
     let Args {
         admin,

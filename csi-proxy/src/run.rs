@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
-use kit::args::{AdminArgs, LogArgs};
+use kit::args::AdminArgs;
 use kit::shutdown::Shutdown;
 
 pub mod controller;
@@ -14,14 +14,6 @@ pub mod node;
 
 /// How long a stop may take.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// Begins: logs and signals.
-fn begin(log: &LogArgs) -> anyhow::Result<Shutdown> {
-    kit::telemetry::init(log)?;
-    kit::panics::abort_unless_contained();
-    kit::client::install_crypto();
-    Ok(Shutdown::on_signals(GRACE)?)
-}
 
 /// Opens the admin port.
 async fn open_admin_port(port: Admin, args: &AdminArgs, shutdown: &Shutdown) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@
 
 pub mod body_limit;
 pub mod count;
-mod crypto;
+pub(crate) mod crypto;
 pub mod deadline;
 mod error;
 pub mod fence;

@@ -9,6 +9,7 @@
 //! | [`client`] | the Kubernetes client: retries, time-outs, rate, request counts, a hook for faults |
 //! | [`apply`] | server-side apply, guarded deletes, "does live already hold what is desired" |
 //! | [`events`] | publishes Events, each at most once in ten minutes |
+//! | [`process`] | what every process begins with |
 //! | [`panics`] | work whose panic is its own failure; any other ends the process |
 //! | [`lease`] | leader election; [`lease::Leadership::ensure`] fences every write |
 //! | [`metrics`] | controller and process metrics |
@@ -34,6 +35,7 @@ pub mod events;
 pub mod lease;
 pub mod metrics;
 pub mod panics;
+pub mod process;
 pub mod rbac;
 pub mod shutdown;
 pub mod store;

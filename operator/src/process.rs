@@ -37,10 +37,7 @@ impl Process {
     /// # Errors
     /// When the log cannot be set up, signals cannot be caught, or the configuration is wrong.
     pub(crate) fn begin(args: &ProcessArgs) -> anyhow::Result<Self> {
-        kit::telemetry::init(&args.log)?;
-        kit::panics::abort_unless_contained();
-        kit::client::install_crypto();
-        let shutdown = Shutdown::on_signals(GRACE)?;
+        let shutdown = kit::process::begin(&args.log, GRACE)?;
         let settings = configuration::read(args.config.as_deref())?;
         let (requests, port) = (RequestCounter::new(), Admin::new());
         port.metrics(|registry| requests.register(registry));

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kit::admin::Admin;
 use kit::client::RequestCounter;
 
-use super::{begin, open_admin_port};
+use super::{GRACE, open_admin_port};
 use crate::args::ControllerArgs;
 use crate::context::Context;
 use crate::manager::Manager;
@@ -19,7 +19,7 @@ use crate::socket;
 /// # Errors
 /// When it cannot start, or the socket is lost.
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
-    let shutdown = begin(&args.log)?;
+    let shutdown = kit::process::begin(&args.log, GRACE)?;
     let settings = args.settings()?;
     let requests = RequestCounter::new();
     let client = kit::client::connect(&args.client, &requests).await;

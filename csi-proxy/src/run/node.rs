@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kit::admin::Admin;
 use kit::client::RequestCounter;
 
-use super::{begin, open_admin_port};
+use super::{GRACE, open_admin_port};
 use crate::args::NodeArgs;
 use crate::node::registration::{self, State};
 use crate::node::server;
@@ -19,7 +19,7 @@ use crate::socket;
 /// # Errors
 /// When it cannot start, a socket is lost, or the kubelet does not want the driver.
 pub async fn run(args: NodeArgs) -> anyhow::Result<()> {
-    let shutdown = begin(&args.log)?;
+    let shutdown = kit::process::begin(&args.log, GRACE)?;
     let service = server::Service::new(args.settings());
     let kubelet = registration::Service::new(&args.socket);
     let port = Admin::new();
