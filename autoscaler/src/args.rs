@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use kit::args::{AdminArgs, LogArgs};
+use kit::args::AdminArgs;
+use kit::args::LogArgs;
 
 use crate::settings::{Files, Settings};
 

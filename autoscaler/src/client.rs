@@ -9,7 +9,7 @@ use std::sync::Arc;
 use api::NodePool;
 use api::names::{ANNOTATION_AUTOSCALING_REFUSED, ANNOTATION_DELETE_MACHINE};
 use api::node_pool::Refused;
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 //! to change anything of a NodePool that an admission policy of the chart does not also allow.
 
 use api::names::PRIORITY_EXPANDER;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 
 /// Everywhere in the tenant cluster.
 #[must_use]

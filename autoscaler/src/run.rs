@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 
 use crate::args::Args;
 use crate::manager::Manager;
@@ -33,7 +33,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             qps: args.client_qps,
             burst: args.client_burst,
         };
-        let client = kit::client::connect(&client, &requests).await;
+        let client = kit_client::connect::connect(&client, &requests).await;
         port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };

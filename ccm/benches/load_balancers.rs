@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
 
+use kit_client::untyped;
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +21,7 @@ use clap::Parser;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
@@ -125,7 +126,7 @@ struct Bench {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    kit::client::install_crypto();
+    kit_client::crypto::install_crypto();
     let args = Args::parse();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let Some(management) = ManagementApi::start().await? else {
@@ -154,7 +155,7 @@ async fn main() -> Result<()> {
         args,
     };
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NS } });
-    kit::apply::apply(&bench.outside, &namespace, "bench", true).await?;
+    kit_client::write::apply(&bench.outside, &namespace, "bench", true).await?;
     let mut report = bench.run().await?;
     report["machine"] = json!({
         "load_before": load.split(' ').next(),
@@ -395,9 +396,9 @@ impl Bench {
                 "interfaces": [{ "name": "default", "ipAddress": ip, "ipAddresses": [ip] }] },
         });
         for object in [vm, instance] {
-            kit::apply::apply(&self.outside, &object, "bench", true).await?;
+            kit_client::write::apply(&self.outside, &object, "bench", true).await?;
         }
-        let vms = kinds::VIRTUAL_MACHINE.api(&self.outside, Some(NS));
+        let vms = untyped::of(kinds::VIRTUAL_MACHINE, &self.outside, Some(NS));
         let created = Patch::Merge(json!({ "status": { "created": true } }));
         vms.patch_status(&name, &PatchParams::default(), &created)
             .await?;

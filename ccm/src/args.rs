@@ -9,7 +9,8 @@ use anyhow::{Context as _, bail};
 use api::names::{COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID};
 use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
-use kit::args::{AdminArgs, LogArgs};
+use kit::args::AdminArgs;
+use kit::args::LogArgs;
 
 use crate::args::cloud_config::CloudConfig;
 use crate::settings::{Endpoints, Settings};

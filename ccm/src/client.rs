@@ -7,8 +7,11 @@ use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kit::apply::{Deleted, Deletion, Kind, kinds};
 use kit::lease::Leadership;
+use kit_client::write::Deleted;
+use kit_client::write::Deletion;
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PropagationPolicy};
 use serde::de::DeserializeOwned;
@@ -87,7 +90,7 @@ impl Client {
             resource_version: Some(version),
             propagation: PropagationPolicy::Background,
         };
-        let deleted = kit::apply::delete(&self.tenant, &deletion).await;
+        let deleted = kit_client::write::delete(&self.tenant, &deletion).await;
         deleted.map(drop).map_err(|source| Error::Write {
             doing: "delete the Node",
             source,
@@ -226,7 +229,8 @@ impl Client {
 
     async fn apply(&self, object: &Value) -> Result<DynamicObject, Error> {
         self.leadership.ensure()?;
-        let applied = kit::apply::apply(&self.management, object, names::FIELD_MANAGER, true).await;
+        let applied =
+            kit_client::write::apply(&self.management, object, names::FIELD_MANAGER, true).await;
         applied.map_err(unwritten)
     }
 
@@ -240,12 +244,12 @@ impl Client {
             resource_version: None,
             propagation: PropagationPolicy::Background,
         };
-        let deleted = kit::apply::delete(&self.management, &deletion).await;
+        let deleted = kit_client::write::delete(&self.management, &deletion).await;
         deleted.map_err(unwritten)
     }
 }
 
-fn unwritten(source: kit::apply::Error) -> Error {
+fn unwritten(source: kit_client::write::Error) -> Error {
     Error::Write {
         doing: "write to the management cluster",
         source,

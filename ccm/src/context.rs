@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use kit::admin::Progress;
-use kit::backoff::Attempts;
 use kit::events::Publisher;
 use kit::metrics::Controller;
+use kit_client::backoff::Attempts;
 
 use crate::cache::Cache;
 use crate::cache::events::{Change, Write};

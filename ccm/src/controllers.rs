@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 
 use crate::cache::triggers::Key;
 use crate::context::Context;
@@ -21,7 +21,9 @@ pub async fn reconcile(ctx: &Context, Turn { key, age }: &Turn<Key>) {
             let run = ctx.nodes.begin(*age);
             let result = node::reconcile(ctx, name).await;
             run.finish(result.as_ref().err().map(Classify::class));
-            result.err().map(|e| (e.class(), kit::errors::chain(&e)))
+            result
+                .err()
+                .map(|e| (e.class(), kit_client::errors::chain(&e)))
         }
         Key::Service(uid) if ctx.settings.services => {
             let run = ctx.services.begin(*age);
@@ -30,7 +32,9 @@ pub async fn reconcile(ctx: &Context, Turn { key, age }: &Turn<Key>) {
             if let Err(error) = &result {
                 service::failed(ctx, uid, error, ctx.attempts.count(key) + 1).await;
             }
-            result.err().map(|e| (e.class(), kit::errors::chain(&e)))
+            result
+                .err()
+                .map(|e| (e.class(), kit_client::errors::chain(&e)))
         }
         Key::Node(_) | Key::Service(_) => None,
     };

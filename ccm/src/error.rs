@@ -2,8 +2,8 @@
 //!
 //! Invariant: each error has a class, which alone decides when it is tried again.
 
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit_client::errors::{Class, Classify};
 
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum Error {
         doing: &'static str,
         /// What the API said.
         #[source]
-        source: kit::apply::Error,
+        source: kit_client::write::Error,
     },
     /// An answer that is not what was asked for.
     #[error("understand the answer about {what}")]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kit::admin::{Admin, Progress};
-use kit::backoff::{Attempts, Backoff};
 use kit::events::Publisher;
 use kit::lease::Leadership;
 use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
+use kit_client::backoff::{Attempts, Backoff};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, watches};

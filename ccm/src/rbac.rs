@@ -4,7 +4,7 @@
 //! management cluster, and none to make or change a node in the tenant cluster beyond what a cloud
 //! controller manager is for.
 
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 
 /// Everywhere in the tenant cluster.
 #[must_use]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
 use kit::lease::{Candidate, LeaseConfig, Timing};
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 
 use crate::args::Args;
 use crate::manager::Manager;
@@ -43,7 +43,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             qps: client_qps,
             burst: client_burst,
         };
-        let client = kit::client::connect_fenced(&args, &requests, &leadership).await;
+        let client = kit_client::connect::connect_fenced(&args, &requests, &leadership).await;
         port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };

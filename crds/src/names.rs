@@ -22,10 +22,6 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "covey";
 /// Label on objects inside a tenant cluster: the addon that they belong to, and go with.
 pub const LABEL_ADDON: &str = "covey.dev/addon";
-/// Annotation: hash of the object as it was wanted; changes when a wanted field goes away.
-pub const ANNOTATION_HASH: &str = "covey.dev/hash";
-/// Annotation of the pods of Deployments, StatefulSets and DaemonSets: hash of the template that they are of.
-pub const ANNOTATION_TEMPLATE_HASH: &str = "covey.dev/template-hash";
 /// Value of [`LABEL_COMPONENT`] on a tenant namespace.
 pub const COMPONENT_TENANT_NAMESPACE: &str = "tenant-namespace";
 /// Annotation on a tenant namespace: when it was found that its TenantCluster is gone (RFC 3339).

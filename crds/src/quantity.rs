@@ -1,6 +1,6 @@
 //! An amount as Kubernetes writes it (`500m`, `1Gi`, `2`), taken from YAML as text or as a number.
 //!
-//! Invariant: what is stored is the text as given; comparing amounts is `kit::apply`'s work.
+//! Invariant: what is stored is the text as given; comparing amounts is `kit_objects::quantity`'s work.
 
 use std::borrow::Cow;
 

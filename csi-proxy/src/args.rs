@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use kit::args::{AdminArgs, ClientArgs, LogArgs};
+use kit::args::AdminArgs;
+use kit::args::LogArgs;
+use kit_client::args::ClientArgs;
 
 use crate::node::host::Folders;
 use crate::node::server;

@@ -1,6 +1,6 @@
 //! Why a request to the management cluster's API failed.
 
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 
 /// What was tried, and what the API said.
 #[derive(Debug, thiserror::Error)]

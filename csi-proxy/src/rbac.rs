@@ -4,7 +4,7 @@
 //! Invariant: all but one are in the tenant namespace; none on Secrets, pods or StorageClasses, and
 //! none to make or delete a virtual machine.
 
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 
 use crate::settings::{Hotplug, Offer};
 
@@ -86,11 +86,12 @@ mod tests {
                 classes: vec![class],
                 hotplug,
             };
-            let declared = kit::rbac::render(&management(&offer));
+            let declared = kit_objects::rbac::render(&management(&offer));
             let declared: Vec<PolicyRule> = serde_json::from_value(declared).unwrap();
             assert_eq!(rights(&csi::rules_outside(hotplug)), rights(&declared));
         }
-        let declared: Vec<PolicyRule> = serde_json::from_value(kit::rbac::render(&node())).unwrap();
+        let declared: Vec<PolicyRule> =
+            serde_json::from_value(kit_objects::rbac::render(&node())).unwrap();
         assert_eq!(rights(&csi::rules_on_nodes()), rights(&declared));
     }
 

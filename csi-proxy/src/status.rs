@@ -3,7 +3,7 @@
 //!
 //! Invariant: there is no code UNKNOWN, which the sidecars take as final although nobody decided so.
 
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 use tonic::Code;
 
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl From<Error> for Status {
     /// By the class of the error, but for what only a message tells: quotas and limits answer 403
     /// (apiserver `plugin/pkg/admission/resourcequota` and `…/limitranger`).
     fn from(error: Error) -> Self {
-        let message = kit::errors::chain(&error);
+        let message = kit_client::errors::chain(&error);
         let code = error.code();
         if code == Some(403) && message.contains("exceeded quota") {
             return Self::resource_exhausted(format!(

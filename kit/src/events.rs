@@ -17,8 +17,8 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::time::Instant;
 
-use crate::errors;
-use crate::rbac::Rule;
+use kit_client::errors;
+use kit_objects::rbac::Rule;
 
 /// How long the same Event about the same object is not written again.
 pub const QUIET: Duration = Duration::from_secs(600);

@@ -10,6 +10,7 @@
 
 mod client;
 mod config;
+mod gate;
 pub mod plan;
 
 use std::future::Future;
@@ -24,8 +25,8 @@ use self::client::LeaseClient;
 pub use self::config::LeaseConfig;
 pub use self::plan::Timing;
 use self::plan::{Elector, Step};
-use crate::errors;
-use crate::rbac::Rule;
+use kit_client::errors;
+use kit_objects::rbac::Rule;
 
 /// Rights that an election needs, in the Lease's namespace only.
 pub const RULES: [Rule; 2] = [

@@ -2,12 +2,8 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`args`] | clap structs to flatten: log, admin port, client; every flag has a `COVEY_…` variable |
+//! | [`args`] | clap structs to flatten: log, admin port; every flag has a `COVEY_…` variable |
 //! | [`telemetry`] | installs the log subscriber and the panic hook |
-//! | [`errors`] | [`errors::Class`], which alone decides requeue, reason, Event and label; `chain` |
-//! | [`backoff`] | how long to wait after the n-th failure of one object |
-//! | [`client`] | the Kubernetes client: retries, time-outs, rate, request counts, a hook for faults |
-//! | [`apply`] | server-side apply, guarded deletes, "does live already hold what is desired" |
 //! | [`events`] | publishes Events, each at most once in ten minutes |
 //! | [`process`] | what every process begins with |
 //! | [`panics`] | work whose panic is its own failure; any other ends the process |
@@ -19,24 +15,18 @@
 //! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
 //! | [`watch`] | a watch that is kept, and what cannot be decoded left out |
 //! | [`store`] | a reflector store that is kept, and who is told of its changes |
-//! | [`rbac`] | RBAC rules declared beside the code that needs them |
 //!
-//! Invariants: no module knows a Covey kind beyond its name in [`apply::kinds`]; nothing here
+//! Invariants: no module knows a Covey kind; nothing here
 //! panics or ends the process, except [`shutdown`] once its grace period has passed, and [`panics`].
 
 pub mod admin;
-pub mod apply;
 pub mod args;
-pub mod backoff;
-pub mod client;
 mod connections;
-pub mod errors;
 pub mod events;
 pub mod lease;
 pub mod metrics;
 pub mod panics;
 pub mod process;
-pub mod rbac;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;

@@ -19,7 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 pub use self::process::{ProcessMetrics, Usage, usage, usage_in};
-use crate::errors::Class;
+use kit_client::errors::Class;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {

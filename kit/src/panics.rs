@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use crate::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 
 /// A piece of work panicked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -101,7 +101,7 @@ mod tests {
         let error = contained(parses("a password")).await.unwrap_err();
         assert!(!CONTAINED.get());
         assert_eq!(error.class(), Class::Bug);
-        assert!(!crate::errors::chain(&error).contains("password"));
+        assert!(!kit_client::errors::chain(&error).contains("password"));
     }
 
     #[tokio::test]

@@ -6,9 +6,9 @@ use std::io;
 use std::time::Duration;
 
 use crate::args::LogArgs;
-use crate::client::crypto::install_crypto;
 use crate::shutdown::Shutdown;
 use crate::{panics, telemetry};
+use kit_client::crypto::install_crypto;
 
 /// Why a process cannot begin.
 #[derive(Debug, thiserror::Error)]

@@ -167,7 +167,7 @@ where
 {
     let log = |error: &watcher::Error| {
         let kind = K::kind(&());
-        tracing::warn!(error = crate::errors::chain(error), "watch on {kind}s");
+        tracing::warn!(error = kit_client::errors::chain(error), "watch on {kind}s");
     };
     event.inspect_err(log).ok()
 }

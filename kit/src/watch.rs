@@ -14,7 +14,7 @@ use kube::runtime::{WatchStreamExt, utils};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::backoff::Backoff;
+use kit_client::backoff::Backoff;
 
 /// Objects of one page of a list: whole pages are in memory at a time.
 const PAGE: u32 = 50;
@@ -58,7 +58,7 @@ where
                 Ok(Event::Apply(object)) => decoded(object, &watch).map(Event::Apply),
                 Ok(Event::Delete(object)) => decoded(object, &watch).map(Event::Delete),
                 Err(error) => {
-                    let error = crate::errors::chain(&error);
+                    let error = kit_client::errors::chain(&error);
                     tracing::warn!(?watch, error, "watch is interrupted");
                     interrupted();
                     None

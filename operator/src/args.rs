@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use kit::args::{AdminArgs, ClientArgs, LogArgs};
+use kit::args::AdminArgs;
+use kit::args::LogArgs;
+use kit_client::args::ClientArgs;
 
 /// The Covey operator.
 #[derive(Debug, Parser)]

@@ -15,7 +15,6 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
-//! | [`known`] | there, absent for certain, or not known |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
 //! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
@@ -31,9 +30,9 @@ pub mod capacity;
 pub mod configuration;
 pub mod context;
 pub mod controllers;
-pub mod known;
 pub mod manager;
 pub mod orphans;
+pub mod parts;
 pub mod pod_failures;
 pub mod print;
 mod process;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kit::admin::Admin;
-use kit::client::RequestCounter;
 use kit::shutdown::Shutdown;
+use kit_client::count::RequestCounter;
 use kube::runtime::reflector::store::WriterDropped;
 use tenant_cp::Settings;
 

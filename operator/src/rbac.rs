@@ -6,7 +6,7 @@
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
 use api::storage::Hotplug;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use serde_json::{Value, json};
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 
@@ -255,7 +255,8 @@ pub fn yaml() -> anyhow::Result<String> {
             "rules": rules,
         })
     };
-    let ours = |kind, name, rules: &[Rule]| role(kind, name, json!(kit::rbac::render(rules)));
+    let ours =
+        |kind, name, rules: &[Rule]| role(kind, name, json!(kit_objects::rbac::render(rules)));
     let roles = [
         ours("ClusterRole", "covey-operator", &cluster()),
         ours("ClusterRole", WEBHOOK, &webhook()),

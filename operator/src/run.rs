@@ -31,7 +31,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         port,
     } = Process::begin(&args)?;
     let (leadership, candidate) = Candidate::new();
-    let client = kit::client::connect_fenced(&args.client, &requests, &leadership).await?;
+    let client = kit_client::connect::connect_fenced(&args.client, &requests, &leadership).await?;
 
     let timing = kit::lease::Timing::default();
     let lease = LeaseConfig {

@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kit::admin::Progress;
-use kit::backoff::{Attempts, Backoff};
-use kit::errors::{Class, Classify};
 use kit::events::Publisher;
 use kit::metrics::Controller;
 use kit::panics::{self, Panicked};
+use kit_client::backoff::{Attempts, Backoff};
+use kit_client::errors::{Class, Classify};
 use kube::Resource;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::{Lookup, ObjectRef};

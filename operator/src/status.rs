@@ -6,7 +6,7 @@
 use api::{ConditionStatus, ConditionType, Reason, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kit::errors::Class;
+use kit_client::errors::Class;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
@@ -77,7 +77,7 @@ pub async fn write_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     object: &K,
     status: &impl Serialize,
-) -> Result<Option<String>, kit::apply::Error> {
+) -> Result<Option<String>, kit_client::write::Error> {
     let object = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
@@ -87,6 +87,6 @@ pub async fn write_status<K: Resource<DynamicType = ()>>(
         },
         "status": status,
     });
-    let written = kit::apply::apply_status(client, &object, FIELD_MANAGER, true).await?;
+    let written = kit_client::write::apply_status(client, &object, FIELD_MANAGER, true).await?;
     Ok(written.metadata.resource_version)
 }

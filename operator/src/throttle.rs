@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
-use kit::client::meter::metered;
+use kit_client::meter::metered;
 use kube::runtime::controller::Action as Requeue;
 use tokio::time::Instant;
 
@@ -256,7 +256,7 @@ mod tests {
     async fn sends(requests: u32) -> Result<Requeue, ()> {
         use tower::{Layer as _, Service as _};
         let answer = tower::service_fn(async |_: http::Request<()>| Ok::<_, ()>(()));
-        let mut service = kit::client::meter::MeterLayer.layer(answer);
+        let mut service = kit_client::meter::MeterLayer.layer(answer);
         for _ in 0..requests {
             service.call(http::Request::new(())).await?;
         }

@@ -28,7 +28,7 @@ pub async fn run(args: WebhookArgs) -> anyhow::Result<()> {
         port,
     } = Process::begin(&args)?;
     let (stores, writers) = Stores::new(settings);
-    let client = kit::client::connect(&args.client, &requests).await?;
+    let client = kit_client::connect::connect(&args.client, &requests).await?;
     let webhook = Webhook::new(stores.validator());
     let stores = Arc::new(stores);
 

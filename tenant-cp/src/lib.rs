@@ -20,7 +20,6 @@ mod meta;
 pub mod names;
 pub mod network;
 pub mod node;
-pub mod object;
 pub mod problem;
 pub mod quota;
 pub mod rollout;
@@ -31,6 +30,5 @@ pub mod validate;
 pub mod version;
 
 pub use network::addresses::Addresses;
-pub use object::Object;
 pub use settings::Settings;
 pub use validate::Validated;

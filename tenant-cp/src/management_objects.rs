@@ -12,9 +12,9 @@ use crate::desired::tenant_namespace::{disruption_budgets, network_policies, ser
 use crate::desired::{control_plane, services};
 use crate::material::Material;
 use crate::network::addresses::Addresses;
-use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// What needs no addresses: Services, ServiceAccounts, volumes, NetworkPolicies,
 /// PodDisruptionBudgets.

@@ -10,9 +10,9 @@ use crate::addons::registry;
 use crate::desired::bootstrap::rbac::{self, is_privileged};
 use crate::desired::bootstrap::{endpoints, kubeadm};
 use crate::network::addresses::Addresses;
-use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// Whom nodes and agents believe, as PEM.
 #[derive(Clone, Copy, Debug)]

@@ -13,12 +13,11 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
+use kit_objects::object::Object;
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tenant_cp::{
-    Object, Settings, Validated, addons::addon::Addon, management_objects, tenant_objects,
-};
+use tenant_cp::{Settings, Validated, addons::addon::Addon, management_objects, tenant_objects};
 
 fn bootstrap(v: &Validated) -> Vec<Object> {
     tenant_objects::wanted(v, &Settings::default(), &addresses("10.96.0.17"), TRUST)

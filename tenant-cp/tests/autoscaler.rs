@@ -6,6 +6,7 @@ mod fixtures;
 use api::tenant_cluster::AutoscalerLimits;
 use fixtures::{TRUST, addresses, limits, minimal};
 use k8s_openapi::ByteString;
+use kit_objects::object::Object;
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
 use tenant_cp::addons::autoscaler::{
@@ -13,7 +14,7 @@ use tenant_cp::addons::autoscaler::{
     tenant_objects as inside,
 };
 use tenant_cp::{
-    Object, Settings, Validated,
+    Settings, Validated,
     certificates::{self, Material},
     management_objects, tenant_objects,
 };

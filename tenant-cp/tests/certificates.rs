@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use fixtures::{addresses, any_addresses, limits, minimal, offer, validated};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
+use kit_objects::object::Object;
 use pki::{Due, Reason, Want};
 use proptest::prelude::*;
 use tenant_cp::{
-    Object, Settings, Validated,
+    Settings, Validated,
     certificates::{
         self, CONSUMERS, Generations, Material, Plan, Problem, SMALL_AUTHORITIES, SecretData,
         ServiceAccountKeys,

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use fixtures::{addresses, minimal, objects};
 use k8s_openapi::ByteString;
-use tenant_cp::{Object, Settings, certificates};
+use kit_objects::object::Object;
+use tenant_cp::{Settings, certificates};
 
 /// Check, container, flag, and what the value must hold; `!` before it: must not hold; `-`: the flag
 /// must not be there.

@@ -3,13 +3,14 @@
 mod fixtures;
 
 use fixtures::{TRUST, addresses, minimal};
+use kit_objects::object::Object;
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
 use tenant_cp::addons::cloud_controller::{
     NAME, certificate, parts, rules_outside, tenant_objects as inside,
 };
 use tenant_cp::{
-    Object, Settings, Validated,
+    Settings, Validated,
     certificates::{self, Material},
     management_objects, tenant_objects,
 };

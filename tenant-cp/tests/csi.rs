@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 
 use api::storage::{Hotplug, Offer};
 use fixtures::{TRUST, addresses, minimal, offer};
+use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::addons::csi::{
     NAME, certificates, parts, rules_outside, sidecars, tenant_objects as inside,
 };
 use tenant_cp::{
-    Object, Settings, Validated,
+    Settings, Validated,
     certificates::{self, Material},
     management_objects, tenant_objects,
 };

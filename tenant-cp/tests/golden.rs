@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use api::tenant_cluster::EndpointType;
 use fixtures::{TRUST, addresses, limits, minimal, objects, offer};
+use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::{
-    Addresses, Object, Settings, Validated, certificates,
+    Addresses, Settings, Validated, certificates,
     flags::{Program, managed_flags},
     tenant_objects,
 };

@@ -8,7 +8,8 @@ mod fixtures;
 use std::collections::BTreeSet;
 
 use fixtures::{TRUST, addresses, limits, minimal, offer};
-use tenant_cp::{Object, Settings, Validated, management_objects, tenant_objects};
+use kit_objects::object::Object;
+use tenant_cp::{Settings, Validated, management_objects, tenant_objects};
 
 /// Everything on, from a registry of the user's choice.
 fn foreign() -> Validated {

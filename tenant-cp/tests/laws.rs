@@ -5,10 +5,11 @@ mod fixtures;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
+use kit_objects::object::Object;
 use proptest::prelude::*;
 use serde_json::Value;
 use tenant_cp::{
-    Addresses, Object, Settings, Validated, certificates,
+    Addresses, Settings, Validated, certificates,
     desired::bootstrap::{
         kinds::{KINDS, WATCHED},
         rbac::is_privileged,
@@ -23,7 +24,7 @@ fn content(object: &Object) -> Value {
     value["metadata"]["annotations"]
         .as_object_mut()
         .expect("annotations are a map")
-        .remove(api::names::ANNOTATION_HASH);
+        .remove(kit_objects::object::ANNOTATION_HASH);
     value
 }
 

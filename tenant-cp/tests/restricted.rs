@@ -8,9 +8,10 @@ mod fixtures;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixtures::{addresses, any_addresses, minimal, objects, validated};
+use kit_objects::object::Object;
 use proptest::prelude::*;
 use serde_json::Value;
-use tenant_cp::{Addresses, Object, Settings, Validated, certificates};
+use tenant_cp::{Addresses, Settings, Validated, certificates};
 
 /// Kind and pod spec of everything that makes pods.
 fn pods(objects: &[Object]) -> Vec<(&str, &Value)> {

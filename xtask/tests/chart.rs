@@ -362,8 +362,12 @@ fn dashboard_shows_metrics_that_the_operator_has() {
     let text = std::fs::read_to_string(root().join("deploy/dashboards/covey.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let mut declared = String::new();
-    for file in ["metrics.rs", "metrics/process.rs", "client/count.rs"] {
-        declared += &std::fs::read_to_string(root().join("kit/src").join(file)).unwrap();
+    for file in [
+        "src/metrics.rs",
+        "src/metrics/process.rs",
+        "client/src/count.rs",
+    ] {
+        declared += &std::fs::read_to_string(root().join("kit").join(file)).unwrap();
     }
     let mut shown = 0;
     for panel in dashboard["panels"].as_array().unwrap() {

@@ -58,7 +58,7 @@ struct Args {
 const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 
 fn main() -> Result<()> {
-    kit::client::install_crypto();
+    kit_client::crypto::install_crypto();
     let args = Args::parse();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let certificates = Certificates::new()?;

@@ -69,8 +69,8 @@ impl Kept {
         Self {
             pods: kubelet.max_pods.unwrap_or(PODS),
             cpu: reserved("cpu", thousandths),
-            memory: left.saturating_add(reserved("memory", kit::apply::bytes)),
-            disk: disk.saturating_add(reserved("ephemeral-storage", kit::apply::bytes)),
+            memory: left.saturating_add(reserved("memory", kit_objects::quantity::bytes)),
+            disk: disk.saturating_add(reserved("ephemeral-storage", kit_objects::quantity::bytes)),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Default for Kept {
 
 /// Of a core, rounded up.
 fn thousandths(amount: &str) -> Option<i64> {
-    let billionths = kit::apply::billionths(amount)?.max(0);
+    let billionths = kit_objects::quantity::billionths(amount)?.max(0);
     i64::try_from(billionths.saturating_add(999_999) / 1_000_000).ok()
 }
 
@@ -91,7 +91,7 @@ fn thousandths(amount: &str) -> Option<i64> {
 fn threshold(amount: &str, all: i64) -> Option<i64> {
     match amount.strip_suffix('%') {
         Some(percent) => percent.parse().ok().map(|percent| share(all, percent)),
-        None => kit::apply::bytes(amount),
+        None => kit_objects::quantity::bytes(amount),
     }
 }
 
@@ -105,7 +105,7 @@ impl Shape {
     #[must_use]
     pub fn of(spec: &NodePoolSpec) -> Self {
         let kubevirt = spec.provider.kubevirt.as_ref();
-        let memory = kubevirt.and_then(|k| kit::apply::bytes(&k.memory.0));
+        let memory = kubevirt.and_then(|k| kit_objects::quantity::bytes(&k.memory.0));
         Self {
             provider: spec.provider.kind(),
             cpu: kubevirt.map_or(0, |k| k.cpu.max(0)),

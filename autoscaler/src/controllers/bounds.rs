@@ -27,7 +27,7 @@ pub async fn run(ctx: Arc<Context>) {
         let within = |group: Group<'_>, state: &State| Ok(decide::bring_within(group, state));
         let brought = node_pools.change(&id, within).await;
         if let Err(error) = &brought {
-            let error = kit::errors::chain(error);
+            let error = kit_client::errors::chain(error);
             tracing::warn!(error, "could not bring {id} within its bounds");
         }
         brought.is_ok()

@@ -69,7 +69,7 @@ pub async fn run(ctx: Arc<Context>) {
         changes.mark_unchanged();
         let wanted = ctx.cache.read(text);
         if let Err(error) = write(&maps, &wanted).await {
-            let error = kit::errors::chain(&error);
+            let error = kit_client::errors::chain(&error);
             tracing::warn!(error, "could not write the priorities of pools");
             tokio::time::sleep(PAUSE).await;
             continue;

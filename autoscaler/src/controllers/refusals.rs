@@ -91,7 +91,7 @@ pub async fn run(ctx: Arc<Context>) {
 async fn annotate(node_pools: &NodePools, id: &str, refused: &Refused) -> bool {
     let noted = node_pools.refuse(id, refused).await;
     if let Err(error) = &noted {
-        let error = kit::errors::chain(error);
+        let error = kit_client::errors::chain(error);
         tracing::warn!(
             error,
             "could not write on the NodePool of {id}: {}",

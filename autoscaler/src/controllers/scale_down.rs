@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::names::{ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_DISABLED_BY};
 use k8s_openapi::api::core::v1::Node as ApiNode;
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::PartialObjectMeta;
@@ -113,7 +113,7 @@ async fn write(
         // Gone, or another one of its name: the watch tells.
         Err(error) if is_gone(&error) => true,
         Err(error) => {
-            let error = kit::errors::chain(&error);
+            let error = kit_client::errors::chain(&error);
             tracing::warn!(node.name = node, error, "could not annotate node {node}");
             false
         }

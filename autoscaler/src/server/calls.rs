@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 use proto::autoscaler as rpc;
 use proto::autoscaler::cloud_provider_server::CloudProvider;
 use tonic::{Code, Request, Response, Status};
@@ -61,7 +61,7 @@ impl Service {
         let Err(error) = self.ctx.node_pools.change(id, decide).await else {
             return Ok(());
         };
-        let message = kit::errors::chain(&error);
+        let message = kit_client::errors::chain(&error);
         let code = code(&error);
         tracing::warn!(call, group = id, ?code, "{call} is refused: {message}");
         if let Error::Refused(refusal) = &error {

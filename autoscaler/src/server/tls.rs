@@ -61,7 +61,7 @@ impl Tls {
                 Ok(true) => tracing::info!("the port has a new certificate"),
                 Ok(false) => {}
                 Err(error) => {
-                    let error = kit::errors::chain(error.as_ref());
+                    let error = kit_client::errors::chain(error.as_ref());
                     tracing::error!(error, "certificates cannot be used; the old ones stay");
                 }
             }

@@ -4,8 +4,8 @@
 //! off; nothing waits here for an address.
 
 use api::Reason;
-use kit::errors::{Class, Classify as _};
 use kit::events::Notice;
+use kit_client::errors::{Class, Classify as _};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -51,7 +51,10 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
 pub async fn failed(ctx: &Context, uid: &str, error: &Error, failures: u32) {
     let lasting = matches!(error.class(), Class::Invalid | Class::Bug);
     if lasting || failures == TOLD_AFTER {
-        let message = format!("Error syncing load balancer: {}", kit::errors::chain(error));
+        let message = format!(
+            "Error syncing load balancer: {}",
+            kit_client::errors::chain(error)
+        );
         let notice = Notice::warning(Reason::SyncLoadBalancerFailed, message);
         apply::publish(ctx, &observe::observe(ctx, uid), &[notice]).await;
     }

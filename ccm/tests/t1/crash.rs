@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Service;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn state(environment: &Environment, service: &Service) -> Result<Value> {
     for key in ["clusterIP", "clusterIPs"] {
         mirror["spec"][key] = Value::Null;
     }
-    mirror["metadata"]["annotations"][api::names::ANNOTATION_HASH] = Value::Null;
+    mirror["metadata"]["annotations"][kit_objects::object::ANNOTATION_HASH] = Value::Null;
     let slices = environment
         .slices()
         .list(&ListParams::default())

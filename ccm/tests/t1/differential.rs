@@ -13,13 +13,15 @@ mod ours;
 mod scenario;
 mod stock;
 
+use kit_client::untyped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -374,8 +376,7 @@ async fn tidy_up(environment: &Environment) -> Result<()> {
 }
 
 async fn remove(client: &Client, kind: Kind, namespace: Option<&str>) -> Result<()> {
-    for object in kind
-        .api(client, namespace)
+    for object in untyped::of(kind, client, namespace)
         .list(&Default::default())
         .await?
     {
@@ -384,7 +385,7 @@ async fn remove(client: &Client, kind: Kind, namespace: Option<&str>) -> Result<
             continue;
         }
         let namespace = object.namespace();
-        let objects = kind.api(client, namespace.as_deref());
+        let objects = untyped::of(kind, client, namespace.as_deref());
         if !object.finalizers().is_empty() {
             let patch: Value = json!({ "metadata": { "finalizers": null } });
             let params = PatchParams::default();

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use ccm::names;
 use k8s_openapi::api::core::v1::Node;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use serde_json::json;
 use testkit::fixtures::wait_gone;

@@ -1,7 +1,7 @@
 //! Both APIs go and come back, one after the other and together.
 
 use anyhow::Result;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use serde_json::json;
 use testkit::fixtures::wait_gone;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use ccm::names::NAMESPACE_LEASES;
-use kit::apply::kinds;
 use kit::lease::{Election, LeaseConfig, Timing};
-use kit::rbac::Rule;
+use kit_objects::kinds;
+use kit_objects::rbac::Rule;
 use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::wait_gone;

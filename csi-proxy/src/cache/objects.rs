@@ -121,7 +121,7 @@ impl Snapshot {
             storage_class: annotation(names::ANNOTATION_STORAGE_CLASS),
             size: status["restoreSize"]
                 .as_str()
-                .and_then(kit::apply::bytes)
+                .and_then(kit_objects::quantity::bytes)
                 .unwrap_or(0),
             created: created.and_then(|time| time.parse().ok()),
             ready: status["readyToUse"] == true,
@@ -222,7 +222,7 @@ impl Volume {
 fn bytes(amounts: Option<&BTreeMap<String, Quantity>>) -> i64 {
     let amount = amounts.and_then(|amounts| amounts.get("storage"));
     amount
-        .and_then(|amount| kit::apply::bytes(&amount.0))
+        .and_then(|amount| kit_objects::quantity::bytes(&amount.0))
         .unwrap_or(0)
 }
 

@@ -33,7 +33,7 @@ pub fn left(quotas: &[ResourceQuota], storage_class: &str) -> Option<i64> {
 fn left_of(quota: &ResourceQuota, resource: &str) -> Option<i64> {
     let amount = |amounts: Option<&BTreeMap<String, Quantity>>| {
         let amount = amounts.and_then(|amounts| amounts.get(resource))?;
-        kit::apply::bytes(&amount.0)
+        kit_objects::quantity::bytes(&amount.0)
     };
     let status = quota.status.as_ref();
     let hard = amount(quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()))?;

@@ -60,7 +60,7 @@ pub enum Error {
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
-        let message = kit::errors::chain(&error);
+        let message = kit_client::errors::chain(&error);
         match &error {
             Error::Kernel { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 Self::failed_precondition(format!("{message}; something still uses it"))

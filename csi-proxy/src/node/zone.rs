@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::names::{LABEL_ZONE, TAINT_UNINITIALIZED};
 use k8s_openapi::api::core::v1::Node;
-use kit::backoff::Backoff;
+use kit_client::backoff::Backoff;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kit::admin::Admin;
-use kit::client::RequestCounter;
+use kit_client::count::RequestCounter;
 
 use super::{GRACE, open_admin_port};
 use crate::args::NodeArgs;
@@ -45,7 +45,7 @@ pub async fn run(args: NodeArgs) -> anyhow::Result<()> {
     let listener = open(&args.socket)?;
     let told = async {
         if service.has_topology() {
-            let client = kit::client::connect(&args.client, &RequestCounter::new()).await;
+            let client = kit_client::connect::connect(&args.client, &RequestCounter::new()).await;
             let client = client.context("set up the client of the tenant cluster's API")?;
             service.find_zone(&client).await;
         }

@@ -151,7 +151,7 @@ async fn tenant(environment: &Environment) -> Result<Client> {
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": { "name": user },
-            "rules": kit::rbac::render(&csi_proxy::rbac::node()),
+            "rules": kit_objects::rbac::render(&csi_proxy::rbac::node()),
         }),
         json!({
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
@@ -196,7 +196,7 @@ impl Plugs {
                 }
                 let status = self.claims.get(&claim).await?.status.unwrap_or_default();
                 let size = status.capacity.unwrap_or_default().remove("storage");
-                let bytes = kit::apply::bytes(&size.context("it is not bound")?.0);
+                let bytes = kit_objects::quantity::bytes(&size.context("it is not bound")?.0);
                 let bytes = u64::try_from(bytes.context("it has no size")?)?;
                 let disk = LoopDevice::new(&self.disks.join(&claim), bytes)?;
                 disk.show(&self.sys, &serial)?;

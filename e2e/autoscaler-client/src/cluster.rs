@@ -39,8 +39,8 @@ impl Amounts {
         let of = |name: &str| amount(name).unwrap_or("0");
         Self {
             cpu: thousandths(of("cpu")).unwrap_or_default(),
-            memory: kit::apply::bytes(of("memory")).unwrap_or_default(),
-            pods: kit::apply::bytes(of("pods")).unwrap_or_default(),
+            memory: kit_objects::quantity::bytes(of("memory")).unwrap_or_default(),
+            pods: kit_objects::quantity::bytes(of("pods")).unwrap_or_default(),
         }
     }
 
@@ -61,8 +61,8 @@ impl Amounts {
 fn thousandths(text: &str) -> Option<i64> {
     match text.strip_suffix('m') {
         Some(number) => number.parse().ok(),
-        None => kit::apply::bytes(&format!("{text}k")).or_else(|| {
-            let whole = kit::apply::bytes(text)?;
+        None => kit_objects::quantity::bytes(&format!("{text}k")).or_else(|| {
+            let whole = kit_objects::quantity::bytes(text)?;
             whole.checked_mul(1000)
         }),
     }

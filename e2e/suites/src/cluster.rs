@@ -40,7 +40,7 @@ impl Management {
     /// # Errors
     /// When the kubeconfig is there but cannot be used.
     pub async fn connect() -> Result<Option<Self>> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         let layout = Layout::discover()?;
         let path = layout.kubeconfig();
         if !path.is_file() {

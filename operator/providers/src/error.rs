@@ -3,7 +3,7 @@
 //! Invariant: whatever a user or an administrator can mend says how.
 
 use api::Reason;
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 
 /// Why a provider could not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -17,7 +17,7 @@ use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
 use k8s_openapi::api::core::v1::Node;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use kube::api::{
     DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::ProviderKind;
 use api::{Machine, names};
-use kit::errors::{Class, Classify as _};
+use kit_client::errors::{Class, Classify as _};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use providers::kubevirt::KubeVirt;

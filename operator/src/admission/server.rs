@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
-use kit::errors::chain;
 use kit::shutdown::Shutdown;
 use kit::tls_reload::{self, Certificate};
+use kit_client::errors::chain;
 use kube::Client;
 use kube::api::Api;
 use kube::runtime::watcher::watch_object;

@@ -3,7 +3,7 @@
 //! Invariant: a watch that fails is logged and opened again; nobody takes that for an object that is gone.
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
-use kit::errors::chain;
+use kit_client::errors::chain;
 use kube::runtime::{WatchStreamExt as _, watcher};
 
 /// The same watch without its errors.

@@ -167,7 +167,7 @@ fn exhausted(cache: &Cache, needs: &Needs, namespace: &str) -> Option<Exhausted>
     });
     all.find_map(|(name, resource, (hard, used))| {
         let (more, text) = counted(needs, resource)?;
-        let [most, there] = [hard, used].map(|text| kit::apply::billionths(text));
+        let [most, there] = [hard, used].map(|text| kit_objects::quantity::billionths(text));
         let over = there?.checked_add(more)? > most?;
         over.then(|| Exhausted {
             quota: (namespace.to_owned(), name.to_owned()),

@@ -108,7 +108,7 @@ impl Node {
         let allocatable = &node.status.allocatable;
         let down = |text: &Option<api::Quantity>, unit: i128| {
             let text = text.as_ref().map_or("0", |quantity| quantity.0.as_str());
-            let nanos = kit::apply::billionths(text).unwrap_or_default();
+            let nanos = kit_objects::quantity::billionths(text).unwrap_or_default();
             whole(nanos.div_euclid(unit))
         };
         Self {
@@ -170,7 +170,9 @@ pub fn taken(pod: &kinds::Pod) -> Option<(&str, Amount)> {
 fn amount(amounts: &Amounts) -> Amount {
     let up = |text: &Option<api::Quantity>, unit: i128| {
         let text = text.as_ref().map_or("0", |quantity| quantity.0.as_str());
-        let nanos = kit::apply::billionths(text).unwrap_or_default().max(0);
+        let nanos = kit_objects::quantity::billionths(text)
+            .unwrap_or_default()
+            .max(0);
         whole(nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) > 0))
     };
     Amount {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use api::machine::MachinePhase;
 use api::{Machine, Reason, names};
 use jiff::Timestamp;
-use kit::errors::{Class, Classify};
 use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
@@ -84,7 +84,7 @@ pub async fn reconcile(machine: Arc<Machine>, ctx: Arc<Context>) -> Result<Reque
     if let Err(error) = &result
         && state.is_told(&key, error.class())
     {
-        let message = kit::errors::chain(error);
+        let message = kit_client::errors::chain(error);
         report::failure(&ctx, &machine, error.reason(), &message).await;
     }
     Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
@@ -157,7 +157,7 @@ pub fn error_policy(machine: Arc<Machine>, error: &Error, ctx: Arc<Context>) -> 
         machine.name = machine.name_any(),
         machine.namespace = machine.namespace().unwrap_or_default(),
         error.class = class.label(),
-        error = kit::errors::chain(error),
+        error = kit_client::errors::chain(error),
         "reconcile of Machine {key} failed"
     );
     Requeue::requeue(ctx.machine_state.retry(&key, class))

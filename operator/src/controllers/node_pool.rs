@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use api::NodePool;
 use jiff::Timestamp;
-use kit::errors::{Class, Classify};
 use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
@@ -68,7 +68,7 @@ pub async fn reconcile(pool: Arc<NodePool>, ctx: Arc<Context>) -> Result<Requeue
     if let Err(error) = &result {
         let class = error.class();
         if state.is_told(&key, class) {
-            let message = kit::errors::chain(error);
+            let message = kit_client::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
     }
@@ -122,7 +122,7 @@ pub fn error_policy(pool: Arc<NodePool>, error: &Error, ctx: Arc<Context>) -> Re
         pool.name = pool.name_any(),
         pool.namespace = pool.namespace().unwrap_or_default(),
         error.class = class.label(),
-        error = kit::errors::chain(error),
+        error = kit_client::errors::chain(error),
         "reconcile of NodePool {key} failed"
     );
     Requeue::requeue(ctx.pool_state.retry(&key, class))

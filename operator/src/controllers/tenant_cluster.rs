@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use api::{Reason, TenantCluster};
 use jiff::Timestamp;
-use kit::errors::{Class, Classify};
 use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
@@ -96,7 +96,7 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     if let Err(error) = &result {
         let class = error.class();
         if state.is_told(&key, class) {
-            let message = kit::errors::chain(error);
+            let message = kit_client::errors::chain(error);
             report::failure(&ctx, &namespace, &name, class, &message).await;
         }
         if matches!(class, Class::Invalid | Class::Bug) && ctx.rollout_queue.started(&uid) {
@@ -214,7 +214,7 @@ pub fn error_policy(cluster: Arc<TenantCluster>, error: &Error, ctx: Arc<Context
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let class = error.class();
     let wait = ctx.cluster_state.retry(&state::key_of(&*cluster), class);
-    let message = kit::errors::chain(error);
+    let message = kit_client::errors::chain(error);
     tracing::warn!(
         tenant.name = name,
         tenant.namespace = namespace,

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use api::{Reason, TenantCluster, names};
 use jiff::Timestamp;
-use kit::apply::{Deletion, kinds};
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
 use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
+use kit_client::write::Deletion;
+use kit_objects::kinds;
 use kube::api::{ListParams, Patch, PatchParams, PropagationPolicy};
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
@@ -48,7 +49,7 @@ pub enum Error {
     Mark(#[source] Box<kube::Error>),
     /// It could not be deleted.
     #[error("delete the namespace")]
-    Remove(#[source] kit::apply::Error),
+    Remove(#[source] kit_client::write::Error),
     /// It panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -154,7 +155,7 @@ async fn carry_out(ctx: &Context, live: &TenantNamespace, plan: &Plan) -> Result
                 resource_version: live.metadata.resource_version.as_deref(),
                 propagation: PropagationPolicy::Background,
             };
-            let deleted = kit::apply::delete(&ctx.client, &deletion).await;
+            let deleted = kit_client::write::delete(&ctx.client, &deletion).await;
             deleted.map_err(Error::Remove)?;
         }
     }
@@ -207,7 +208,7 @@ pub fn error_policy(namespace: Arc<TenantNamespace>, error: &Error, ctx: Arc<Con
     tracing::warn!(
         namespace = name,
         error.class = class.label(),
-        error = kit::errors::chain(error),
+        error = kit_client::errors::chain(error),
         "reconcile of namespace {name} failed"
     );
     let key = state::key_of(&*namespace);

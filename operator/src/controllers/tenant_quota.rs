@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use api::TenantQuota;
 use jiff::Timestamp;
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
 use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
 use kube::runtime::controller::Action as Requeue;
 
 pub mod plan;
@@ -32,7 +32,7 @@ pub enum Error {
     Fence(#[source] NotLeader),
     /// The API refused or did not answer.
     #[error("write the status")]
-    Write(#[source] kit::apply::Error),
+    Write(#[source] kit_client::write::Error),
     /// It panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -79,7 +79,7 @@ pub fn error_policy(quota: Arc<TenantQuota>, error: &Error, ctx: Arc<Context>) -
     tracing::warn!(
         quota.name = quota.metadata.name,
         error.class = class.label(),
-        error = kit::errors::chain(error),
+        error = kit_client::errors::chain(error),
         "reconcile of TenantQuota {key} failed"
     );
     Requeue::requeue(ctx.quota_state.retry(&key, class))

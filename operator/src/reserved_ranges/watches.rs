@@ -48,7 +48,7 @@ async fn until_served(ranges: &ReservedRanges, client: &Client) {
                 SERVED
             }
             Err(error) => {
-                let error = kit::errors::chain(&error);
+                let error = kit_client::errors::chain(&error);
                 tracing::warn!(error, "cannot list ServiceCIDRs");
                 AGAIN
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kit::client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
+use kit_client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
 use kube::Client;
 use tokio::time::Instant;
 use tower::filter::Filter;

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kit::apply;
+use kit_client::write;
 use kube::{Api, Client};
 use serde_json::json;
 use tenant_cp::names;
@@ -89,7 +89,7 @@ pub async fn write(client: &Client, now: Timestamp) -> Result<(), Error> {
     let mut object = json!(lease);
     object["apiVersion"] = json!("coordination.k8s.io/v1");
     object["kind"] = json!("Lease");
-    match apply::apply(client, &object, crate::FIELD_MANAGER, true).await {
+    match write::apply(client, &object, crate::FIELD_MANAGER, true).await {
         Ok(_) => Ok(()),
         Err(error) if error.code() == Some(403) => Ok(()),
         Err(error) => Err(Error::ProveWrite(error)),

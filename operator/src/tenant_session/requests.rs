@@ -2,17 +2,20 @@
 //!
 //! Invariant: what the tenant answers is untrusted and read as bounded data only; nothing is cached.
 
+use kit_client::untyped;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use kit::apply;
+use kit_client::write;
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
+use kit_objects::object::Key;
+use kit_objects::object::Object;
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::kinds::KINDS;
-use tenant_cp::object::Key;
 
 use super::budget::{Budget, Exceeded, MOST_PAGES, PAGE};
 use super::session::Error;
@@ -42,7 +45,7 @@ pub async fn list_managed(
     let wanted: BTreeSet<&Key> = wanted.iter().collect();
     let kinds = KINDS
         .iter()
-        .filter_map(|(version, kind)| apply::kinds::find(version, kind));
+        .filter_map(|(version, kind)| kinds::find(version, kind));
     let lists: Vec<_> = kinds
         .map(|kind| list_kind(client, budget, kind, &wanted))
         .collect();
@@ -64,7 +67,7 @@ fn is_refusal(error: &kube::Error) -> bool {
 async fn list_kind(
     client: &Client,
     budget: &Budget,
-    kind: apply::Kind,
+    kind: Kind,
     wanted: &BTreeSet<&Key>,
 ) -> Result<Vec<(Key, Value)>, Error> {
     let label = format!(
@@ -76,7 +79,7 @@ async fn list_kind(
     let mut params = ListParams::default().labels(&label).limit(PAGE);
     let mut found = Vec::new();
     for _ in 0..MOST_PAGES {
-        let list = match kind.api(client, None).list_metadata(&params).await {
+        let list = match untyped::of(kind, client, None).list_metadata(&params).await {
             Ok(list) => list,
             // A kind that is defined only where an addon is.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
@@ -93,7 +96,9 @@ async fn list_kind(
                 continue;
             }
             let namespace = kind.namespaced.then_some(key.namespace.as_str());
-            let whole = kind.api(client, namespace).get_opt(&key.name).await;
+            let whole = untyped::of(kind, client, namespace)
+                .get_opt(&key.name)
+                .await;
             found.extend(whole.map_err(failed)?.map(|whole| seen(kind, whole)));
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -107,7 +112,7 @@ async fn list_kind(
     }))
 }
 
-fn plural(kind: apply::Kind) -> String {
+fn plural(kind: Kind) -> String {
     format!("objects of the kind {}", kind.kind)
 }
 
@@ -119,7 +124,7 @@ fn is_of_an_addon(metadata: &Value) -> bool {
         && managers.any(|entry| entry["manager"] == crate::FIELD_MANAGER)
 }
 
-fn seen<K: Resource + Serialize>(kind: apply::Kind, mut object: K) -> (Key, Value) {
+fn seen<K: Resource + Serialize>(kind: Kind, mut object: K) -> (Key, Value) {
     let managers = object.meta_mut().managed_fields.take().unwrap_or_default();
     let names: Vec<_> = managers
         .into_iter()
@@ -144,10 +149,9 @@ fn seen<K: Resource + Serialize>(kind: apply::Kind, mut object: K) -> (Key, Valu
 pub async fn workloads(client: &Client, keys: &[Key]) -> Result<BTreeMap<Key, Value>, Error> {
     let gets: Vec<_> = keys
         .iter()
-        .filter_map(|key| Some((key, apply::kinds::find("apps/v1", &key.kind)?)))
+        .filter_map(|key| Some((key, kinds::find("apps/v1", &key.kind)?)))
         .map(|(key, kind)| async move {
-            let found = kind
-                .api(client, Some(&key.namespace))
+            let found = untyped::of(kind, client, Some(&key.namespace))
                 .get_opt(&key.name)
                 .await;
             found.map(|found| found.map(|object| seen(kind, object)))
@@ -211,7 +215,7 @@ async fn apply_all<'a>(client: &Client, objects: Vec<&'a Object>) -> Result<(), 
 }
 
 async fn apply_one(client: &Client, object: &Object) -> Result<(), Error> {
-    apply::apply(client, &object.value, crate::FIELD_MANAGER, true)
+    write::apply(client, &object.value, crate::FIELD_MANAGER, true)
         .await
         .map(|_| ())
         .map_err(Error::ApplyObject)

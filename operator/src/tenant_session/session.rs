@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use kit::apply;
-use kit::client::body_limit::BodyLimitLayer;
-use kit::client::deadline::DeadlineLayer;
-use kit::client::fence::FenceLayer;
-use kit::client::{Transport, multiplexed};
-use kit::errors::{Class, Classify};
 use kit::lease::Leadership;
+use kit_client::body_limit::BodyLimitLayer;
+use kit_client::deadline::DeadlineLayer;
+use kit_client::errors::{Class, Classify};
+use kit_client::fence::FenceLayer;
+use kit_client::transport;
+use kit_client::transport::Transport;
+use kit_client::write;
 use kube::{Client, Config};
 use rustls_pki_types::{
     CertificateDer,
@@ -58,16 +59,16 @@ pub enum Error {
     Read(#[source] Box<kube::Error>),
     /// It answers, and does not take a write.
     #[error("have the tenant's API write an object; it answers reads")]
-    ProveWrite(#[source] apply::Error),
+    ProveWrite(#[source] write::Error),
     /// A member of etcd did not answer, or not as etcd does.
     #[error("ask etcd for its status")]
     AskEtcd(#[source] Box<kube::Error>),
     /// A bootstrap object was refused.
     #[error("apply an object inside the tenant cluster")]
-    ApplyObject(#[source] apply::Error),
+    ApplyObject(#[source] write::Error),
     /// What an addon left could not be deleted.
     #[error("delete an object inside the tenant cluster")]
-    DeleteObject(#[source] apply::Error),
+    DeleteObject(#[source] write::Error),
     /// A Service kept what the cloud controller manager left on it.
     #[error("release a Service inside the tenant cluster from its load balancer")]
     ReleaseService(#[source] Box<kube::Error>),
@@ -122,15 +123,17 @@ impl Session {
     /// # Errors
     /// [`Error::BuildClient`].
     pub fn lasting_client(&self, leadership: &Leadership) -> Result<Client, Error> {
-        let requests = kit::client::RequestCounter::new();
-        let args = kit::args::ClientArgs::default();
+        let requests = kit_client::count::RequestCounter::new();
+        let args = kit_client::args::ClientArgs::default();
         let transport = BodyLimitLayer::default().layer(self.transport()?);
         let fenced = FenceLayer::new(leadership.clone()).layer(transport);
-        Ok(kit::client::assemble(fenced, NAMESPACE, &args, &requests))
+        Ok(kit_client::connect::assemble(
+            fenced, NAMESPACE, &args, &requests,
+        ))
     }
 
     fn transport(&self) -> Result<Transport, Error> {
-        multiplexed::transport(&self.config()?).map_err(|e| Error::BuildClient(Box::new(e)))
+        transport::transport(&self.config()?).map_err(|e| Error::BuildClient(Box::new(e)))
     }
 
     fn config(&self) -> Result<Config, Error> {

@@ -212,8 +212,8 @@ where
         }
         tokio::time::sleep(pause).await;
         let asked = match panics::contained(ask()).await {
-            Ok(asked) => asked.map_err(|error| kit::errors::chain(&error)),
-            Err(panicked) => Err(kit::errors::chain(&panicked)),
+            Ok(asked) => asked.map_err(|error| kit_client::errors::chain(&error)),
+            Err(panicked) => Err(kit_client::errors::chain(&panicked)),
         };
         match asked {
             Ok(()) => {

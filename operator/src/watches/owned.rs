@@ -13,19 +13,16 @@ use api::names::{
 };
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt, stream};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service, ServiceAccount};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::RoleBinding;
+use kit_objects::kinds::{self, Kind};
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use tenant_cp::names;
 
+use crate::parts::watched_everywhere;
 use crate::pod_failures::{self, Pod};
 
 type Owners = BoxStream<'static, ObjectRef<TenantCluster>>;
@@ -33,27 +30,16 @@ type Owners = BoxStream<'static, ObjectRef<TenantCluster>>;
 /// All watches over the whole management cluster. `clusters` are those that there are.
 pub fn owned(client: &Client, clusters: &Store<TenantCluster>) -> SelectAll<Owners> {
     let mut all = SelectAll::new();
-    all.push(kind::<Service>(client, clusters));
-    all.push(kind::<ServiceAccount>(client, clusters));
-    all.push(kind::<PersistentVolumeClaim>(client, clusters));
-    all.push(kind::<NetworkPolicy>(client, clusters));
-    all.push(kind::<PodDisruptionBudget>(client, clusters));
-    all.push(kind::<StatefulSet>(client, clusters));
-    all.push(kind::<Deployment>(client, clusters));
-    all.push(kind::<RoleBinding>(client, clusters));
+    all.extend(watched_everywhere().map(|kind| labelled(client, clusters, kind)));
     all.push(operator_bindings(client, clusters));
     all.push(pods(client, clusters));
     all
 }
 
-fn kind<K>(client: &Client, clusters: &Store<TenantCluster>) -> Owners
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
-    K: serde::de::DeserializeOwned,
-{
+fn labelled(client: &Client, clusters: &Store<TenantCluster>, kind: Kind) -> Owners {
     let config = watcher::Config::default().labels(LABEL_TENANT_UID);
     let clusters = clusters.clone();
-    let changes = changes::<K>(client, config);
+    let changes = changes(client, kind, config);
     let owners = changes.filter_map(move |meta| std::future::ready(owner(&meta, &clusters)));
     owners.boxed()
 }
@@ -63,7 +49,7 @@ where
 fn operator_bindings(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
     let config = watcher::Config::default().fields(&format!("metadata.name={OPERATOR_BINDING}"));
     let clusters = clusters.clone();
-    let changes = changes::<RoleBinding>(client, config);
+    let changes = changes(client, kinds::ROLE_BINDING, config);
     let owners = changes.flat_map(move |meta| {
         let namespace = meta.namespace.unwrap_or_default();
         stream::iter(users_of_binding(&namespace, &clusters.state()))
@@ -102,20 +88,20 @@ fn pods(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
 }
 
 fn interrupted(error: &watcher::Error) {
-    tracing::warn!(error = kit::errors::chain(error), "watch is interrupted");
+    tracing::warn!(
+        error = kit_client::errors::chain(error),
+        "watch is interrupted"
+    );
 }
 
 /// Metadata of what changed; deletions count, what is only relisted after a reconnect counts too (it may
 /// have changed meanwhile). One that is not selected any more is told as it was before.
-fn changes<K>(
+fn changes(
     client: &Client,
+    kind: Kind,
     config: watcher::Config,
-) -> impl Stream<Item = ObjectMeta> + Send + 'static + use<K>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
-    K: serde::de::DeserializeOwned,
-{
-    let api = Api::<PartialObjectMeta<K>>::all(client.clone());
+) -> impl Stream<Item = ObjectMeta> + Send + 'static + use<> {
+    let api = Api::<PartialObjectMeta>::all_with(client.clone(), &kind.resource());
     let events = watcher(api, config).default_backoff();
     events.filter_map(|event| async move {
         match event {

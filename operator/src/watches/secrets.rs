@@ -101,7 +101,10 @@ fn changes(
             Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
             Ok(Event::Init | Event::InitApply(_)) => None,
             Err(error) => {
-                tracing::debug!(error = kit::errors::chain(&error), "watch is interrupted");
+                tracing::debug!(
+                    error = kit_client::errors::chain(&error),
+                    "watch is interrupted"
+                );
                 None
             }
         }

@@ -103,7 +103,10 @@ where
     let events = watcher(api, config).default_backoff();
     events
         .inspect_err(|error| {
-            tracing::debug!(error = kit::errors::chain(error), "watch is interrupted");
+            tracing::debug!(
+                error = kit_client::errors::chain(error),
+                "watch is interrupted"
+            );
         })
         .filter_map(async |event| match event.ok()? {
             Event::Apply(o) | Event::InitApply(o) | Event::Delete(o) => machine(&o.metadata),

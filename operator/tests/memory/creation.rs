@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use api::TenantCluster;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use serde_json::{Value, json};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};
 use testkit::FaultPlan;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use kit::errors::{Class, Classify as _, chain};
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
+use kit_client::errors::{Class, Classify as _, chain};
 use kube::ResourceExt;
 use operator::context::Context;
 use operator::controllers::tenant_cluster;

@@ -4,6 +4,7 @@
 //! is what the other is asked. Time is real: tenants' stand-ins listen on sockets, and a paused clock
 //! would run away while they answer.
 
+use kit_client::untyped;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use ipnet::IpNet;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
-use kit::rbac::Rule;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
+use kit_objects::rbac::Rule;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::client::Body;
 use kube::{Client, Config};
@@ -86,7 +87,7 @@ impl Server {
                     true => operators_config(api)?,
                     false => api.config_as("testkit-admin", &["system:masters"])?,
                 };
-                let transport = kit::client::multiplexed::transport(&config)?;
+                let transport = kit_client::transport::transport(&config)?;
                 Ok(BoxService::new(recorder.around(transport)))
             }
         }
@@ -119,7 +120,7 @@ fn client(wire: Wire, plan: &FaultPlan) -> Client {
         burst: 10_000,
         ..ClientArgs::default()
     };
-    kit::client::assemble(
+    kit_client::connect::assemble(
         plan.layer().layer(wire),
         "default",
         &args,
@@ -154,9 +155,9 @@ impl Site {
         ] {
             let role = json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-                "metadata": { "name": name }, "rules": kit::rbac::render(&rules),
+                "metadata": { "name": name }, "rules": kit_objects::rbac::render(&rules),
             });
-            kit::apply::apply(&admin, &role, "t1", true).await?;
+            kit_client::write::apply(&admin, &role, "t1", true).await?;
         }
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -167,7 +168,7 @@ impl Site {
             },
             "subjects": [{ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": SYSTEM }],
         });
-        kit::apply::apply(&admin, &binding, "t1", true).await?;
+        kit_client::write::apply(&admin, &binding, "t1", true).await?;
         let user = format!("system:serviceaccount:{SYSTEM}:{SERVICE_ACCOUNT}");
         fixtures::wait_allowed(&admin, &user, "list", "services", None).await?;
         let server = Server::Real(Box::new(api), Recorder::default());
@@ -175,13 +176,13 @@ impl Site {
     }
 
     async fn on(server: Server) -> Result<Self> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         let admin = client(server.wire(false)?, &FaultPlan::none());
         for name in [USERS, SYSTEM] {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
             });
-            let namespaces = kit::apply::kinds::NAMESPACE.api(&admin, None);
+            let namespaces = untyped::of(kit_objects::kinds::NAMESPACE, &admin, None);
             let object: DynamicObject = serde_json::from_value(namespace)?;
             namespaces.create(&PostParams::default(), &object).await?;
         }
@@ -241,8 +242,12 @@ impl Site {
     }
 
     /// Any kind, in any namespace (none: cluster-scoped).
-    pub(crate) fn objects(&self, kind: kit::apply::Kind, namespace: &str) -> Api<DynamicObject> {
-        kind.api(&self.admin, Some(namespace))
+    pub(crate) fn objects(
+        &self,
+        kind: kit_objects::kinds::Kind,
+        namespace: &str,
+    ) -> Api<DynamicObject> {
+        untyped::of(kind, &self.admin, Some(namespace))
     }
 
     /// Creates a TenantCluster with nothing but what is required.

@@ -5,11 +5,11 @@
 
 use anyhow::Result;
 use api::{ConditionType, NodePool};
-use kit::apply::kinds;
+use kit_objects::kinds;
+use kit_objects::object::Key;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::addons::autoscaler;
-use tenant_cp::object::Key;
 use testkit::fixtures::{wait_for, wait_gone};
 
 use crate::support::parts::{come_back, kind_of};

@@ -6,7 +6,8 @@
 
 use anyhow::{Context as _, Result};
 use api::{ConditionType, TenantCluster, names};
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
 use operator::controllers::tenant_cluster::plan::tenant_objects::release::{

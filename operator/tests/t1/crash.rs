@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use api::TenantCluster;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::names::{AUTHORITIES, ENCRYPTION, SERVICE_ACCOUNT};

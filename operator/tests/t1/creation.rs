@@ -10,7 +10,7 @@ use api::condition::is_true;
 use api::tenant_cluster::{EndpointStatus, EndpointType};
 use api::{ConditionType, names};
 use k8s_openapi::api::core::v1::Secret;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
@@ -193,7 +193,7 @@ async fn kubeconfig_lets_its_owner_into_the_tenant_cluster() -> Result<()> {
     let client = Client::try_from(config)?;
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "hello", "namespace": "default" } });
-    kit::apply::apply(&client, &map, "user", true).await?;
+    kit_client::write::apply(&client, &map, "user", true).await?;
     let call = site.tenants.calls(&ns).pop().context("no call")?;
     assert_eq!((call.user.as_str(), call.code), ("kubernetes-admin", 201));
     assert_eq!(call.groups, ["kubeadm:cluster-admins"]);
@@ -291,12 +291,14 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
         );
     }
     let mut counts = BTreeMap::<String, usize>::new();
+    let mut order = Vec::new();
     for write in window.writes_of(&site.user())? {
         // What was refused wrote nothing: by a binding that is a moment old (see `rights`), or because
         // another look was faster. What is created cannot be written twice.
         let is_done = write.code.is_some_and(|code| code < 300);
         if is_done && write.verb != "create" {
             let name = write.uri.split('?').next().unwrap_or_default().to_owned();
+            order.push(name.clone());
             *counts.entry(name).or_default() += 1;
         }
     }
@@ -315,7 +317,7 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
         .filter(|(path, count)| **count > if twice.contains(*path) { 2 } else { 1 })
         .filter(|(path, _)| !path.starts_with(&own))
         .collect();
-    assert_eq!(often, [], "of {counts:#?}");
+    assert_eq!(often, [], "in this order: {order:#?}");
     assert!(counts[&format!("{own}/status")] <= 8, "{counts:#?}");
     assert_eq!(counts[&own], 1, "the finalizer: {counts:#?}");
     Ok(())

@@ -3,7 +3,7 @@
 //! Invariant: no CSI driver runs here.
 
 use anyhow::Result;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use serde_json::{Value, json};
 use tenant_cp::addons::csi;
 use testkit::fixtures::wait_gone;

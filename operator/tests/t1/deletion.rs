@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use api::{ConditionType, TenantCluster, condition};
-use kit::apply::kinds;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -50,7 +50,7 @@ async fn nothing_is_left(site: &Site, cluster: &TenantCluster) -> Result<()> {
     Ok(())
 }
 
-async fn remove(site: &Site, kind: kit::apply::Kind, namespace: &str, name: &str) -> Result<()> {
+async fn remove(site: &Site, kind: Kind, namespace: &str, name: &str) -> Result<()> {
     site.objects(kind, namespace)
         .delete(name, &Default::default())
         .await?;

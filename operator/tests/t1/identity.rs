@@ -8,7 +8,7 @@ use api::TenantCluster;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use kit::apply::kinds;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -230,7 +230,7 @@ async fn leaf_with_less_than_a_third_left_is_renewed_under_the_same_authority() 
     // Nothing else was touched: neither authorities and other leafs, nor pods (kube-scheduler reads
     // its files again by itself).
     let after = site.parts(&cluster).await?;
-    let of = |parts: &[(kit::apply::Kind, DynamicObject)]| -> Vec<(String, Value)> {
+    let of = |parts: &[(Kind, DynamicObject)]| -> Vec<(String, Value)> {
         let kept = parts.iter().filter(|(kind, object)| {
             (*kind == kinds::SECRET && object.name_any() != "scheduler")
                 || *kind == kinds::DEPLOYMENT

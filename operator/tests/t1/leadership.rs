@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kit::apply::kinds;
 use kit::lease::{Election, Leadership, LeaseConfig, Timing};
+use kit_objects::kinds;
 use kube::api::DynamicObject;
 use serde_json::json;
 use testkit::FaultPlan;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, ensure};
 use api::machine::MachinePhase;
 use api::{Machine, TenantCluster, names};
-use kit::apply::kinds;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use operator::controllers::node_pool;
@@ -168,7 +168,7 @@ impl World {
         found.context("no Machine")
     }
 
-    async fn delete(&self, kind: kit::apply::Kind, name: &str) -> Result<()> {
+    async fn delete(&self, kind: Kind, name: &str) -> Result<()> {
         let objects = self.site.objects(kind, &self.ns);
         objects.delete(name, &DeleteParams::default()).await?;
         Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
 use api::{ConditionType, TenantCluster};
-use kit::client::meter::metered;
+use kit_client::meter::metered;
 use kube::ResourceExt;
 use operator::rollouts::queue::Counts;
 use serde_json::json;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, ensure};
 use api::names;
-use kit::apply::kinds;
 use kit::lease::Candidate;
+use kit_objects::kinds;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::{ResourceExt, api::PartialObjectMeta};
 use operator::controllers::tenant_namespace;

@@ -6,7 +6,8 @@
 use anyhow::{Context as _, Result};
 use api::names;
 use api::tenant_cluster::EndpointStatus;
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -239,7 +240,7 @@ async fn labels_annotations_and_fields_of_others_stay_and_cost_no_write() -> Res
             if kind == kinds::SERVICE {
                 object["spec"] = json!({ "sessionAffinity": "ClientIP" });
             }
-            kit::apply::apply(&site.admin, &object, "somebody", false).await?;
+            kit_client::write::apply(&site.admin, &object, "somebody", false).await?;
         }
         let own = json!({ "metadata": foreign(round) });
         site.change("demo", &own).await?;
@@ -289,7 +290,7 @@ async fn writer_that_insists_on_our_fields_gets_an_answer_each_time_and_no_more(
                           "annotations": { "example.com/round": round.to_string() } },
             "spec": { "replicas": 2 + round % 3 },
         });
-        kit::apply::apply(&site.admin, &object, "autoscaler", true).await?;
+        kit_client::write::apply(&site.admin, &object, "autoscaler", true).await?;
     }
     let ours =
         |found: Option<&DynamicObject>| found.is_some_and(|d| d.data["spec"]["replicas"] == 1);

@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::{TenantQuota, names};
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::fixtures::{ask_until, wait_for, wait_gone};

@@ -6,7 +6,8 @@
 use anyhow::{Context as _, Result, ensure};
 use api::names;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tenant_cp::settings::NetworkSettings;

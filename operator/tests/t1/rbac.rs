@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use api::names;
-use kit::apply::kinds;
 use kit::lease::{Election, LeaseConfig, Timing};
-use kit::rbac::Rule;
+use kit_objects::kinds;
+use kit_objects::rbac::Rule;
 use kube::ResourceExt;
 use kube::api::Patch;
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use api::TenantCluster;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tenant_cp::Settings;

@@ -5,7 +5,7 @@
 //! changed in it is changed behind the operator's back.
 
 use anyhow::Result;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use serde_json::{Value, json};
 use tenant_cp::addons::addon::Addon;
 

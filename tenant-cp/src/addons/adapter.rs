@@ -25,9 +25,9 @@ use pki::{Signer, Want};
 use crate::meta::{meta, selector, tenant_meta};
 use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
-use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

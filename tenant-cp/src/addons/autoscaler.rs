@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::addons::adapter;
 use crate::meta::{labels, meta, selector};
-use crate::object::{Key, Object};
 use crate::validate::validated::Validated;
+use kit_objects::object::{Key, Object};
 
 pub(crate) mod certificates;
 pub(crate) mod names;

@@ -26,9 +26,9 @@ use crate::desired::tenant_namespace::disruption_budgets;
 use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
-use crate::object::{self, Key, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::{self, Key, Object};
 
 /// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
 pub const NAME: &str = "ccm";

@@ -16,8 +16,8 @@ pub use rules::{rules_on_nodes, rules_outside};
 pub use sidecars::{Sidecar, certificates, sidecars, tenant_objects};
 
 use crate::addons::adapter;
-use crate::object::{Key, Object};
 use crate::validate::validated::Validated;
+use kit_objects::object::{Key, Object};
 
 /// Everything in the tenant namespace by name, in the order in which it has to go, the Secret last:
 /// whoever lists the namespace sees by it that something is left. Volumes are not among it.

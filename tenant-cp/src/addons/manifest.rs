@@ -8,9 +8,9 @@ use api::tenant_cluster::EndpointStatus;
 use serde_json::{Value, json};
 
 use crate::desired::pod;
-use crate::object::hash;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::hash;
 
 /// What addons need to know.
 pub(crate) struct Inputs<'a> {

@@ -15,9 +15,9 @@ use crate::addons::{
     autoscaler, cloud_controller, coredns, csi, flannel, konnectivity, kube_proxy,
 };
 use crate::network::addresses::Addresses;
-use crate::object::{Key, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::{Key, Object};
 
 impl Addon {
     /// The one object inside the tenant cluster whose pods say whether it works: a Deployment or a

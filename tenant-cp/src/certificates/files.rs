@@ -15,8 +15,8 @@ use crate::generations::{self, Generations};
 use crate::material::{ServiceAccountKeys, service_account_file};
 use crate::meta::meta;
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// Contents of one Secret.
 #[derive(Default)]

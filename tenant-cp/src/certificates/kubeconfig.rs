@@ -14,8 +14,8 @@ use serde::Deserialize;
 use crate::generations::bundle;
 use crate::meta::{labels, meta};
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// Largest kubeconfig that is read back; ours has 5 KiB, and the user may write this Secret.
 const MAX_BYTES: usize = 64 * 1024;

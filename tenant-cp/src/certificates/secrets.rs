@@ -25,8 +25,8 @@ use crate::material::{
     encryption_name, service_account_generation,
 };
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;

@@ -29,10 +29,10 @@ use crate::material::{Material, encryption_configuration};
 use crate::meta::{meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::Addresses;
-use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 use apiserver::files::{self, choices};
+use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";

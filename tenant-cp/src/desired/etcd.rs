@@ -27,10 +27,10 @@ use crate::material::Material;
 use crate::meta::{labels, meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::{Addresses, any_address};
-use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
+use kit_objects::object::{self, Object};
 
 /// Size in the StatefulSet's template, which cannot change. The claims are made by [`volumes`]
 /// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the

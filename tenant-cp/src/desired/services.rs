@@ -14,9 +14,9 @@ use k8s_openapi::{
 
 use crate::meta::{meta, selector};
 use crate::names;
-use crate::object::Object;
 use crate::text::is_ours;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// Port of the Service `control-plane`. The user's port is the node port where there is one; the
 /// Service's own port then stays 6443, so that it is the same inside the management cluster

@@ -16,9 +16,9 @@ use k8s_openapi::{
 };
 
 use crate::meta::{labels, meta};
-use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 pub(crate) mod disruption_budgets;
 pub(crate) mod network_policies;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::names::BOOTSTRAPPERS;
-use crate::object::Object;
+use kit_objects::object::Object;
 
 /// 32 of the 36 characters that a token may have (`bootstrap/token/util`: `[a-z0-9]{6}.[a-z0-9]{16}`),
 /// so that five bits choose each without preferring any.

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::material::Material;
 use crate::network::addresses::Addresses;
-use crate::object::{self, Object};
 use crate::rollout::template;
 use crate::settings::Settings;
 use crate::validate::build;
 use crate::version::SUPPORTED_MINORS;
 use crate::{management_objects, tenant_objects};
+use kit_objects::object::{self, Object};
 
 /// Hash of the templates of all pods that the operator asks for with these settings.
 #[must_use]

@@ -2,10 +2,10 @@
 //!
 //! Invariant: a pinned workload never changes what its pods are made from.
 
-use api::names::{ANNOTATION_HASH, ANNOTATION_TEMPLATE_HASH};
+use kit_objects::object::{ANNOTATION_HASH, ANNOTATION_TEMPLATE_HASH};
 use serde_json::Value;
 
-use crate::object::Object;
+use kit_objects::object::Object;
 
 /// Hash of the template that a workload's pods are made from; none where it has none of ours.
 #[must_use]

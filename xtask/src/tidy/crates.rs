@@ -32,28 +32,46 @@ const RULES: &[Rule] = &[
         pure: true,
     },
     Rule {
-        name: "tenant-cp",
-        uses: &["api", "pki"],
+        name: "kit-objects",
+        uses: &[],
         pure: true,
     },
     Rule {
+        name: "tenant-cp",
+        uses: &["api", "kit-objects", "pki"],
+        pure: true,
+    },
+    Rule {
+        name: "kit-client",
+        uses: &["kit-objects"],
+        pure: false,
+    },
+    Rule {
         name: "kit",
-        uses: &[],
+        uses: &["kit-client", "kit-objects"],
         pure: false,
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit", "tenant-cp"],
+        uses: &["api", "kit", "kit-client", "kit-objects", "tenant-cp"],
         pure: false,
     },
     Rule {
         name: "operator",
-        uses: &["api", "kit", "pki", "providers", "tenant-cp"],
+        uses: &[
+            "api",
+            "kit",
+            "kit-client",
+            "kit-objects",
+            "pki",
+            "providers",
+            "tenant-cp",
+        ],
         pure: false,
     },
     Rule {
         name: "ccm",
-        uses: &["api", "kit"],
+        uses: &["api", "kit", "kit-client", "kit-objects"],
         pure: false,
     },
     Rule {
@@ -63,12 +81,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "csi-proxy",
-        uses: &["api", "kit", "proto"],
+        uses: &["api", "kit", "kit-client", "kit-objects", "proto"],
         pure: false,
     },
     Rule {
         name: "autoscaler",
-        uses: &["api", "kit", "proto"],
+        uses: &["api", "kit", "kit-client", "kit-objects", "proto"],
         pure: false,
     },
     Rule {
@@ -93,7 +111,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "autoscaler-client",
-        uses: &["kit", "proto"],
+        uses: &["kit", "kit-client", "kit-objects", "proto"],
         pure: false,
     },
     Rule {
@@ -103,12 +121,28 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "suites",
-        uses: &["api", "autoscaler-client", "kit", "lab", "proto"],
+        uses: &[
+            "api",
+            "autoscaler-client",
+            "kit",
+            "kit-client",
+            "kit-objects",
+            "lab",
+            "proto",
+        ],
         pure: false,
     },
     Rule {
         name: "bench",
-        uses: &["api", "autoscaler-client", "kit", "lab", "suites"],
+        uses: &[
+            "api",
+            "autoscaler-client",
+            "kit",
+            "kit-client",
+            "kit-objects",
+            "lab",
+            "suites",
+        ],
         pure: false,
     },
     Rule {

@@ -94,7 +94,7 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
         Rule::Sleep,
         "the delays of shake mode, which follow from a seed",
     ),
-    ("kit/src/client/deadline.rs", Rule::Sleep, PAUSED),
+    ("kit/client/src/deadline.rs", Rule::Sleep, PAUSED),
     ("kit/src/lease/tests.rs", Rule::Sleep, PAUSED),
     (
         "e2e/suites/tests/operations/operator_away.rs",

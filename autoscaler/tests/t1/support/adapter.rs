@@ -8,9 +8,9 @@ use autoscaler::manager::Manager;
 use autoscaler::server::tls::Tls;
 use autoscaler::settings::Settings;
 use autoscaler_client::{Credentials, Generation, Protocol};
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
 use kit::shutdown::Shutdown;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 
@@ -65,8 +65,9 @@ impl Adapter {
             burst: 1000,
             ..ClientArgs::default()
         };
-        let client =
-            |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
+        let client = |config| {
+            kit_client::connect::build(config, &args, &RequestCounter::new(), &plan.layer())
+        };
         let tenant = client(
             environment
                 .tenant

@@ -10,7 +10,7 @@ use api::{Machine, NodePool, names};
 use autoscaler::settings::Settings;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::Node;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ impl Environment {
         management: Arc<ManagementApi>,
         tenant: Arc<ManagementApi>,
     ) -> Result<Self> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         let environment = Self {
             admin: management.admin()?,
             inside: tenant.admin()?,
@@ -227,7 +227,7 @@ impl Environment {
 
 /// Applies any object in the name of the tests.
 async fn apply(client: &Client, object: &Value) -> Result<()> {
-    kit::apply::apply(client, object, "t1", true).await?;
+    kit_client::write::apply(client, object, "t1", true).await?;
     Ok(())
 }
 
@@ -243,7 +243,7 @@ async fn grant(client: &Client, namespace: Option<&str>, user: &str, rules: &[Ru
     }
     let role = json!({
         "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": meta,
-        "rules": kit::rbac::render(rules),
+        "rules": kit_objects::rbac::render(rules),
     });
     let binding = json!({
         "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": meta,

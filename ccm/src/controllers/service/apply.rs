@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
-use kit::apply::Deleted;
 use kit::events::Notice;
+use kit_client::write::Deleted;
 use kube::ResourceExt;
 
 use super::observe::{make_sure, read_mirror, saw_mirror};

@@ -4,12 +4,14 @@
 //! Invariant: the same cloud is shown as to the stock controllers, in the objects that there are in
 //! a management cluster.
 
+use kit_client::untyped;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Service;
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -64,8 +66,11 @@ impl<'a> Ours<'a> {
         let addresses: Vec<_> = machine.addresses.iter().map(String::as_str).collect();
         environment.instance(name, &addresses).await?;
         if machine.state == State::Ended {
-            let instances =
-                kinds::VIRTUAL_MACHINE_INSTANCE.api(&environment.admin, Some(&environment.ns));
+            let instances = untyped::of(
+                kinds::VIRTUAL_MACHINE_INSTANCE,
+                &environment.admin,
+                Some(&environment.ns),
+            );
             let patch = json!({ "status": { "phase": "Succeeded" } });
             instances
                 .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -75,7 +80,7 @@ impl<'a> Ours<'a> {
     }
 
     async fn delete(&self, kind: Kind, name: &str) -> Result<()> {
-        let objects = kind.api(&self.environment.admin, Some(&self.environment.ns));
+        let objects = untyped::of(kind, &self.environment.admin, Some(&self.environment.ns));
         match objects.delete(name, &Default::default()).await {
             Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
             other => Ok(other.map(drop)?),

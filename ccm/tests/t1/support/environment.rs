@@ -2,6 +2,7 @@
 //!
 //! Invariant: nobody else has the users of an environment, so their audit entries are its own alone.
 
+use kit_client::untyped;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use ccm::names;
 use ccm::settings::Settings;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -101,7 +102,7 @@ impl Environment {
         ns: String,
         tenant: ManagementApi,
     ) -> Result<Self> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         log();
         let environment = Self {
             admin: management.admin()?,
@@ -120,7 +121,7 @@ impl Environment {
             json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
                 "metadata": { "name": self.user(), "namespace": self.ns },
-                "rules": kit::rbac::render(rules),
+                "rules": kit_objects::rbac::render(rules),
             })
         };
         let binding = |kind: &str, user: &str| {
@@ -289,8 +290,8 @@ impl Environment {
     }
 
     /// Deletes an object of the tenant namespace.
-    pub(crate) async fn delete(&self, kind: kit::apply::Kind, name: &str) -> Result<()> {
-        let objects = kind.api(&self.admin, Some(&self.ns));
+    pub(crate) async fn delete(&self, kind: kit_objects::kinds::Kind, name: &str) -> Result<()> {
+        let objects = untyped::of(kind, &self.admin, Some(&self.ns));
         objects.delete(name, &Default::default()).await?;
         Ok(())
     }
@@ -395,7 +396,7 @@ pub(crate) fn registered(name: &str) -> Value {
 
 /// Applies any object in the name of the tests.
 pub(crate) async fn apply(client: &Client, object: &Value) -> Result<()> {
-    Ok(kit::apply::apply(client, object, "t1", true)
+    Ok(kit_client::write::apply(client, object, "t1", true)
         .await
         .map(drop)?)
 }

@@ -5,10 +5,10 @@
 use anyhow::Result;
 use ccm::manager::Manager;
 use ccm::settings::Settings;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
 
@@ -39,8 +39,9 @@ impl Ccm {
             burst: 1000,
             ..ClientArgs::default()
         };
-        let client =
-            |config| kit::client::build(config, &args, &RequestCounter::new(), &plan.layer());
+        let client = |config| {
+            kit_client::connect::build(config, &args, &RequestCounter::new(), &plan.layer())
+        };
         let tenant = client(
             environment
                 .tenant

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kit::backoff::{Attempts, Backoff};
-use kit::errors::Classify;
+use kit_client::backoff::{Attempts, Backoff};
+use kit_client::errors::Classify;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -199,7 +199,7 @@ impl Reconciler {
         };
         if let Err(error) = result {
             tracing::warn!(
-                key = ?key, error.class = error.class().label(), error = kit::errors::chain(error),
+                key = ?key, error.class = error.class().label(), error = kit_client::errors::chain(error),
                 "cannot bring volumes where they belong"
             );
         }

@@ -11,8 +11,8 @@ use csi_proxy::context::Context;
 use csi_proxy::manager::Manager;
 use csi_proxy::settings::Settings;
 use csi_proxy::socket;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 use proto::csi::controller_client::ControllerClient;
 use proto::csi::identity_client::IdentityClient;
 use proto::csi::volume_capability::access_mode::Mode;
@@ -56,7 +56,8 @@ impl Driver {
             ..ClientArgs::default()
         };
         let config = environment.management.config_as(&environment.user(), &[])?;
-        let client = kit::client::build(config, &args, &RequestCounter::new(), &plan.layer())?;
+        let client =
+            kit_client::connect::build(config, &args, &RequestCounter::new(), &plan.layer())?;
         let ctx = Arc::new(Context::new(client, settings));
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("csi.sock");

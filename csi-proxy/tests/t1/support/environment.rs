@@ -38,7 +38,7 @@ async fn management() -> Result<Option<&'static Arc<ManagementApi>>> {
     });
     let admin = api.admin()?;
     let install = async {
-        kit::apply::apply(&admin, &class, "t1", true).await?;
+        kit_client::write::apply(&admin, &class, "t1", true).await?;
         Ok(())
     };
     api.once("csi-class", &class.to_string(), install).await?;
@@ -49,7 +49,7 @@ impl Environment {
     /// A new one in the management API that all tests share; `None`, loudly, when the programs are
     /// missing.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         let Some(management) = management().await?.cloned() else {
             return Ok(None);
         };
@@ -65,7 +65,7 @@ impl Environment {
         environment
             .apply(&json!({
                 "apiVersion": format!("{group}/v1"), "kind": "Role",
-                "metadata": { "name": user, "namespace": ns }, "rules": kit::rbac::render(&rules),
+                "metadata": { "name": user, "namespace": ns }, "rules": kit_objects::rbac::render(&rules),
             }))
             .await?;
         environment
@@ -110,7 +110,7 @@ impl Environment {
 
     /// Applies any object in the name of the tests.
     pub(crate) async fn apply(&self, object: &Value) -> Result<()> {
-        kit::apply::apply(&self.admin, object, "t1", true)
+        kit_client::write::apply(&self.admin, object, "t1", true)
             .await
             .map(drop)?;
         Ok(())

@@ -33,7 +33,11 @@ impl Fakes {
         Self {
             // No tenant cluster is there to be joined.
             kubevirt: FakeKubeVirt::start(&environment.admin, &machines, |_| {}),
-            storage: FakeStorage::start(&environment.admin, &environment.ns, kit::apply::bytes),
+            storage: FakeStorage::start(
+                &environment.admin,
+                &environment.ns,
+                kit_objects::quantity::bytes,
+            ),
         }
     }
 

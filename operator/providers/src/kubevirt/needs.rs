@@ -47,7 +47,7 @@ const OBJECTS: &[&str] = &[
 /// What such a virtual machine takes; none when its memory cannot be read.
 #[must_use]
 pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
-    let memory = kit::apply::bytes(&wanted.memory.0).filter(|bytes| *bytes > 0)?;
+    let memory = kit_objects::quantity::bytes(&wanted.memory.0).filter(|bytes| *bytes > 0)?;
     let processors = i64::from(wanted.cpu.max(1));
     let own_kernel = wanted.kernel_boot.is_some();
     let kernel = own_kernel || wanted.image.is_none() && settings.kernel.enabled;

@@ -9,9 +9,11 @@ use api::{Machine, Reason, names};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kit::apply::{self, Deletion, kinds};
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit_client::errors::{Class, Classify};
+use kit_client::write;
+use kit_client::write::Deletion;
+use kit_objects::kinds;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
 use providers::{Answer, Description, Provider};
@@ -23,9 +25,9 @@ use super::plan::{Action, Plan};
 use super::{observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
-use crate::known::Known;
 use crate::status::reason_of;
 use crate::tenant_session::bulkhead::Interrupted;
+use kit_objects::known::Known;
 
 /// Why a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +46,7 @@ pub enum Error {
     },
     /// Something could not be deleted, or the status not be written.
     #[error("write")]
-    Write(#[source] apply::Error),
+    Write(#[source] write::Error),
     /// The finalizers of the Machine could not be written.
     #[error("write the finalizers of the Machine")]
     Own(#[source] Box<kube::Error>),
@@ -106,7 +108,7 @@ pub async fn apply(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Resul
                 return Ok(());
             }
             Err(Error::Tenant(error)) if error.is_exceeded() || observed.is_going() => {
-                let message = kit::errors::chain(&error);
+                let message = kit_client::errors::chain(&error);
                 if error.is_exceeded() {
                     observe::trip(ctx, &observed.machine, &message);
                 }
@@ -302,7 +304,7 @@ fn take_in(observed: &mut Observed, pod: &Pod, evicted: requests::Evicted) {
 }
 
 async fn delete(client: &Client, deletion: &Deletion<'_>) -> Result<(), Error> {
-    apply::delete(client, deletion)
+    write::delete(client, deletion)
         .await
         .map(drop)
         .map_err(Error::Write)

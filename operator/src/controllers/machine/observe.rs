@@ -5,7 +5,7 @@
 
 use api::{Machine, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use providers::Description;
@@ -15,10 +15,10 @@ use super::observed::{Observed, Tenant, UserData};
 use super::plan::TOKEN;
 use super::{requests, tenant_namespace};
 use crate::context::Context;
-use crate::known::Known;
 use crate::state;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Interrupted, Pass};
+use kit_objects::known::Known;
 
 /// What nobody needs to know of a machine that has joined, before it goes.
 const NOT_ASKED: Known<UserData> = Known::Unknown {
@@ -233,7 +233,7 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
             Tenant::Answers(Box::new(seen))
         }
         Err(error) => {
-            let message = kit::errors::chain(&error);
+            let message = kit_client::errors::chain(&error);
             if error.is_answer() {
                 ctx.breaker.close(uid);
             } else {

@@ -12,8 +12,8 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use providers::Description;
 use tenant_cp::node::bootstrap_token::Token;
 
-use crate::known::Known;
 use crate::tenant_session::budget::Budget;
+use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

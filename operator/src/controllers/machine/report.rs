@@ -76,7 +76,7 @@ pub async fn failure(ctx: &Context, machine: &Machine, reason: Reason, message: 
         .await;
     if let Err(error) = write(ctx, &machine, &status).await {
         tracing::warn!(
-            error = kit::errors::chain(&error),
+            error = kit_client::errors::chain(&error),
             "could not write why the reconcile of Machine {namespace}/{name} failed"
         );
     }

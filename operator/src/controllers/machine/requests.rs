@@ -11,20 +11,23 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node as LiveNode, Pod as LivePod, Secret};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
-use kit::apply::{self, Deletion, kinds};
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
+use kit_client::write;
+use kit_client::write::Deletion;
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
+use kit_objects::object::Object;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tenant_cp::Object;
 use tenant_cp::node::bootstrap_token;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
-use crate::known::Known;
 use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
+use kit_objects::known::Known;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,7 +50,7 @@ pub enum Error {
     },
     /// An object could not be written or deleted.
     #[error("write inside the tenant cluster")]
-    Write(#[source] apply::Error),
+    Write(#[source] write::Error),
     /// It took too long.
     #[error("the tenant's API did not answer within {} s", TIMEOUT.as_secs())]
     TimedOut,
@@ -276,7 +279,7 @@ pub async fn apply_token(
     machine: &Machine,
 ) -> Result<Option<TokenSeen>, Error> {
     let work = async {
-        let live = apply::apply(client, &object.value, FIELD_MANAGER, true).await;
+        let live = write::apply(client, &object.value, FIELD_MANAGER, true).await;
         live.map_err(Error::Write)
     };
     let live = timely(work).await?;
@@ -302,7 +305,7 @@ pub async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), E
 
 async fn delete(
     client: &Client,
-    kind: apply::Kind,
+    kind: Kind,
     namespace: Option<&str>,
     name: &str,
     uid: &str,
@@ -316,7 +319,7 @@ async fn delete(
         propagation: PropagationPolicy::Background,
     };
     let work = async {
-        let deleted = apply::delete(client, &deletion).await;
+        let deleted = write::delete(client, &deletion).await;
         deleted.map(drop).map_err(Error::Write)
     };
     timely(work).await
@@ -328,7 +331,7 @@ async fn delete(
 /// [`Error`].
 pub async fn label_node(client: &Client, patch: &Value) -> Result<(), Error> {
     let work = async {
-        let applied = apply::apply(client, patch, FIELD_MANAGER, true).await;
+        let applied = write::apply(client, patch, FIELD_MANAGER, true).await;
         applied.map(drop).map_err(Error::Write)
     };
     timely(work).await

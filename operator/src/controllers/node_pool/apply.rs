@@ -5,13 +5,15 @@
 
 use api::{Machine, NodePool, names};
 use futures::{StreamExt, stream};
-use kit::apply::{self, Deletion, kinds};
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit_client::errors::{Class, Classify};
+use kit_client::write;
+use kit_client::write::Deletion;
+use kit_objects::kinds;
+use kit_objects::object::Object;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use tenant_cp::Object;
 
 use super::observe::api_of;
 use super::observed::Observed;
@@ -42,7 +44,7 @@ pub enum Error {
     },
     /// A Machine could not be deleted, or the status not be written.
     #[error("write")]
-    Write(#[source] apply::Error),
+    Write(#[source] write::Error),
     /// The finalizers of the NodePool could not be written.
     #[error("write the finalizers of the NodePool")]
     Own(#[source] Box<kube::Error>),
@@ -191,7 +193,7 @@ async fn delete(ctx: &Context, namespace: &str, target: &Target) -> Result<Writt
         resource_version: Some(&target.resource_version),
         propagation: PropagationPolicy::Background,
     };
-    let deleted = apply::delete(&ctx.client, &deletion).await;
+    let deleted = write::delete(&ctx.client, &deletion).await;
     deleted.map_err(Error::Write)?;
     Ok(Written::Deleted(target.name.clone()))
 }

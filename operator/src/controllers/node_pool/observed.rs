@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

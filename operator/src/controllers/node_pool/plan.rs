@@ -13,12 +13,12 @@ use std::time::Duration;
 use api::{Machine, NodePoolStatus, Reason, TenantCluster, names};
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::object::Object;
 use kube::ResourceExt;
-use tenant_cp::Object;
 
 use super::observed::{Observed, is_going, number};
-use crate::known::Known;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 mod autoscaling;
 mod capacity;

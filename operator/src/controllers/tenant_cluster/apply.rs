@@ -3,6 +3,7 @@
 //! Invariant: every write is fenced by the Lease; the first error ends its part and no other, and whatever
 //! was written until then is known to the next plan.
 
+use kit_client::untyped;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,14 +11,17 @@ use api::tenant_cluster::TenantClusterStatus;
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use kit::apply::{self, Deletion};
-use kit::errors::{Class, Classify};
 use kit::lease::NotLeader;
+use kit_client::errors::{Class, Classify};
+use kit_client::write;
+use kit_client::write::Deletion;
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
+use kit_objects::object::{Key, Object};
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations};
-use tenant_cp::object::{Key, Object};
 
 use super::observe::body;
 use super::observed::{Failure, Observed};
@@ -50,7 +54,7 @@ pub enum Error {
         stage: &'static str,
         /// What the API said.
         #[source]
-        source: apply::Error,
+        source: write::Error,
     },
     /// An object could not be created, or somebody else created it.
     #[error("create {key}")]
@@ -203,18 +207,16 @@ fn note(observed: &mut Observed, part: PartName, error: Error) -> Result<(), Err
     }
     let failure = Failure {
         class: error.class(),
-        message: kit::errors::chain(&error),
+        message: kit_client::errors::chain(&error),
     };
     observed.failures.insert(part, failure);
     Ok(())
 }
 
 /// Deletes one object, in the management cluster or inside a tenant cluster.
-pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(), apply::Error> {
-    let kind = apply::kinds::ALL
-        .iter()
-        .find(|kind| kind.kind == target.key.kind);
-    let kind = *kind.ok_or_else(|| apply::Error::UnknownKind {
+pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(), write::Error> {
+    let kind = kinds::ALL.iter().find(|kind| kind.kind == target.key.kind);
+    let kind = *kind.ok_or_else(|| write::Error::UnknownKind {
         api_version: String::new(),
         kind: target.key.kind.clone(),
     })?;
@@ -229,7 +231,7 @@ pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(),
             false => PropagationPolicy::Background,
         },
     };
-    apply::delete(client, &deletion).await.map(drop)
+    write::delete(client, &deletion).await.map(drop)
 }
 
 /// After a failure nothing more is begun, but what is on its way may arrive. Whatever was written
@@ -277,7 +279,7 @@ async fn write_one(ctx: &Context, stage: &Stage, object: &Object) -> Result<(Key
 }
 
 async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Result<Value, Error> {
-    let write = || apply::apply(&ctx.client, &object.value, FIELD_MANAGER, true);
+    let write = || write::apply(&ctx.client, &object.value, FIELD_MANAGER, true);
     let mut tries = 0;
     let live = loop {
         match write().await {
@@ -297,8 +299,8 @@ async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Resul
 }
 
 /// A refusal that a moment mends: not quota, and not a namespace that is going.
-fn is_early(error: &apply::Error) -> bool {
-    let text = kit::errors::chain(error);
+fn is_early(error: &write::Error) -> bool {
+    let text = kit_client::errors::chain(error);
     match error.code() {
         Some(403) => !text.contains("exceeded quota") && !text.contains("being terminated"),
         Some(422) => text.contains("no params found"),
@@ -307,14 +309,14 @@ fn is_early(error: &apply::Error) -> bool {
 }
 
 async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
-    let kind = kind_of(object).unwrap_or(apply::kinds::SECRET);
+    let kind = kind_of(object).unwrap_or(kinds::SECRET);
     let typed = serde_json::from_value(object.value.clone());
     let failed = |source: kube::Error| Error::Create {
         key: object.key(),
         source: Box::new(source),
     };
     let typed = typed.map_err(|e| failed(kube::Error::SerdeError(e)))?;
-    let api = kind.api(&ctx.client, object.namespace.as_deref());
+    let api = untyped::of(kind, &ctx.client, object.namespace.as_deref());
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..Default::default()
@@ -323,8 +325,8 @@ async fn create_one(ctx: &Context, object: &Object) -> Result<Value, Error> {
     Ok(body(kind, &live))
 }
 
-fn kind_of(object: &Object) -> Option<apply::Kind> {
-    apply::kinds::find(&object.api_version, &object.kind)
+fn kind_of(object: &Object) -> Option<Kind> {
+    kinds::find(&object.api_version, &object.kind)
 }
 
 async fn act(

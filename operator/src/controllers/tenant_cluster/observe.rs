@@ -3,6 +3,7 @@
 //! Invariant: bodies are read live, never from a cache: what is decided on them (keys are missing,
 //! a namespace may go) cannot be undone.
 
+use kit_client::untyped;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use api::TenantCluster;
 use base64::Engine as _;
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use kit::apply::Kind;
-use kit::apply::kinds;
-use kit::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
+use kit_objects::object::Key;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -20,25 +22,13 @@ use tenant_cp::Settings;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
-use tenant_cp::object::Key;
 
 use super::observed::{Etcd, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
-use crate::known::Known;
+use crate::parts::PARTS;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
-
-/// What is in a tenant namespace, in the order of the list in `rbac::tenant_namespace`.
-const PARTS: [Kind; 8] = [
-    kinds::PERSISTENT_VOLUME_CLAIM,
-    kinds::SECRET,
-    kinds::SERVICE_ACCOUNT,
-    kinds::SERVICE,
-    kinds::DEPLOYMENT,
-    kinds::STATEFUL_SET,
-    kinds::NETWORK_POLICY,
-    kinds::POD_DISRUPTION_BUDGET,
-];
+use kit_objects::known::Known;
 
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);
@@ -112,7 +102,7 @@ pub async fn observe(
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
     if readable && !deleting {
-        let lists = try_join_all(PARTS.map(|kind| list(ctx, kind, &ns))).await?;
+        let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&ns), name).await?);
@@ -272,8 +262,7 @@ pub(super) fn secrets(objects: &BTreeMap<Key, Value>) -> SecretData {
 /// What is left in a tenant namespace that is to go. It is looked at to be quick, so nothing is
 /// reported where the right to look has gone with the binding.
 async fn remains(ctx: &Context, kind: Kind, namespace: &str) -> Vec<(Key, Value)> {
-    let list = kind
-        .api(&ctx.client, Some(namespace))
+    let list = untyped::of(kind, &ctx.client, Some(namespace))
         .list(&ListParams::default())
         .await;
     let found = list.map(|list| list.items).unwrap_or_default();
@@ -287,7 +276,7 @@ async fn get(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Option<(Key, Value)>, Error> {
-    let api = kind.api(&ctx.client, namespace);
+    let api = untyped::of(kind, &ctx.client, namespace);
     let mut tries = 0;
     loop {
         match api.get_opt(name).await {
@@ -309,7 +298,7 @@ async fn get(
 }
 
 async fn list(ctx: &Context, kind: Kind, namespace: &str) -> Result<Vec<(Key, Value)>, Error> {
-    let api = kind.api(&ctx.client, Some(namespace));
+    let api = untyped::of(kind, &ctx.client, Some(namespace));
     let params = match kind {
         kinds::SECRET => ListParams::default().labels(api::names::NOT_OF_MACHINES),
         kinds::POD => ListParams::default().labels(&format!(

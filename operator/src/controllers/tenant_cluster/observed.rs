@@ -8,21 +8,21 @@ use std::sync::Arc;
 use api::condition::is_true;
 use api::tenant_cluster::{NetworkStatus, RolloutStatus};
 use api::{ConditionType, TenantCluster};
-use kit::errors::Class;
+use kit_client::errors::Class;
+use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
 use tenant_cp::names;
-use tenant_cp::object::Key;
 use tenant_cp::problem::Problem;
 
 pub mod component_pods;
 
 use super::part_name::PartName;
-use crate::known::Known;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::MemberStatus;
 use component_pods::ComponentPod;
+use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 
 use api::Reason;
 use jiff::Timestamp;
-use tenant_cp::object::Object;
+use kit_objects::object::Object;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress};
 use tenant_cp::rollout::template;
 use tenant_cp::{Addresses, Settings, Validated, management_objects, names, validate};

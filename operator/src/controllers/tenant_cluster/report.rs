@@ -4,8 +4,8 @@
 
 use api::{TenantCluster, TenantClusterStatus};
 use jiff::Timestamp;
-use kit::errors::Class;
 use kit::events::Notice;
+use kit_client::errors::Class;
 use kube::{Api, Resource};
 
 use super::apply::Error;
@@ -53,7 +53,7 @@ pub async fn failure(ctx: &Context, namespace: &str, name: &str, class: Class, m
         .await;
     if let Err(error) = write(ctx, &cluster, &status).await {
         tracing::warn!(
-            error = kit::errors::chain(&error),
+            error = kit_client::errors::chain(&error),
             "could not write why the reconcile of TenantCluster {namespace}/{name} failed"
         );
     }

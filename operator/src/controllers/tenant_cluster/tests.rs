@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use api::condition::is_true;
 use base64::Engine as _;
+use kit_objects::object::Key;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tenant_cp::object::Key;
 use tenant_cp::rollout::order::Cause;
 use tenant_cp::{Settings, certificates};
 

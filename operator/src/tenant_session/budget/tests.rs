@@ -75,7 +75,7 @@ async fn requests_beyond_the_budget_are_not_sent() {
         api.get("a").await.unwrap();
     }
     let error = api.get("a").await.expect_err("one too many");
-    assert!(kit::errors::chain(&error).contains("1000 requests"));
+    assert!(kit_client::errors::chain(&error).contains("1000 requests"));
     assert_eq!(asked.load(Ordering::Relaxed), MOST_REQUESTS);
     // Another reconcile has its own.
     let other = Budget::default();
@@ -100,7 +100,7 @@ async fn endless_answers_side_by_side_are_bounded_together() {
     let errors = futures::future::join_all(lists).await;
     let texts: Vec<_> = errors
         .iter()
-        .map(|e| kit::errors::chain(e.as_ref().expect_err("no end")))
+        .map(|e| kit_client::errors::chain(e.as_ref().expect_err("no end")))
         .collect();
     assert!(texts.iter().all(|text| text.contains("bytes")), "{texts:?}");
     // What each had begun with when the last one was refused.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use kit::backoff::Backoff;
+use kit_client::backoff::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -52,7 +52,7 @@ where
                     }
                     Err(error) => {
                         tracing::debug!(
-                            error = kit::errors::chain(&error),
+                            error = kit_client::errors::chain(&error),
                             tenant.uid = gate.uid,
                             "watch inside a tenant cluster is interrupted"
                         );

@@ -4,7 +4,7 @@
 //! could have done it.
 
 use anyhow::{Context as _, Result, ensure};
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::DynamicObject;
 use serde_json::json;
 use testkit::fixtures::{wait_for, wait_gone};

@@ -119,7 +119,7 @@ async fn a_webhook_comes_up_from_nothing_refuses_and_survives_the_loss_of_its_se
     let Some(api) = ManagementApi::alone().await? else {
         return Ok(());
     };
-    kit::client::install_crypto();
+    kit_client::crypto::install_crypto();
     api.install_crds().await?;
     let client = api.admin()?;
     let listener = webhook::listener().await?;

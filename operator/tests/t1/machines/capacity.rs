@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use api::{ConditionType, NodePool, names};
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::Api;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};

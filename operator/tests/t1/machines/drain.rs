@@ -7,7 +7,7 @@ use std::future::ready;
 
 use anyhow::{Context as _, Result, ensure};
 use api::Machine;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use operator::controllers::machine::observed::Pod;

@@ -4,7 +4,7 @@
 //! Invariant: the tenant's node is drained before its virtual machine goes.
 
 use anyhow::Result;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 

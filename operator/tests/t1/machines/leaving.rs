@@ -4,7 +4,7 @@
 //! longer than it has to be.
 
 use anyhow::Result;
-use kit::apply::kinds;
+use kit_objects::kinds;
 use serde_json::json;
 
 use super::World;

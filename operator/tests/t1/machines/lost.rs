@@ -3,7 +3,7 @@
 //! Invariant: what replaces a Machine has another name, and nothing of the lost one is left.
 
 use anyhow::{Context as _, Result};
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::api::DeleteParams;
 use serde_json::json;
 use testkit::fixtures::wait_gone;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use api::{Machine, names};
-use kit::apply::kinds;
+use kit_objects::kinds;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

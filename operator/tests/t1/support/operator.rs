@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
-use kit::client::fence::FenceLayer;
-use kit::client::meter::MeterLayer;
-use kit::errors::{Class, Classify};
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
+use kit_client::errors::{Class, Classify};
+use kit_client::fence::FenceLayer;
+use kit_client::meter::MeterLayer;
 use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
 use operator::controllers::{machine, node_pool, tenant_cluster};
@@ -70,7 +70,7 @@ impl Launch {
         let below = Stack::new(Scope::new(&site.users), self.plan.layer());
         let below = Stack::new(below, MeterLayer);
         let below = Stack::new(below, FenceLayer::new(self.leadership.clone()));
-        Ok(kit::client::build(
+        Ok(kit_client::connect::build(
             self.config.clone(),
             &args,
             &RequestCounter::new(),
@@ -130,7 +130,7 @@ impl Operator {
         unraced(run).await.map_err(|error| {
             anyhow::anyhow!(
                 "reconcile of {namespace}/{name}: {}",
-                kit::errors::chain(&error)
+                kit_client::errors::chain(&error)
             )
         })
     }

@@ -1,9 +1,10 @@
 //! The parts of an addon in the tenant namespace are laid, kept, and then left alone.
 
 use anyhow::{Context as _, Result};
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
+use kit_objects::object::Key;
 use kube::api::DynamicObject;
-use tenant_cp::object::Key;
 use testkit::fixtures::wait_for;
 
 use super::{Operator, PATIENCE, Site};

@@ -9,7 +9,7 @@ use api::condition::is_true;
 use api::{ConditionType, Machine, NodePool, TenantCluster, names};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::events::v1::Event;
-use kit::apply::kinds;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -181,7 +181,7 @@ impl Site {
     pub(crate) async fn machine_parts(
         &self,
         cluster: &TenantCluster,
-    ) -> Result<Vec<(kit::apply::Kind, DynamicObject)>> {
+    ) -> Result<Vec<(Kind, DynamicObject)>> {
         let ns = tenant_namespace(cluster);
         let of_machines = ListParams::default().labels(names::LABEL_MACHINE);
         let mut found = Vec::new();

@@ -3,13 +3,14 @@
 //! Invariant: the operator's user has exactly the rights of [`operator::rbac`], bound as the chart
 //! binds them, and nobody else has that user; so its audit entries are this site's alone.
 
+use kit_client::untyped;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
 use ipnet::IpNet;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config, ResourceExt};
 use operator::tenant_session::session::Dial;
@@ -79,13 +80,13 @@ async fn shared() -> Result<Option<&'static ManagementApi>> {
 fn role(name: &str, rules: &[Rule]) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": name }, "rules": kit::rbac::render(rules),
+        "metadata": { "name": name }, "rules": kit_objects::rbac::render(rules),
     })
 }
 
 /// Applies any object in the name of the tests.
 pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject> {
-    Ok(kit::apply::apply(client, object, "t1", true).await?)
+    Ok(kit_client::write::apply(client, object, "t1", true).await?)
 }
 
 impl Site {
@@ -112,7 +113,7 @@ impl Site {
     }
 
     async fn on(api: &'static ManagementApi, users: String) -> Result<Self> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         log();
         let admin = api.admin()?;
         let system = api.namespace(&format!("{users}-system")).await?;
@@ -198,8 +199,12 @@ impl Site {
     }
 
     /// Any kind, in any namespace (none: cluster-scoped).
-    pub(crate) fn objects(&self, kind: kit::apply::Kind, namespace: &str) -> Api<DynamicObject> {
-        kind.api(&self.admin, Some(namespace))
+    pub(crate) fn objects(
+        &self,
+        kind: kit_objects::kinds::Kind,
+        namespace: &str,
+    ) -> Api<DynamicObject> {
+        untyped::of(kind, &self.admin, Some(namespace))
     }
 
     /// Creates a TenantCluster with nothing but what is required.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use api::TenantCluster;
-use kit::apply::{Kind, kinds};
+use kit_objects::kinds;
+use kit_objects::kinds::Kind;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
@@ -161,7 +162,7 @@ fn plain(kind: Kind, object: &DynamicObject) -> Value {
         }
         // Hashes of what is masked.
         if let Some(annotations) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(api::names::ANNOTATION_HASH);
+            annotations.remove(kit_objects::object::ANNOTATION_HASH);
         }
         for owner in meta
             .get_mut("ownerReferences")
@@ -187,7 +188,7 @@ fn mask_times(value: &mut Value) {
         "covey.dev/keys-hash",
         "covey.dev/konnectivity-certificate-hash",
         // Of the one before, too.
-        api::names::ANNOTATION_TEMPLATE_HASH,
+        kit_objects::object::ANNOTATION_TEMPLATE_HASH,
         "rollout",
         "lastTransitionTime",
         "notAfter",

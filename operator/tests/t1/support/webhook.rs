@@ -10,11 +10,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use kit::args::ClientArgs;
-use kit::client::RequestCounter;
 use kit::lease::Leadership;
-use kit::rbac::Rule;
 use kit::shutdown::Shutdown;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
+use kit_objects::rbac::Rule;
 use kube::Client;
 use kube::api::Api;
 use operator::admission::certificate::NAME;
@@ -100,7 +100,7 @@ fn client(site: &Site) -> Result<Client> {
         .api
         .config_as(&user(site), &["system:serviceaccounts"])?;
     let scope = Scope::new(&site.users);
-    Ok(kit::client::build(
+    Ok(kit_client::connect::build(
         config,
         &args,
         &RequestCounter::new(),
@@ -208,10 +208,24 @@ async fn bind(site: &Site) -> Result<()> {
         "kind": "ServiceAccount", "name": ::operator::rbac::WEBHOOK, "namespace": site.system,
     });
     let cluster = ::operator::rbac::webhook();
-    grant(site, &name, None, kit::rbac::render(&cluster), &subject).await?;
+    grant(
+        site,
+        &name,
+        None,
+        kit_objects::rbac::render(&cluster),
+        &subject,
+    )
+    .await?;
     let own = ::operator::rbac::webhook_system_namespace();
     let system = Some(site.system.as_str());
-    grant(site, &name, system, kit::rbac::render(&own), &subject).await?;
+    grant(
+        site,
+        &name,
+        system,
+        kit_objects::rbac::render(&own),
+        &subject,
+    )
+    .await?;
     for Rule {
         groups, resources, ..
     } in cluster
@@ -270,7 +284,7 @@ async fn grant_configuration(site: &Site, configuration: &str) -> Result<()> {
     const RESOURCE: &str = "validatingwebhookconfigurations";
     let mut rules = ::operator::rbac::cluster();
     rules.retain(|rule| rule.resources.contains(&RESOURCE));
-    let mut rules = kit::rbac::render(&rules);
+    let mut rules = kit_objects::rbac::render(&rules);
     for rule in rules.as_array_mut().into_iter().flatten() {
         ensure!(
             rule["resourceNames"] == json!([CONFIGURATION]),
@@ -294,7 +308,7 @@ async fn grant_configuration(site: &Site, configuration: &str) -> Result<()> {
 
 /// Removes what each request would be compared with from now on.
 pub(crate) async fn uninstall(site: &Site, configuration: &str) -> Result<()> {
-    let configurations = site.objects(kit::apply::kinds::VALIDATING_WEBHOOK_CONFIGURATION, "");
+    let configurations = site.objects(kit_objects::kinds::VALIDATING_WEBHOOK_CONFIGURATION, "");
     configurations
         .delete(configuration, &Default::default())
         .await?;

@@ -11,7 +11,7 @@ use crate::addons::adapter::{self, Right};
 use crate::addons::autoscaler::names::{ROLE, STOCK, STOCK_ROLE, STOCK_USER, USER};
 use crate::addons::autoscaler::rules::{rules_inside, rules_kube_system};
 use crate::meta::tenant_meta;
-use crate::object::Object;
+use kit_objects::object::Object;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const APPS: &str = "apps";

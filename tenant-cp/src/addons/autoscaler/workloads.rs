@@ -23,10 +23,10 @@ use crate::desired::pod;
 use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
-use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::quantity::bytes;
 use crate::validate::validated::Validated;
+use kit_objects::object::{self, Object};
 
 /// Port of the adapter for probes and metrics.
 const ADMIN_PORT: i32 = 8080;

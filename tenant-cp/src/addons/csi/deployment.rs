@@ -25,9 +25,9 @@ use crate::desired::pod;
 use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
-use crate::object::{self, Object};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the authority that the sidecars start with.
 const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";

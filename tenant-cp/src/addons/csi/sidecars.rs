@@ -8,8 +8,8 @@ use pki::Want;
 
 use crate::addons::adapter::{self, Right};
 use crate::addons::csi::rules::{READ, SNAPSHOTS, STORAGE, TOPOLOGY};
-use crate::object::Object;
 use crate::settings::Settings;
+use kit_objects::object::Object;
 
 /// Without it the snapshot-controller looks for kinds that are not there for half a minute first.
 const NO_GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=false";

@@ -17,8 +17,8 @@ use k8s_openapi::{
 use crate::desired::services;
 use crate::meta::tenant_labels;
 use crate::network::addresses::Addresses;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 pub(crate) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
     let address = addresses.cluster_ip.to_string();

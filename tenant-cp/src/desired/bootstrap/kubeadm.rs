@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::meta::tenant_labels;
 use crate::names;
 use crate::network::addresses::{Addresses, host_and_port, network_address};
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// Readable by everybody who can reach the API: authority and endpoint.
 pub(crate) const CLUSTER_INFO: &str = "cluster-info";

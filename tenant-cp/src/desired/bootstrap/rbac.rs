@@ -16,7 +16,7 @@ use crate::desired::bootstrap::kinds::{KINDS, WATCHED};
 use crate::desired::bootstrap::kubeadm::{CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG};
 use crate::meta::tenant_meta;
 use crate::names;
-use crate::object::Object;
+use kit_objects::object::Object;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";

@@ -13,8 +13,8 @@ use k8s_openapi::{
 
 use crate::meta::meta;
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 pub(crate) fn volumes(v: &Validated) -> Vec<Object> {
     (0..v.etcd.replicas)

@@ -13,8 +13,8 @@ use k8s_openapi::{
 
 use crate::meta::{meta, selector};
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 /// The budgets of the control plane and of etcd.
 pub(crate) fn budgets(v: &Validated) -> Vec<Object> {

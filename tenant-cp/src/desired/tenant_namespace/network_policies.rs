@@ -44,9 +44,9 @@ use k8s_openapi::{
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
-use crate::object::Object;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object> {
     let policy = |name: &str, spec: NetworkPolicySpec| {

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::meta::meta;
 use crate::names;
-use crate::object::Object;
 use crate::validate::validated::Validated;
+use kit_objects::object::Object;
 
 pub(crate) fn service_accounts(v: &Validated) -> Vec<Object> {
     [names::CONTROL_PLANE, names::ETCD]

@@ -89,7 +89,7 @@ pub fn desired(
     });
     let digest = Sha256::digest(mirror.to_string());
     // Tells when a field is not wanted any more, which a comparison with the live object cannot.
-    mirror["metadata"]["annotations"][api::names::ANNOTATION_HASH] =
+    mirror["metadata"]["annotations"][kit_objects::object::ANNOTATION_HASH] =
         hex::encode(&digest[..8]).into();
     mirror
 }
@@ -181,5 +181,5 @@ pub fn is_as_desired(desired: &Value, live: &Service) -> bool {
             )
         });
     }
-    kit::apply::difference(desired, &live).is_none()
+    kit_objects::difference::difference(desired, &live).is_none()
 }

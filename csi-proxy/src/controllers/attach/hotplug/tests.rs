@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
-use kit::errors::{Class, Classify as _};
+use kit_client::errors::{Class, Classify as _};
 use kube::client::Body;
 use tower::service_fn;
 

@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kit::apply::bytes;
+use kit_objects::quantity::bytes;
 use kube::{Api, ResourceExt as _};
 use suites::{
     cluster::{

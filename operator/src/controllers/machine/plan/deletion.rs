@@ -24,7 +24,7 @@ use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,16 +10,16 @@ use std::time::Duration;
 use api::{Machine, Reason, names};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
+use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tenant_cp::Object;
 use tenant_cp::flags::features;
 use tenant_cp::node::bootstrap_token::{self, Token};
 use tenant_cp::node::user_data;
 
 use super::{Action, Plan};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// How long a token is valid at a time.
 pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);

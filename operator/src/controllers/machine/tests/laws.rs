@@ -11,7 +11,7 @@ use super::pod;
 use super::world::{Api, World};
 use crate::controllers::machine::observed::Observed;
 use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// What may happen.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use crate::controllers::machine::observed::{
     Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
-use crate::known::Known;
 use crate::tenant_session::budget::Budget;
+use kit_objects::known::Known;
 
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
 pub(super) const NAME: &str = "workers-x2k9p";

@@ -9,8 +9,8 @@ use kube::ResourceExt;
 
 use super::{Action, Plan, follow, list, sorted, status, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
-use crate::known::Known;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 /// The garbage collector's finalizer: dependents are let go of, not deleted.
 const ORPHAN: &str = "orphan";

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 
 use api::node_pool::{Kubelet, Provider};
 use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
+use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::json;
 use tenant_cp::problem::Problem;
-use tenant_cp::{Object, version};
+use tenant_cp::version;
 
 use super::Change;
 use crate::controllers::node_pool::observed::label;
@@ -67,7 +68,7 @@ pub(super) fn template(
 
 /// The name of the pool's Machine of this number.
 pub(super) fn name(pool: &NodePool, number: i64) -> String {
-    let digest = tenant_cp::object::hash(&json!([pool.uid(), number]));
+    let digest = kit_objects::object::hash(&json!([pool.uid(), number]));
     let mut rest = u64::from_str_radix(&digest, 16).unwrap_or_default();
     let mut letters = String::new();
     for _ in 0..names::MACHINE_SUFFIX_LENGTH {

@@ -14,7 +14,7 @@ use tenant_cp::problem::Problem;
 use super::world::World;
 use crate::capacity::Answer;
 use crate::controllers::node_pool::plan::{Plan, plan};
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// What may happen to a pool.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use tenant_cp::problem::Problem;
 use crate::capacity::Answer;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
-use crate::known::Known;
+use kit_objects::known::Known;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";

@@ -2,7 +2,8 @@
 //!
 //! Invariant: what fails here only makes the deletion of the namespace slower.
 
-use kit::apply::kinds;
+use kit_client::untyped;
+use kit_objects::kinds;
 use kube::api::{DeleteParams, ListParams, PropagationPolicy};
 
 use crate::context::Context;
@@ -11,12 +12,12 @@ use crate::context::Context;
 pub(super) async fn empty(ctx: &Context, namespace: &str) {
     // First who would start instances anew. Without KubeVirt there is no such path.
     for kind in [kinds::VIRTUAL_MACHINE, kinds::VIRTUAL_MACHINE_INSTANCE] {
-        let machines = kind.api(&ctx.client, Some(namespace));
+        let machines = untyped::of(kind, &ctx.client, Some(namespace));
         let deleted = machines
             .delete_collection(&DeleteParams::background(), &ListParams::default())
             .await;
         if let Err(error) = deleted {
-            let error = kit::errors::chain(&error);
+            let error = kit_client::errors::chain(&error);
             tracing::debug!(error, "could not delete each {}", kind.kind);
         }
     }
@@ -27,30 +28,33 @@ pub(super) async fn empty(ctx: &Context, namespace: &str) {
         ..DeleteParams::default()
     };
     for kind in [kinds::DEPLOYMENT, kinds::REPLICA_SET, kinds::STATEFUL_SET] {
-        let owners = kind.api(&ctx.client, Some(namespace));
+        let owners = untyped::of(kind, &ctx.client, Some(namespace));
         if let Err(error) = owners
             .delete_collection(&orphan, &ListParams::default())
             .await
         {
-            let error = kit::errors::chain(&error);
+            let error = kit_client::errors::chain(&error);
             tracing::debug!(error, "could not delete each {}", kind.kind);
         }
     }
-    let pods = kinds::POD.api(&ctx.client, Some(namespace));
+    let pods = untyped::of(kinds::POD, &ctx.client, Some(namespace));
     let soon = DeleteParams {
         grace_period_seconds: Some(1),
         ..DeleteParams::default()
     };
     if let Err(error) = pods.delete_collection(&soon, &ListParams::default()).await {
-        tracing::debug!(error = kit::errors::chain(&error), "could not end the pods");
+        tracing::debug!(
+            error = kit_client::errors::chain(&error),
+            "could not end the pods"
+        );
     }
-    let claims = kinds::PERSISTENT_VOLUME_CLAIM.api(&ctx.client, Some(namespace));
+    let claims = untyped::of(kinds::PERSISTENT_VOLUME_CLAIM, &ctx.client, Some(namespace));
     if let Err(error) = claims
         .delete_collection(&DeleteParams::default(), &ListParams::default())
         .await
     {
         tracing::debug!(
-            error = kit::errors::chain(&error),
+            error = kit_client::errors::chain(&error),
             "could not delete the claims"
         );
     }

@@ -47,10 +47,12 @@ async fn one(
     let session = sessions::etcd(ctx, observed, name, address);
     let session = session.ok_or("its keys are missing")?;
     let budget = &observed.budget;
-    let client = session.client(budget).map_err(|e| kit::errors::chain(&e))?;
+    let client = session
+        .client(budget)
+        .map_err(|e| kit_client::errors::chain(&e))?;
     let asked = tokio::time::timeout(PATIENCE, etcd::status(&client));
     match budget.within(asked).await {
-        Ok(Ok(answer)) => answer.map_err(|error| kit::errors::chain(&error)),
+        Ok(Ok(answer)) => answer.map_err(|error| kit_client::errors::chain(&error)),
         Ok(Err(elapsed)) => Err(elapsed.to_string()),
         Err(exceeded) => Err(exceeded.to_string()),
     }

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
+use kit_objects::object::Key;
+use kit_objects::object::Object;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
-use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::rbac;
 use tenant_cp::names;
-use tenant_cp::object::Key;
 use tokio::time::Instant;
 
 use super::Error;
@@ -152,7 +152,7 @@ pub(super) async fn probe(
             if list.is_some() {
                 ctx.tenants.suspect(&uid);
             }
-            let message = kit::errors::chain(&error);
+            let message = kit_client::errors::chain(&error);
             match is_start {
                 true => ctx.startup_probes.refused(&uid, &message),
                 false => ctx.breaker.trip(&uid, pods, &message),
@@ -306,7 +306,7 @@ fn unreached_at(endpoint: &EndpointStatus, error: &(dyn std::error::Error + 'sta
     tracing::debug!(
         host,
         port,
-        error = kit::errors::chain(error),
+        error = kit_client::errors::chain(error),
         "a published endpoint is not reached"
     );
     format!(

@@ -4,7 +4,8 @@
 //! Service is written to [`MOST`] times at most, whatever the tenant's API answers.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use kit::apply::kinds;
+use kit_client::untyped;
+use kit_objects::kinds;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 
@@ -22,7 +23,9 @@ const PARALLEL_WRITES: usize = 8;
 pub(super) async fn services(ctx: &Context, client: &Client, budget: &Budget) -> Result<(), Error> {
     let mut params = ListParams::default().limit(PAGE);
     loop {
-        let list = kinds::SERVICE.api(client, None).list(&params).await;
+        let list = untyped::of(kinds::SERVICE, client, None)
+            .list(&params)
+            .await;
         let list = list.map_err(|e| Error::Tenant(session::Error::ListManaged(Box::new(e))))?;
         let taken = budget.take_items("Services", list.items.len());
         taken.map_err(|e| Error::Tenant(e.into()))?;
@@ -42,7 +45,7 @@ pub(super) async fn services(ctx: &Context, client: &Client, budget: &Budget) ->
 
 async fn one(ctx: &Context, client: &Client, mut service: DynamicObject) -> Result<(), Error> {
     let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
-    let services = kinds::SERVICE.api(client, Some(&namespace));
+    let services = untyped::of(kinds::SERVICE, client, Some(&namespace));
     let params = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()

@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use jiff::Timestamp;
+use kit_objects::object::Object;
 use kube::{Client, ResourceExt};
-use tenant_cp::Object;
 use tenant_cp::desired::bootstrap::rbac;
 
 use super::sessions::{administrator, enter, operator, ready_pods};

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use api::TenantCluster;
 use api::names::LABEL_COMPONENT;
 use api::tenant_cluster::RolledOut;
+use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::names;
-use tenant_cp::object::Key;
 use tenant_cp::rollout::template;
 
 use crate::pod_failures;

@@ -15,8 +15,8 @@ use std::time::Duration;
 use api::Reason;
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::object::Key;
 use serde_json::Value;
-use tenant_cp::object::Key;
 
 /// How long pods and claims may take to go before the namespace is deleted all the same.
 const STOP_SECONDS: i64 = 20;
@@ -28,8 +28,8 @@ use super::tenant_namespace::{Whose, whose};
 use super::types::{Action, Part, Plan, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::known::Known;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let meta = &observed.cluster.metadata;

@@ -8,10 +8,10 @@ use std::net::IpAddr;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use api::{ConditionType, Reason};
+use kit_objects::object::Object;
 use tenant_cp::Validated;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::names;
-use tenant_cp::object::Object;
 
 mod members;
 
@@ -19,9 +19,9 @@ use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::known::Known;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::Alarm;
+use kit_objects::known::Known;
 
 pub(super) fn plan(
     valid: &Validated,

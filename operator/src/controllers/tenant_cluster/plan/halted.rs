@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use api::{ConditionStatus, ConditionType, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
-use tenant_cp::object::Object;
+use kit_objects::object::Object;
 use tenant_cp::problem::Problem;
 use tenant_cp::{certificates, generations, names};
 

@@ -2,9 +2,9 @@
 //!
 //! Invariant: it is written only where the one that is there can be read.
 
+use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::desired::tenant_namespace;
-use tenant_cp::object::Object;
 use tenant_cp::{Addresses, Settings, Validated, certificates};
 
 use super::endpoint::server;

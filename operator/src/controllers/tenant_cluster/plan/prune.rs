@@ -4,11 +4,11 @@
 //! labels; each by its UID. In the user's namespace, which others write to, only what has our label.
 
 use api::names::{COMPONENT_LOAD_BALANCER, LABEL_COMPONENT, LABEL_TENANT_UID};
+use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::Validated;
 use tenant_cp::addons::{autoscaler, cloud_controller, csi};
 use tenant_cp::names;
-use tenant_cp::object::Key;
 use tenant_cp::rollout::order::Progress;
 
 use super::types::{Part, Target};

@@ -5,8 +5,8 @@
 
 use api::tenant_cluster::RolloutStatus;
 use api::{Reason, TenantClusterStatus};
+use kit_objects::object::Object;
 use serde_json::Value;
-use tenant_cp::object::Object;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
 use tenant_cp::rollout::template;
 use tenant_cp::{Validated, generations, names, version};
@@ -15,9 +15,9 @@ use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::known::Known;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 /// The rollout of a tenant cluster.
 pub(super) struct Rollout {

@@ -15,8 +15,8 @@ use tenant_cp::{Validated, certificates};
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
-use crate::known::Known;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 mod addons;
 mod conditions;

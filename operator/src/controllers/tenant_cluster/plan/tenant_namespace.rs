@@ -11,8 +11,8 @@ use tenant_cp::{Settings, Validated, desired};
 use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::known::Known;
 use crate::status::Waiting;
+use kit_objects::known::Known;
 
 pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) -> Part {
     let mut part = Part::new(PartName::TenantNamespace);

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use api::Reason;
+use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
 use tenant_cp::addons::addon::Addon;
 use tenant_cp::generations::bundle;
-use tenant_cp::object::{Key, Object};
 use tenant_cp::rollout::order::Allowed;
 use tenant_cp::rollout::template;
 use tenant_cp::tenant_objects;
@@ -180,7 +180,7 @@ pub(super) fn plan(
 
 fn hash(objects: &[Object]) -> String {
     let hashes: Vec<_> = objects.iter().map(Object::hash).collect();
-    tenant_cp::object::hash(&json!(hashes))
+    kit_objects::object::hash(&json!(hashes))
 }
 
 fn wanted_addons(valid: &Validated) -> impl Iterator<Item = Addon> {

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use api::names::LABEL_COMPONENT;
+use kit_objects::object::{Key, Object};
 use tenant_cp::management_objects;
 use tenant_cp::names;
-use tenant_cp::object::{Key, Object};
 use tenant_cp::{Settings, Validated};
 
 use crate::controllers::tenant_cluster::observed::Observed;

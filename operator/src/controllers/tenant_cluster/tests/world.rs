@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use api::TenantCluster;
 use jiff::Timestamp;
+use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
-use tenant_cp::object::{Key, Object};
 use tenant_cp::problem::Problem;
 use tenant_cp::{Settings, certificates, network};
 
@@ -28,7 +28,7 @@ pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
 
 pub(super) fn refusal() -> Failure {
     Failure {
-        class: kit::errors::Class::Invalid,
+        class: kit_client::errors::Class::Invalid,
         message: "admission webhook says no".to_owned(),
     }
 }

@@ -5,7 +5,7 @@
 //! Invariant: at most one member is missing by our doing, and none that serves while another one does not.
 
 use api::Reason;
-use tenant_cp::object::Key;
+use kit_objects::object::Key;
 use tenant_cp::rollout::template;
 use tenant_cp::{Validated, names};
 

@@ -12,8 +12,8 @@ use super::super::{endpoint, etcd, pods};
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
-use crate::known::Known;
 use crate::status::reason_of;
+use kit_objects::known::Known;
 
 /// None: as it was.
 pub(super) fn certificates(

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::LABEL_ADDON;
-use kit::apply::difference;
+use kit_objects::difference::difference;
+use kit_objects::object::{Key, Object};
 use serde_json::Value;
 use tenant_cp::addons::addon::Addon;
-use tenant_cp::object::{Key, Object};
 
 use crate::FIELD_MANAGER;
 use crate::controllers::tenant_cluster::plan::types::{Changes, Target};

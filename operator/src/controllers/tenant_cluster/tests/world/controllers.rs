@@ -2,8 +2,8 @@
 //!
 //! Invariant: a pod is made from the template that its workload has then, and keeps it.
 
+use kit_objects::object::Key;
 use serde_json::{Value, json};
-use tenant_cp::object::Key;
 use tenant_cp::rollout::template;
 
 use super::{NS, World};

@@ -13,6 +13,7 @@ use tower::layer::layer_fn;
 
 use super::*;
 use crate::errors::{Class, Classify as _};
+use crate::meter;
 
 /// Fails the first `failures` requests with `code`, then answers with a ConfigMap.
 fn client(failures: u32, code: u16) -> (Client, Arc<AtomicU32>, RequestCounter) {
@@ -122,39 +123,6 @@ async fn an_extra_layer_sees_every_request_before_the_transport() {
     let error = write(client).await.expect_err("the fault");
     assert!(crate::errors::chain(&error).contains("injected"));
     assert_eq!(requests.writes(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_that_waited_for_its_turn_is_not_sent_once_another_may_lead() {
-    let leadership = Leadership::until(Instant::now() + Duration::from_secs(5));
-    let seen = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&seen);
-    let transport = tower::service_fn(move |_: Request<Body>| {
-        count.fetch_add(1, Ordering::SeqCst);
-        async {
-            let body = Full::new(Bytes::from(r#"{"metadata":{"name":"a"}}"#));
-            Ok::<_, BoxError>(Response::new(body))
-        }
-    });
-    let args = ClientArgs {
-        qps: 0.1,
-        burst: 1,
-        ..ClientArgs::default()
-    };
-    let fenced = fence::FenceLayer::new(leadership.clone()).layer(transport);
-    let client = assemble(fenced, "default", &args, &RequestCounter::new());
-    write(client.clone()).await.expect("it leads");
-    leadership
-        .ensure()
-        .expect("it leads, so the next one begins");
-    let error = write(client.clone()).await.expect_err("ten seconds later");
-    assert!(
-        crate::errors::chain(&error).contains("not the leader any more"),
-        "{error}"
-    );
-    assert_eq!(error.class(), Class::Transient);
-    assert_eq!(seen.load(Ordering::SeqCst), 1, "it was sent");
-    config_maps(client).get("a").await.expect("reads are free");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,11 +4,15 @@
 //! that is no longer wanted shows as a difference and is given up by the next apply; two workloads with
 //! the same pod template carry the same annotation on their pods.
 
-use api::names::ANNOTATION_TEMPLATE_HASH;
 use k8s_openapi::{Metadata, Resource, apimachinery::pkg::apis::meta::v1};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+/// Annotation: hash of everything that was wanted of the object.
+pub const ANNOTATION_HASH: &str = "covey.dev/hash";
+/// Annotation of a workload's pods: hash of the pod template that was wanted.
+pub const ANNOTATION_TEMPLATE_HASH: &str = "covey.dev/template-hash";
 
 /// One wanted object.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +78,7 @@ impl Object {
     /// Hash of the wanted content.
     #[must_use]
     pub fn hash(&self) -> &str {
-        self.value["metadata"]["annotations"][api::names::ANNOTATION_HASH]
+        self.value["metadata"]["annotations"][ANNOTATION_HASH]
             .as_str()
             .unwrap_or("")
     }
@@ -86,7 +90,7 @@ impl Object {
             template["metadata"]["annotations"][ANNOTATION_TEMPLATE_HASH] = json!(hash);
         }
         let hash = hash(&self.value);
-        self.value["metadata"]["annotations"][api::names::ANNOTATION_HASH] = json!(hash);
+        self.value["metadata"]["annotations"][ANNOTATION_HASH] = json!(hash);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// True when both are quantities of the same value. A JSON number is a quantity too: Kubernetes
 /// stores `cpu: 1` as "1".
-pub(super) fn same_quantity(left: &Value, right: &Value) -> bool {
+pub(crate) fn same_quantity(left: &Value, right: &Value) -> bool {
     match (quantity(left), quantity(right)) {
         (Some(left), Some(right)) => left == right,
         _ => false,
@@ -24,7 +24,7 @@ pub fn bytes(text: &str) -> Option<i64> {
 }
 
 /// True when both are Go durations of the same length.
-pub(super) fn same_duration(left: &Value, right: &Value) -> bool {
+pub(crate) fn same_duration(left: &Value, right: &Value) -> bool {
     match (
         left.as_str().and_then(duration_nanos),
         right.as_str().and_then(duration_nanos),

@@ -1,20 +1,15 @@
-//! Server-side apply, guarded deletes and "does live hold what is desired", on untyped objects.
+//! Server-side apply and guarded deletes, on untyped objects.
 //!
 //! Invariant: no discovery calls. Kinds come from the table in [`kinds`] or from the caller, so a
 //! write costs exactly one request.
 
-pub mod kinds;
-mod quantity;
-pub mod subset;
-
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kit_objects::kinds::{self, Kind};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Client, api::PropagationPolicy};
 use serde_json::Value;
 
-pub use self::kinds::Kind;
-pub use self::quantity::{billionths, bytes};
-pub use self::subset::{Difference, difference};
 use crate::errors::{Class, Classify};
+use crate::untyped;
 
 /// Why an object was not written or deleted.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +21,7 @@ pub enum Error {
         field: &'static str,
     },
     /// The table of kinds has no such kind.
-    #[error("kind {kind} of {api_version} is not in kit::apply::kinds; add it or pass a Kind")]
+    #[error("kind {kind} of {api_version} is not in kit_objects::kinds; add it or pass a Kind")]
     UnknownKind {
         /// As in the object.
         api_version: String,
@@ -85,7 +80,7 @@ pub async fn apply(
         force,
         ..PatchParams::apply(field_manager)
     };
-    let api = target.kind.api(client, target.namespace);
+    let api = untyped::of(target.kind, client, target.namespace);
     api.patch(target.name, &params, &Patch::Apply(object))
         .await
         .map_err(|source| target.error("apply", source))
@@ -107,7 +102,7 @@ pub async fn apply_status(
         force,
         ..PatchParams::apply(field_manager)
     };
-    let api = target.kind.api(client, target.namespace);
+    let api = untyped::of(target.kind, client, target.namespace);
     api.patch_status(target.name, &params, &Patch::Apply(object))
         .await
         .map_err(|source| target.error("apply the status of", source))
@@ -171,8 +166,7 @@ pub async fn delete(client: &Client, deletion: &Deletion<'_>) -> Result<Deleted,
         }),
         ..DeleteParams::default()
     };
-    match kind
-        .api(client, target.namespace)
+    match untyped::of(kind, client, target.namespace)
         .delete(name, &params)
         .await
     {
@@ -223,18 +217,6 @@ impl<'a> Target<'a> {
             verb,
             object,
             source: Box::new(source),
-        }
-    }
-}
-
-impl Kind {
-    /// An untyped API for this kind: in `namespace` where the kind has namespaces and one is
-    /// given, else over all of them.
-    pub fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        let resource = self.resource();
-        match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
         }
     }
 }

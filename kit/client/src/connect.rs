@@ -1,23 +1,12 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
-//! A request passes, from the outside in: retries ([`retry`]), rate limit ([`rate`]), counter
-//! ([`count`]), time-out ([`deadline`]), an extra layer of the caller ([`fence`], [`meter`], faults in tests),
-//! and credentials and connections ([`multiplexed`]). So every attempt is counted, limited and timed, and
+//! A request passes, from the outside in: retries ([`crate::retry`]), rate limit ([`crate::rate`]), counter
+//! ([`crate::count`]), time-out ([`crate::deadline`]), an extra layer of the caller ([`crate::fence`], [`crate::meter`], faults in tests),
+//! and credentials and connections ([`crate::transport`]). So every attempt is counted, limited and timed, and
 //! an injected fault is retried as a real one would be.
 //!
 //! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile
 //! that hangs in it holds its slot; our backoff per object does the waiting.
-
-pub mod body_limit;
-pub mod count;
-pub(crate) mod crypto;
-pub mod deadline;
-mod error;
-pub mod fence;
-pub mod meter;
-pub mod multiplexed;
-pub mod rate;
-pub mod retry;
 
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -31,12 +20,11 @@ use tower::retry::Retry;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
 
-pub use self::count::RequestCounter;
-pub use self::crypto::install_crypto;
-pub use self::error::Error;
-pub use self::multiplexed::Transport;
 use crate::args::ClientArgs;
-use crate::lease::Leadership;
+use crate::count::{self, RequestCounter};
+use crate::error::Error;
+use crate::transport::{self, Transport};
+use crate::{deadline, fence, meter, rate, retry};
 
 /// The client that the arguments describe. `requests` counts what it sends.
 ///
@@ -46,16 +34,19 @@ pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Cli
     build(config(args).await?, args, requests, &Identity::new())
 }
 
-/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`fence`]), and it is metered.
+/// As [`connect`]; what it writes is sent only while `leadership` lasts ([`crate::fence`]), and it is metered.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn connect_fenced(
+pub async fn connect_fenced<G>(
     args: &ClientArgs,
     requests: &RequestCounter,
-    leadership: &Leadership,
-) -> Result<Client, Error> {
-    let fence = fence::FenceLayer::new(leadership.clone());
+    gate: &G,
+) -> Result<Client, Error>
+where
+    G: fence::WriteGate + Clone + Send + 'static,
+{
+    let fence = fence::FenceLayer::new(gate.clone());
     let extra = Stack::new(meter::MeterLayer, fence);
     build(config(args).await?, args, requests, &extra)
 }
@@ -85,7 +76,7 @@ pub async fn config(args: &ClientArgs) -> Result<Config, Error> {
 /// transport; [`Identity`] adds nothing.
 ///
 /// # Errors
-/// As those of [`multiplexed::transport`].
+/// As those of [`transport::transport`].
 pub fn build<L, B>(
     config: Config,
     args: &ClientArgs,
@@ -100,7 +91,7 @@ where
     B::Error: Into<BoxError>,
 {
     // Time-outs of ours, in `deadline`, know watches from plain requests.
-    let transport = extra.layer(multiplexed::transport(&config)?);
+    let transport = extra.layer(transport::transport(&config)?);
     let namespace = config.default_namespace;
     Ok(assemble(transport, namespace, args, requests))
 }

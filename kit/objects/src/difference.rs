@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::quantity::{same_duration, same_quantity};
+use crate::quantity::{same_duration, same_quantity};
 
 /// Where live first departs from desired.
 #[derive(Clone, Debug, PartialEq, Eq)]

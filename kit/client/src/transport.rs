@@ -26,8 +26,8 @@ use rustls_pki_types::ServerName;
 use tower::util::BoxService;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::crypto::install_crypto;
-use super::error::Error;
+use crate::crypto::install_crypto;
+use crate::error::Error;
 
 /// Pause between two pings of a connection on which something is open.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);

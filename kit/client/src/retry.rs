@@ -11,8 +11,8 @@ use kube::client::Body;
 use tokio::time::{Instant, Sleep};
 use tower::BoxError;
 
-use super::deadline::TimedOut;
 use crate::backoff::Backoff;
+use crate::deadline::TimedOut;
 
 /// Tries in all, the first included.
 const TRIES: u32 = 3;

@@ -1,8 +1,7 @@
 //! Sends writes only while this process leads: the last look at the leadership before a request leaves.
 //!
-//! Whoever writes has checked it already ([`Leadership::ensure`]), so that it stops early and says why.
-//! After that the request may wait for its turn ([`super::rate`], [`super::retry`]) for longer than what is
-//! left of the Lease. Invariant: no write is handed to the connection once another process may lead.
+//! Whoever writes has checked it already, so that it stops early and says why. After that the request may
+//! wait for its turn ([`crate::rate`], [`crate::retry`]) for longer than what is left of the Lease. Invariant: no write is handed to the connection once another process may lead.
 //! Reads pass, and so do requests of the Lease, which is how one comes to lead.
 
 use std::task::{Context, Poll};
@@ -11,43 +10,52 @@ use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use super::rate::is_of_lease;
-use crate::lease::Leadership;
+use crate::rate::is_of_lease;
+
+/// Who knows whether this process may write: its leadership.
+pub trait WriteGate {
+    /// Whether a write may be sent now.
+    ///
+    /// # Errors
+    /// Why not.
+    fn ensure_open(&self) -> Result<(), BoxError>;
+}
 
 /// Makes [`Fenced`] services; it goes below everything that may wait.
 #[derive(Clone, Debug)]
-pub struct FenceLayer {
-    leadership: Leadership,
+pub struct FenceLayer<G> {
+    gate: G,
 }
 
-impl FenceLayer {
-    /// A fence that falls with this leadership.
+impl<G> FenceLayer<G> {
+    /// A fence that is open while this gate is.
     #[must_use]
-    pub const fn new(leadership: Leadership) -> Self {
-        Self { leadership }
+    pub const fn new(gate: G) -> Self {
+        Self { gate }
     }
 }
 
-impl<S> Layer<S> for FenceLayer {
-    type Service = Fenced<S>;
+impl<S, G: Clone> Layer<S> for FenceLayer<G> {
+    type Service = Fenced<S, G>;
 
     fn layer(&self, inner: S) -> Self::Service {
         Fenced {
             inner,
-            leadership: self.leadership.clone(),
+            gate: self.gate.clone(),
         }
     }
 }
 
-/// A service whose writes fail with [`crate::lease::NotLeader`] when this process does not lead.
+/// A service whose writes fail with what its gate says while that is not open.
 #[derive(Clone, Debug)]
-pub struct Fenced<S> {
+pub struct Fenced<S, G> {
     inner: S,
-    leadership: Leadership,
+    gate: G,
 }
 
-impl<S, B> Service<Request<B>> for Fenced<S>
+impl<S, G, B> Service<Request<B>> for Fenced<S, G>
 where
+    G: WriteGate,
     S: Service<Request<B>, Error = BoxError>,
 {
     type Response = S::Response;
@@ -59,8 +67,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.leadership.ensure() {
-            Err(error) if is_fenced(&request) => Either::Right(ready(Err(error.into()))),
+        match self.gate.ensure_open() {
+            Err(error) if is_fenced(&request) => Either::Right(ready(Err(error))),
             _ => Either::Left(self.inner.call(request)),
         }
     }

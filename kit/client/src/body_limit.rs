@@ -14,7 +14,7 @@ use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tower::{BoxError, Layer, Service};
 
-use super::deadline::is_endless;
+use crate::deadline::is_endless;
 
 /// How much is taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
