@@ -13,10 +13,10 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use providers::Providers;
 use tenant_cp::Settings;
+use tenant_cp::amounts::Amounts;
 use tenant_cp::network::claims;
 use tenant_cp::network::reservations::Reservations;
 use tenant_cp::problem::Problem;
-use tenant_cp::quota::amounts::Amounts;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 

@@ -56,7 +56,7 @@ pub fn watched_everywhere() -> impl Iterator<Item = Kind> {
 mod tests {
     use kit_objects::object::Key;
     use kit_objects::rbac::Rule;
-    use tenant_cp::addons::{autoscaler, cloud_controller, csi};
+    use tenant_cp::addons::registry;
 
     use super::*;
     use crate::rbac;
@@ -93,18 +93,16 @@ mod tests {
     #[test]
     fn what_an_addon_leaves_behind_is_of_a_kind_that_is_read_and_may_be_deleted() {
         let (namespace, user) = (rbac::tenant_namespace(), rbac::user_namespace());
-        let left = [
-            cloud_controller::parts("ns"),
-            csi::parts("ns"),
-            autoscaler::parts("ns", "team", "demo"),
-        ];
+        let left = registry::ALL
+            .iter()
+            .map(|addon| addon.parts("ns", "team", "demo"));
         // By name (`observe`).
         let by_name = [kinds::ROLE_BINDING, kinds::LEASE];
         for Key {
             kind,
             namespace: place,
             name,
-        } in left.into_iter().flatten()
+        } in left.flatten()
         {
             let mut read = PARTS.iter().map(|part| part.kind).chain(by_name);
             let found = read.find(|read| read.kind == kind);

@@ -5,10 +5,14 @@
 //! TenantCluster, and our own; no wildcard; `bind` only on roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
+use std::slice::from_ref;
+
 use api::storage::Hotplug;
+use kit_objects::kinds;
 use kit_objects::rbac::Rule;
 use serde_json::{Value, json};
-use tenant_cp::addons::{autoscaler, cloud_controller, csi};
+use tenant_cp::addons::addon::Leftover;
+use tenant_cp::addons::registry;
 
 use crate::admission::certificate;
 
@@ -21,12 +25,13 @@ pub const USER_NAMESPACE_ROLE: &str = "covey-user-namespace";
 
 const WATCH: &[&str] = &["list", "watch"];
 const APPLY: &[&str] = &["create", "list", "patch"];
+const BIND: Rule = Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"]);
 
 /// The operator's, cluster-wide: the kinds of ours, metadata of what was applied, to notice drift, nodes, and
 /// what takes room on them.
 #[must_use]
 pub fn cluster() -> Vec<Rule> {
-    vec![
+    let mut rules = vec![
         Rule::new(
             &["covey.dev"],
             &["tenantclusters"],
@@ -78,13 +83,7 @@ pub fn cluster() -> Vec<Rule> {
             &["rolebindings"],
             &["create", "get", "list", "patch", "watch"],
         ),
-        Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["bind"]).named(&[
-            autoscaler::CLUSTER_ROLE,
-            cloud_controller::CLUSTER_ROLE,
-            csi::CLUSTER_ROLE,
-            TENANT_NAMESPACE_ROLE,
-            USER_NAMESPACE_ROLE,
-        ]),
+        BIND.named(&[TENANT_NAMESPACE_ROLE, USER_NAMESPACE_ROLE]),
         // Events about a TenantCluster stand beside it.
         Rule::new(&["events.k8s.io"], &["events"], &["create"]),
         // The webhook's caBundle.
@@ -99,7 +98,14 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&[""], &["nodes", "pods", "resourcequotas"], WATCH),
         // With those of the nodes the ranges that workers must not reach.
         Rule::new(&["networking.k8s.io"], &["servicecidrs"], WATCH),
-    ]
+    ];
+    let roles = registry::ALL.iter().map(|addon| addon.cluster_roles());
+    rules.extend(
+        roles
+            .filter(|names| !names.is_empty())
+            .map(|names| BIND.named(names)),
+    );
+    rules
 }
 
 /// The webhook's, cluster-wide: what it decides from. It writes nothing, and reads no Secret but its own.
@@ -143,39 +149,20 @@ pub fn tenant_namespace() -> Vec<Rule> {
     rules
 }
 
-/// To take the cloud controller manager, the CSI driver and the autoscaler away when they are switched
-/// off.
+/// To take addons away when they are switched off: each of their parts by name, and what their programs made
+/// is looked for by name, too. Of Secrets and Services all may go, for other reasons.
 fn addons_off() -> Vec<Rule> {
-    const BOUND: &[&str] = &[cloud_controller::NAME, csi::NAME];
-    const NAMED: &[&str] = &[
-        autoscaler::NAME,
-        autoscaler::STOCK,
-        cloud_controller::NAME,
-        csi::NAME,
-    ];
-    const POLICIES: &[&str] = &[
-        autoscaler::NAME,
-        autoscaler::STOCK,
-        cloud_controller::NAME,
-        csi::NAME,
-        cloud_controller::LOAD_BALANCERS,
-    ];
-    vec![
-        Rule::new(&[""], &["serviceaccounts"], &["delete"]).named(NAMED),
-        Rule::new(&["apps"], &["deployments"], &["delete"]).named(NAMED),
-        // The one that it made for itself.
-        Rule::new(&["coordination.k8s.io"], &["leases"], &["delete", "get"])
-            .named(&[cloud_controller::LEASE]),
-        Rule::new(&["networking.k8s.io"], &["networkpolicies"], &["delete"]).named(POLICIES),
-        Rule::new(&["policy"], &["poddisruptionbudgets"], &["delete"])
-            .named(&[cloud_controller::NAME]),
-        Rule::new(
-            &["rbac.authorization.k8s.io"],
-            &["rolebindings"],
-            &["delete"],
-        )
-        .named(BOUND),
-    ]
+    let parts = registry::ALL.iter().flat_map(|addon| addon.leftovers());
+    let by_name = parts.filter(|part| ![kinds::SECRET, kinds::SERVICE].contains(&part.kind));
+    let rule = |part: &'static Leftover| {
+        let verbs: &[&str] = match part.made_by_itself {
+            true => &["delete", "get"],
+            false => &["delete"],
+        };
+        let (group, resource) = (from_ref(&part.kind.group), from_ref(&part.kind.plural));
+        Rule::new(group, resource, verbs).named(from_ref(&part.name))
+    };
+    by_name.map(rule).collect()
 }
 
 fn control_plane() -> Vec<Rule> {
@@ -262,37 +249,32 @@ pub fn yaml() -> anyhow::Result<String> {
         ours("ClusterRole", WEBHOOK, &webhook()),
         ours("ClusterRole", TENANT_NAMESPACE_ROLE, &tenant_namespace()),
         ours("ClusterRole", USER_NAMESPACE_ROLE, &user_namespace()),
-        // Not the operator's: bound to the account `ccm` of a tenant namespace.
-        role(
-            "ClusterRole",
-            cloud_controller::CLUSTER_ROLE,
-            json!(cloud_controller::rules_outside()),
-        ),
-        // Nor this: bound to the account `autoscaler` of a tenant namespace, in the user's.
-        role(
-            "ClusterRole",
-            autoscaler::CLUSTER_ROLE,
-            json!(autoscaler::rules_outside()),
-        ),
         ours("Role", "covey-operator", &system_namespace()),
         ours("Role", WEBHOOK, &webhook_system_namespace()),
     ];
-    // Neither the operator's: bound to the account `csi` of a tenant namespace.
-    let of_driver = |hotplug| {
-        let rules = json!(csi::rules_outside(hotplug));
-        serde_saphyr::to_string(&role("ClusterRole", csi::CLUSTER_ROLE, rules))
-    };
     let mut text = String::from("# Generated from operator/src/rbac.rs by `cargo xtask deploy`.\n");
     for role in roles {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&role)?);
     }
-    text.push_str(
-        "---\n{{- if eq (dig \"storage\" \"hotplug\" \"\" .Values.config) \"declarative\" }}\n",
-    );
-    text.push_str(&of_driver(Hotplug::Declarative)?);
-    text.push_str("{{- else }}\n");
-    text.push_str(&of_driver(Hotplug::Subresources)?);
-    text.push_str("{{- end }}\n");
+    // Not the operator's: bound to accounts of addons in a tenant namespace.
+    for addon in registry::ALL {
+        for name in addon.cluster_roles() {
+            let text_of = |hotplug| {
+                let rules = json!(addon.rules_outside(hotplug));
+                serde_saphyr::to_string(&role("ClusterRole", name, rules))
+            };
+            let declarative = text_of(Hotplug::Declarative)?;
+            let subresources = text_of(Hotplug::Subresources)?;
+            text.push_str("---\n");
+            if declarative == subresources {
+                text.push_str(&declarative);
+                continue;
+            }
+            let hotplug = "eq (dig \"storage\" \"hotplug\" \"\" .Values.config) \"declarative\"";
+            text.push_str(&format!("{{{{- if {hotplug} }}}}\n{declarative}"));
+            text.push_str(&format!("{{{{- else }}}}\n{subresources}{{{{- end }}}}\n"));
+        }
+    }
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! Addons: what Covey installs for the nodes and pods of a tenant cluster, a file or folder each.
 //!
-//! [`addon`] says which there are, [`registry`] what each lays inside the tenant cluster; [`manifest`]
-//! and [`adapter`] are the pieces that they are made of. What is inside the tenant cluster is written as
+//! [`addon`] is what an addon can be asked, [`registry`] the list of them; [`manifest`] and [`adapter`] are
+//! the pieces that they are made of. What is inside the tenant cluster is written as
 //! manifests, because that is what their authors publish and what an administrator of the tenant cluster
 //! will compare them with.
 //! Invariant: an addon that runs on every node needs neither the pod network nor kube-proxy to reach
@@ -12,10 +12,10 @@ mod adapter;
 pub mod addon;
 pub mod autoscaler;
 pub mod cloud_controller;
-mod coredns;
+pub mod coredns;
 pub mod csi;
-mod flannel;
-mod konnectivity;
-mod kube_proxy;
+pub mod flannel;
+pub mod konnectivity;
+pub mod kube_proxy;
 mod manifest;
-pub(crate) mod registry;
+pub mod registry;

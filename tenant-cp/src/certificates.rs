@@ -1,24 +1,21 @@
 //! Which certificates and keys a tenant cluster has, and the Secrets that hold them.
 //!
 //! [`wants`] lists the certificates, [`plan`] says what must be made, [`secrets`] puts it into
-//! Secrets and reads it back, [`kubeconfig`] makes the user's. `docs/certificates.md` is the list
+//! Secrets and reads it back, [`crate::kubeconfig`] makes the user's. `docs/certificates.md` is the list
 //! for people.
 //!
 //! Invariant: nobody is in `system:masters` but [`super_admin`], which is never stored. What was
 //! lost on a tenant cluster that runs is reported, never made anew: its identity would change. Only
-//! [`SMALL_AUTHORITIES`] are made anew: nobody but the two ends of one connection knows each.
+//! [`small_authorities`] are made anew: nobody but the two ends of one connection knows each.
 
 mod etcd_identity;
-mod files;
-mod kubeconfig;
 mod secrets;
 mod wants;
 
 pub use etcd_identity::{EtcdIdentity, EtcdMember, InitialClusterState};
-pub use kubeconfig::kubeconfig;
 pub use secrets::{
-    CONSUMERS, SMALL_AUTHORITIES, SecretData, authority_secrets, established, leaf_secrets,
-    read_store, renewed_secret,
+    SecretData, authority_secrets, consumers, established, leaf_secrets, read_store,
+    renewed_secret, small_authorities,
 };
 pub use wants::{super_admin, wants};
 
@@ -143,7 +140,7 @@ fn without_broken(wants: &[Want], store: &Store, now: Timestamp) -> Store {
 }
 
 fn is_small(authority: &str) -> bool {
-    SMALL_AUTHORITIES.contains(&authority)
+    small_authorities().any(|small| small == authority)
 }
 
 /// Name and end of every certificate in the store, sorted by name.

@@ -10,10 +10,12 @@
 //! Invariant: no I/O, no clock, no randomness, no environment. Same input, same output.
 
 pub mod addons;
+pub mod amounts;
 pub mod certificates;
 pub mod desired;
 pub mod flags;
 pub mod generations;
+pub mod kubeconfig;
 pub mod management_objects;
 pub mod material;
 mod meta;
@@ -23,6 +25,7 @@ pub mod node;
 pub mod problem;
 pub mod quota;
 pub mod rollout;
+mod secret_files;
 pub mod settings;
 pub mod tenant_objects;
 mod text;

@@ -3,10 +3,10 @@
 //! [`foundation`](crate::desired::tenant_namespace::foundation) →
 //! [`user_binding`](crate::desired::tenant_namespace::user_binding) → [`base`] → (Secrets of
 //! [`crate::certificates`]) → [`workloads`].
-//! Invariant: everything but the user's binding and that of the autoscaler is in the tenant namespace, or
+//! Invariant: everything but the user's binding and those of addons there is in the tenant namespace, or
 //! is it.
 
-use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::addons::registry::wanted;
 use crate::desired::etcd::{self, volumes};
 use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
 use crate::desired::{control_plane, services};
@@ -26,20 +26,11 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects.extend(service_accounts::service_accounts(v));
     objects.extend(network_policies::network_policies(v, settings));
     objects.extend(disruption_budgets::budgets(v));
-    if v.addons.cloud_controller {
-        objects.extend(cloud_controller::base(v));
-    }
-    if v.storage.is_some() {
-        objects.extend(csi::base(v));
-    }
-    if v.autoscaler.is_some() {
-        objects.extend(autoscaler::base(v));
-    }
+    objects.extend(wanted(v).flat_map(|addon| addon.base(v)));
     objects
 }
 
-/// StatefulSet `etcd`, Deployments `control-plane` and, where wanted, `ccm`, `csi`, `autoscaler` and
-/// `cluster-autoscaler`. `material` is what the Secrets hold: what a program reads only when it starts
+/// StatefulSet `etcd`, Deployments `control-plane` and those of addons. `material` is what the Secrets hold: what a program reads only when it starts
 /// shows in its pod.
 #[must_use]
 pub fn workloads(
@@ -53,16 +44,6 @@ pub fn workloads(
         etcd::stateful_set(v, settings, addresses, material),
         control_plane::deployment(v, settings, addresses, material),
     ];
-    if v.addons.cloud_controller {
-        objects.push(cloud_controller::deployment(v, settings, store));
-    }
-    if let Some(offer) = &v.storage {
-        objects.push(csi::deployment::deployment(v, settings, offer, store));
-    }
-    if let Some(limits) = &v.autoscaler {
-        objects.extend(autoscaler::workloads::deployments(
-            v, settings, limits, store,
-        ));
-    }
+    objects.extend(wanted(v).flat_map(|addon| addon.deployments(v, settings, store)));
     objects
 }

@@ -2,7 +2,6 @@
 //!
 //! | Module | What it holds |
 //! |---|---|
-//! | [`amounts`] | amounts of what is counted, and how they are written |
 //! | [`takes`] | what a TenantCluster and a NodePool take |
 //! | [`exceeded`] | the one comparison with a quota, and its sentence |
 //! | [`admit`] | admission: nobody grows beyond a quota |
@@ -17,7 +16,6 @@
 //! the other lets start. Nothing is ever said against what asks for no more than before.
 
 pub mod admit;
-pub mod amounts;
 pub mod exceeded;
 pub mod grants;
 pub mod takes;

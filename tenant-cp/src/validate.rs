@@ -34,7 +34,7 @@ pub use admit::{admit, transition_warnings};
 pub use check::{check, check_settings, warnings};
 pub use pool::{admit_pool, check_pool, cluster_of, left_behind, pool_warnings};
 pub use quantity::bytes;
-pub use validated::{Addons, Component, Dns, Endpoint, Etcd, Network, Scheduling, Validated};
+pub use validated::{Component, Dns, Endpoint, Etcd, Network, Scheduling, Validated};
 
 use crate::problem::Problem;
 

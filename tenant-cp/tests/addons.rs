@@ -17,7 +17,14 @@ use kit_objects::object::Object;
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tenant_cp::{Settings, Validated, addons::addon::Addon, management_objects, tenant_objects};
+use tenant_cp::{
+    Settings, Validated,
+    addons::{
+        addon::Addon, coredns::CoreDns, flannel::Flannel, konnectivity::Konnectivity,
+        kube_proxy::KubeProxy, registry,
+    },
+    management_objects, tenant_objects,
+};
 
 fn bootstrap(v: &Validated) -> Vec<Object> {
     tenant_objects::wanted(v, &Settings::default(), &addresses("10.96.0.17"), TRUST)
@@ -34,7 +41,7 @@ fn of_addons(v: &Validated) -> Vec<Object> {
         .collect()
 }
 
-fn workload(which: Addon) -> Value {
+fn workload(which: &dyn Addon) -> Value {
     let objects = bootstrap(&minimal());
     let found = objects
         .into_iter()
@@ -42,7 +49,7 @@ fn workload(which: Addon) -> Value {
     found.unwrap().value
 }
 
-fn pod(which: Addon) -> Value {
+fn pod(which: &dyn Addon) -> Value {
     workload(which)["spec"]["template"]["spec"].clone()
 }
 
@@ -84,7 +91,7 @@ proptest! {
     #[test]
     fn exactly_the_wanted_addons_are_there_and_each_has_its_workload(v in validated()) {
         let objects = bootstrap(&v);
-        for which in Addon::ALL {
+        for which in registry::ALL {
             let its: Vec<_> =
                 objects.iter().filter(|object| addon(object) == Some(which.name())).collect();
             prop_assert_eq!(!its.is_empty(), which.is_wanted(&v), "{:?}", which);
@@ -110,7 +117,7 @@ proptest! {
 
 #[test]
 fn what_nodes_need_to_get_ready_reaches_the_api_without_kube_proxy() {
-    for which in [Addon::Flannel, Addon::Konnectivity] {
+    for which in [&Flannel as &dyn Addon, &Konnectivity] {
         let pod = pod(which);
         assert_eq!(
             (&pod["hostNetwork"], &pod["dnsPolicy"]),
@@ -152,7 +159,7 @@ fn dns_is_where_kubelets_look_for_it() {
 #[test]
 fn agents_token_is_for_the_servers_alone_and_their_authority_is_konnectivitys() {
     let v = minimal();
-    let pod = pod(Addon::Konnectivity);
+    let pod = pod(&Konnectivity);
     let token = &pod["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
     let server = management_objects::workloads(
         &v,
@@ -188,7 +195,7 @@ fn agents_token_is_for_the_servers_alone_and_their_authority_is_konnectivitys() 
 
 #[test]
 fn file_that_a_program_reads_only_at_the_start_replaces_its_pods() {
-    let annotations = |v: &Validated, which: Addon| {
+    let annotations = |v: &Validated, which: &dyn Addon| {
         let objects = bootstrap(v);
         let found = objects
             .into_iter()
@@ -200,7 +207,7 @@ fn file_that_a_program_reads_only_at_the_start_replaces_its_pods() {
     let mut other = minimal();
     other.network.pod_cidr = "10.129.0.0/18".parse().unwrap();
     other.network.dns_domain = "other".to_owned();
-    for which in [Addon::CoreDns, Addon::KubeProxy, Addon::Flannel] {
+    for which in [&CoreDns as &dyn Addon, &KubeProxy, &Flannel] {
         assert_ne!(
             annotations(&plain, which),
             annotations(&other, which),
@@ -217,7 +224,7 @@ fn image_of_flannel_comes_from_its_own_registry_or_from_the_mirror() {
         let objects = bootstrap(&v);
         let found = objects
             .iter()
-            .find(|object| Some(object.key()) == Addon::Flannel.workload())
+            .find(|object| Some(object.key()) == Flannel.workload())
             .unwrap();
         let container = &found.value["spec"]["template"]["spec"]["containers"][0];
         container["image"].as_str().unwrap().to_owned()
@@ -247,7 +254,7 @@ fn run_script(answer: &str) -> Value {
     .unwrap();
     let daemon = format!("printf '{answer}' > {}", path("run/subnet.env"));
     std::fs::write(path("flanneld"), format!("#!/bin/sh\n{daemon}\n")).unwrap();
-    let script = pod(Addon::Flannel)["containers"][0]["command"][2]
+    let script = pod(&Flannel)["containers"][0]["command"][2]
         .as_str()
         .unwrap()
         .to_owned();

@@ -9,9 +9,10 @@ use k8s_openapi::ByteString;
 use kit_objects::object::Object;
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::autoscaler::{
-    AUTHORITY, CLIENT, NAME, SERVER, STOCK, parts, rules_inside, rules_kube_system, rules_outside,
-    tenant_objects as inside,
+    AUTHORITY, Autoscaler, CLIENT, NAME, SERVER, STOCK, rules_inside, rules_kube_system,
+    rules_outside, tenant_objects as inside,
 };
 use tenant_cp::{
     Settings, Validated,
@@ -48,7 +49,7 @@ fn outside(v: &Validated, store: &Store) -> Vec<Object> {
             ..Material::default()
         },
     ));
-    let parts = parts(&v.tenant_namespace, &v.namespace, &v.name);
+    let parts = Autoscaler.parts(&v.tenant_namespace, &v.namespace, &v.name);
     objects.retain(|object| parts.contains(&object.key()));
     objects
 }
@@ -317,7 +318,8 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
         .iter()
         .map(Object::key)
         .collect();
-    let missing: Vec<_> = parts(NS, "team-a", "demo")
+    let missing: Vec<_> = Autoscaler
+        .parts(NS, "team-a", "demo")
         .into_iter()
         .filter(|key| !wanted.contains(key))
         .map(|key| key.kind)

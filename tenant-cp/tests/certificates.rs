@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use tenant_cp::{
     Settings, Validated,
     certificates::{
-        self, CONSUMERS, Generations, Material, Plan, Problem, SMALL_AUTHORITIES, SecretData,
-        ServiceAccountKeys,
+        self, Generations, Material, Plan, Problem, SecretData, ServiceAccountKeys, consumers,
+        small_authorities,
     },
     generations::authority_name,
     names::{AUTHORITIES, KONNECTIVITY_AUTHORITY},
@@ -62,7 +62,12 @@ fn secrets(v: &Validated, material: &Material) -> SecretData {
         material,
         Some(&fixtures::etcd_identity()),
     ));
-    objects.extend(certificates::kubeconfig(v, &material.store, SERVER, None));
+    objects.extend(tenant_cp::kubeconfig::kubeconfig(
+        v,
+        &material.store,
+        SERVER,
+        None,
+    ));
     objects
         .iter()
         .map(|object| (object.name.clone(), data(object)))
@@ -121,7 +126,7 @@ proptest! {
         lost in proptest::collection::btree_set(0usize..24, 0..24),
     ) {
         let mut v = minimal();
-        v.addons.cloud_controller = true;
+        v.addons.cloud_controller.enabled = true;
         v.storage = Some(offer());
         v.autoscaler = Some(limits());
         let wants = wants(&v);
@@ -160,7 +165,7 @@ proptest! {
         // And where nothing is lost for good, everything is whole again.
         if plan.problems.is_empty() {
             prop_assert_eq!(certificates::plan(&wants, &read, true, now()), Plan::default());
-            prop_assert_eq!(certificates::leaf_secrets(&v, &read, Some(&fixtures::etcd_identity())).len(), CONSUMERS.len() + SMALL_AUTHORITIES.len());
+            prop_assert_eq!(certificates::leaf_secrets(&v, &read, Some(&fixtures::etcd_identity())).len(), consumers().chain(small_authorities()).count());
         }
     }
 
@@ -252,8 +257,8 @@ fn lost_authority_without_a_copy_stops_only_what_it_would_sign() {
         names,
         [
             "controller-manager",
-            "konnectivity-server",
             "operator-client",
+            "konnectivity-server",
             "konnectivity-ca"
         ]
     );
@@ -301,7 +306,7 @@ fn lost_or_spoilt_or_old_small_authority_is_made_anew_with_what_it_signed() {
 fn without_konnectivity_nothing_of_it_is_kept() {
     let mut v = minimal();
     let material = complete(&wants(&v));
-    v.addons.konnectivity = false;
+    v.addons.konnectivity.enabled = false;
     let secrets = secrets(&v, &material);
     assert!(secrets.keys().all(|name| !name.starts_with("konnectivity")));
     assert!(!secrets["apiserver"].contains_key("egress-selector.yaml"));
@@ -329,7 +334,7 @@ fn new_tenant_cluster_gets_everything_and_a_crash_in_between_repeats_nothing() {
 
 #[test]
 fn established_is_what_has_a_secret_of_a_consumer() {
-    for name in CONSUMERS {
+    for name in consumers() {
         let secrets = SecretData::from([(name.to_owned(), BTreeMap::new())]);
         assert!(certificates::established(&secrets));
     }
@@ -340,7 +345,7 @@ fn kubeconfig_changes_with_server_authority_or_administrator_only() {
     let v = minimal();
     let material = complete(&wants(&v));
     let config = |material: &Material, server: &str| {
-        certificates::kubeconfig(&v, &material.store, server, None).expect("a kubeconfig")
+        tenant_cp::kubeconfig::kubeconfig(&v, &material.store, server, None).expect("a kubeconfig")
     };
     let first = config(&material, SERVER);
     assert_eq!(
@@ -369,7 +374,7 @@ fn kubeconfig_that_the_user_replaced_is_not_believed() {
     let material = complete(&wants);
     let foreign = complete(&wants);
     let mut secrets = secrets(&v, &material);
-    let forged = certificates::kubeconfig(&v, &foreign.store, SERVER, None).unwrap();
+    let forged = tenant_cp::kubeconfig::kubeconfig(&v, &foreign.store, SERVER, None).unwrap();
     secrets.insert(forged.name.clone(), data(&forged));
     let read = certificates::read_store(&secrets);
     let plan = certificates::plan(&wants, &read, true, now());
@@ -419,7 +424,7 @@ fn nothing_secret_shows_in_debug_output() {
 #[test]
 fn each_authority_signs_its_own_kind_and_no_other() {
     let mut v = minimal();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
     let mut signed: BTreeMap<String, Vec<String>> = BTreeMap::new();

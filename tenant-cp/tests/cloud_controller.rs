@@ -6,8 +6,9 @@ use fixtures::{TRUST, addresses, minimal};
 use kit_objects::object::Object;
 use pki::{Key, KeyPair, Store};
 use serde_json::{Value, json};
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::cloud_controller::{
-    NAME, certificate, parts, rules_outside, tenant_objects as inside,
+    CloudController, NAME, certificate, rules_outside, tenant_objects as inside,
 };
 use tenant_cp::{
     Settings, Validated,
@@ -19,7 +20,7 @@ const IMAGE: &str = concat!("ghcr.io/covey-dev/ccm:", env!("CARGO_PKG_VERSION"))
 
 fn with_addon() -> Validated {
     let mut v = minimal();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     v
 }
 
@@ -40,7 +41,7 @@ fn outside(v: &Validated, pair: Option<&KeyPair>) -> Vec<Object> {
             ..Material::default()
         },
     ));
-    let parts = parts(&v.tenant_namespace);
+    let parts = CloudController.parts(&v.tenant_namespace, "", "");
     objects.retain(|object| parts.contains(&object.key()));
     objects
 }
@@ -182,7 +183,8 @@ fn switched_off_nothing_of_it_is_wanted_and_switched_on_all_that_goes_with_it() 
         .iter()
         .map(Object::key)
         .collect();
-    let missing: Vec<_> = parts(&v.tenant_namespace)
+    let missing: Vec<_> = CloudController
+        .parts(&v.tenant_namespace, "", "")
         .into_iter()
         .filter(|key| !wanted.contains(key))
         .collect();

@@ -3,13 +3,14 @@
 mod fixtures;
 
 use std::collections::BTreeSet;
+use tenant_cp::addons::addon::Addon as _;
 
 use api::storage::{Hotplug, Offer};
 use fixtures::{TRUST, addresses, minimal, offer};
 use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::addons::csi::{
-    NAME, certificates, parts, rules_outside, sidecars, tenant_objects as inside,
+    Csi, NAME, certificates, rules_outside, sidecars, tenant_objects as inside,
 };
 use tenant_cp::{
     Settings, Validated,
@@ -33,7 +34,7 @@ fn outside(v: &Validated) -> Vec<Object> {
         &addresses("x"),
         &Material::default(),
     ));
-    let parts = parts(&v.tenant_namespace);
+    let parts = Csi.parts(&v.tenant_namespace, "", "");
     objects.retain(|object| parts.contains(&object.key()));
     objects
 }

@@ -44,8 +44,8 @@ fn node_port() -> Validated {
     v.version = semver::Version::new(1, 34, 4);
     v.registry = "mirror.example.com/k8s".to_owned();
     v.network.dns_domain = "tenant.example".to_owned();
-    v.addons.konnectivity = false;
-    v.addons.flannel = false;
+    v.addons.konnectivity.enabled = false;
+    v.addons.cni.type_ = api::tenant_cluster::CniType::None;
     let args = |list: &[(&str, &str)]| -> BTreeMap<String, String> {
         list.iter()
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
@@ -65,7 +65,7 @@ fn load_balancer() -> Validated {
     v.endpoint.load_balancer_class = Some("example.com/nlb".to_owned());
     v.endpoint.source_ranges = vec!["10.0.0.0/8".to_owned()];
     v.endpoint.annotations = [("example.com/scheme".to_owned(), "internal".to_owned())].into();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
     v
@@ -133,8 +133,8 @@ fn flags_that_a_user_may_not_set_are_the_known_ones() {
 fn every_certificate_stands_in_the_documentation() {
     let text = include_str!("../../docs/certificates.md");
     let mut v = node_port();
-    v.addons.konnectivity = true;
-    v.addons.cloud_controller = true;
+    v.addons.konnectivity.enabled = true;
+    v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
     let wants = certificates::wants(&v, &Settings::default(), Some(&addresses("x")));

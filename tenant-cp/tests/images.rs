@@ -14,7 +14,7 @@ use tenant_cp::{Settings, Validated, management_objects, tenant_objects};
 /// Everything on, from a registry of the user's choice.
 fn foreign() -> Validated {
     let mut v = minimal();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
     v.registry = "evil.example".to_owned();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixtures::{TRUST, addresses, any_addresses, limits, minimal, objects, offer, validated};
 use kit_objects::object::Object;
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tenant_cp::{
     Addresses, Settings, Validated, certificates,
     desired::bootstrap::{
@@ -16,7 +16,6 @@ use tenant_cp::{
     },
     flags::{Program, managed_flags},
     tenant_objects,
-    validate::Addons,
 };
 
 fn content(object: &Object) -> Value {
@@ -152,7 +151,7 @@ proptest! {
         let all = objects(&v, &a);
         let budgets: Vec<_> =
             all.iter().filter(|object| object.kind == "PodDisruptionBudget").collect();
-        prop_assert_eq!(budgets.len(), if v.addons.cloud_controller { 3 } else { 2 });
+        prop_assert_eq!(budgets.len(), if v.addons.cloud_controller.enabled { 3 } else { 2 });
         for budget in budgets {
             let spec = &budget.value["spec"];
             prop_assert_eq!(&spec["maxUnavailable"], 1, "{}", &budget.name);
@@ -371,13 +370,13 @@ fn operators_rights_do_not_depend_on_what_is_switched_on() {
         find(&objects, "ClusterRole", "covey:operator")["rules"].clone()
     };
     let all = rules(&v, &addresses("x"));
-    v.addons = Addons {
-        core_dns: false,
-        kube_proxy: false,
-        flannel: false,
-        konnectivity: false,
-        cloud_controller: false,
-    };
+    v.addons = serde_json::from_value(json!({
+        "coreDNS": { "enabled": false },
+        "kubeProxy": { "enabled": false },
+        "cni": { "type": "none" },
+        "konnectivity": { "enabled": false },
+    }))
+    .expect("addons");
     let mut nowhere = addresses("x");
     nowhere.endpoint = None;
     assert_eq!(all, rules(&v, &nowhere));

@@ -37,7 +37,7 @@ fn reaches(block: &Value, address: IpAddr) -> bool {
 #[test]
 fn nobody_in_a_tenant_namespace_reaches_the_metadata_of_any_cloud() {
     let mut v = minimal();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     v.storage = Some(offer());
     v.autoscaler = Some(limits());
     let mut blocks = 0;

@@ -7,7 +7,7 @@ mod fixtures;
 use api::TenantCluster;
 use fixtures::{addresses, offer};
 use serde_json::{Value, json};
-use tenant_cp::quota::amounts::Resource;
+use tenant_cp::amounts::Resource;
 use tenant_cp::quota::takes;
 use tenant_cp::settings::MemoryLimits;
 use tenant_cp::validate::validate;

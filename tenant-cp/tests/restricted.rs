@@ -142,7 +142,7 @@ proptest! {
     fn every_pod_is_restricted(v in validated(), addresses in any_addresses()) {
         let objects = objects(&v, &addresses);
         let pods = pods(&objects);
-        let addons = usize::from(v.addons.cloud_controller) + usize::from(v.storage.is_some());
+        let addons = usize::from(v.addons.cloud_controller.enabled) + usize::from(v.storage.is_some());
         let addons = addons + 2 * usize::from(v.autoscaler.is_some());
         prop_assert_eq!(pods.len(), 2 + addons);
         for (kind, pod) in pods {

@@ -54,7 +54,7 @@ fn chosen(spread: Spread) -> Scheduling {
 #[test]
 fn pods_run_where_it_was_said_and_etcds_where_it_was_said_for_etcd() {
     let mut v = minimal();
-    v.addons.cloud_controller = true;
+    v.addons.cloud_controller.enabled = true;
     for (name, said) in pods(&v) {
         assert_eq!(said, json!({}), "{name}");
     }

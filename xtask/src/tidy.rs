@@ -3,6 +3,7 @@
 //! Invariant: every rule is a pure function from texts to findings, tested on small fixtures; only
 //! this file reads the disk and starts cargo.
 
+mod addons;
 mod crates;
 mod files;
 mod finding;
@@ -46,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(words::check(&texts));
     findings.extend(layout::check(&texts));
     findings.extend(modules::check(&texts));
+    findings.extend(addons::check(&texts));
     findings.extend(reasons::check(&texts));
     findings.extend(waiting::check(&texts));
     findings.extend(selection::check(&texts, &metadata));

@@ -43,25 +43,30 @@ impl Rule {
 }
 
 /// Renders the rules as a Role's `rules`: sorted, without duplicates, and with the rules that
-/// differ only in their verbs merged into one.
+/// differ only in their verbs, or only in the names of objects, merged into one.
 pub fn render<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Value {
-    type Key = (Vec<&'static str>, Vec<&'static str>, Vec<&'static str>);
-    let mut merged: BTreeMap<Key, Vec<&'static str>> = BTreeMap::new();
+    type Words = Vec<&'static str>;
+    let mut by_objects: BTreeMap<(Words, Words, Words), Words> = BTreeMap::new();
     for rule in rules {
         let key = (
             sorted(rule.groups),
             sorted(rule.resources),
             sorted(rule.names),
         );
-        merged.entry(key).or_default().extend(rule.verbs);
+        by_objects.entry(key).or_default().extend(rule.verbs);
     }
-    merged
+    // A rule without names is about all objects, and is never one with a rule that has some.
+    let mut by_verbs: BTreeMap<(Words, Words, bool, Words), Words> = BTreeMap::new();
+    for ((groups, resources, names), verbs) in by_objects {
+        let key = (groups, resources, !names.is_empty(), sorted(&verbs));
+        by_verbs.entry(key).or_default().extend(names);
+    }
+    by_verbs
         .into_iter()
-        .map(|((groups, resources, names), verbs)| {
-            let verbs = sorted(&verbs);
+        .map(|((groups, resources, _, verbs), names)| {
             let mut rule = json!({ "apiGroups": groups, "resources": resources, "verbs": verbs });
             if !names.is_empty() {
-                rule["resourceNames"] = json!(names);
+                rule["resourceNames"] = json!(sorted(&names));
             }
             rule
         })
@@ -107,6 +112,25 @@ mod tests {
         assert_eq!(rules[1]["resourceNames"], json!(["webhook"]));
         assert_eq!(rules[1]["verbs"], json!(["delete"]));
         assert_eq!(rules[0]["verbs"], json!(["get", "watch"]));
+    }
+
+    #[test]
+    fn rules_on_objects_by_name_are_merged_and_none_gets_the_verbs_of_another() {
+        const SCALE: Rule = Rule::new(&[""], &["secrets"], &["delete"]).named(&["other"]);
+        const READ_ONE: Rule = Rule::new(&[""], &["secrets"], &["get"]).named(&["third"]);
+        let secrets = |names: &[&str], verb: &str| {
+            json!({
+                "apiGroups": [""], "resources": ["secrets"], "resourceNames": names,
+                "verbs": [verb],
+            })
+        };
+        assert_eq!(
+            render([&READ_ONE, &SCALE, &ONE]),
+            json!([
+                secrets(&["other", "webhook"], "delete"),
+                secrets(&["third"], "get"),
+            ])
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use kit_objects::kinds;
 use kit_objects::object::Key;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::autoscaler;
 use testkit::fixtures::{wait_for, wait_gone};
 
@@ -35,7 +36,7 @@ async fn switched_on(site: &Site, operator: &Operator) -> Result<(String, Vec<Ke
     wait_priorities(site, &ns, true).await?;
     site.wait_ready("demo").await?;
     operator.settle(site, "demo").await?;
-    let parts = autoscaler::parts(&ns, &site.users, "demo");
+    let parts = autoscaler::Autoscaler.parts(&ns, &site.users, "demo");
     Ok((ns, parts))
 }
 

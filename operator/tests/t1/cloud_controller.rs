@@ -14,6 +14,7 @@ use operator::controllers::tenant_cluster::plan::tenant_objects::release::{
     MOST, Release, release,
 };
 use serde_json::{Value, json};
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::cloud_controller;
 use testkit::fixtures::wait_gone;
 
@@ -107,7 +108,7 @@ async fn cloud_controller_is_laid_and_comes_back_and_then_nothing_is_written() -
     site.change("demo", &switch(true)).await?;
     wait_role(&site, &ns, true).await?;
     site.wait_ready("demo").await?;
-    let mut parts = cloud_controller::parts(&ns);
+    let mut parts = cloud_controller::CloudController.parts(&ns, "", "");
     // It makes that one itself.
     parts.retain(|key| key.kind != "Lease");
     come_back(&site, &operator, &parts).await
@@ -143,7 +144,7 @@ async fn cloud_controller_that_is_switched_off_goes_first_and_frees_services_las
     hold(&site, kinds::DEPLOYMENT, &ns, "ccm", true).await?;
     site.change("demo", &switch(false)).await?;
     waits_for(&site, "the pods of the Deployment").await?;
-    for key in cloud_controller::parts(&ns) {
+    for key in cloud_controller::CloudController.parts(&ns, "", "") {
         let found = site.objects(kind_of(&key.kind)?, &ns).get(&key.name).await;
         let going = found?.metadata.deletion_timestamp.is_some();
         assert_eq!(going, key.kind == "Deployment", "{key}");
@@ -151,7 +152,7 @@ async fn cloud_controller_that_is_switched_off_goes_first_and_frees_services_las
 
     hold(&site, kinds::DEPLOYMENT, &ns, "ccm", false).await?;
     waits_for(&site, "lb-1").await?;
-    for key in cloud_controller::parts(&ns) {
+    for key in cloud_controller::CloudController.parts(&ns, "", "") {
         let objects = site.objects(kind_of(&key.kind)?, &ns);
         assert!(objects.get_opt(&key.name).await?.is_none(), "{key}");
     }

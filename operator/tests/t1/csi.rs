@@ -5,6 +5,7 @@
 use anyhow::Result;
 use kit_objects::kinds;
 use serde_json::{Value, json};
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::csi;
 use testkit::fixtures::wait_gone;
 
@@ -37,7 +38,7 @@ async fn csi_is_laid_and_comes_back_and_goes_without_the_volumes() -> Result<()>
     site.change("demo", &switch(true)).await?;
     wait_driver(&site, &ns, true).await?;
     site.wait_ready("demo").await?;
-    come_back(&site, &operator, &csi::parts(&ns)).await?;
+    come_back(&site, &operator, &csi::Csi.parts(&ns, "", "")).await?;
 
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -50,7 +51,7 @@ async fn csi_is_laid_and_comes_back_and_goes_without_the_volumes() -> Result<()>
     apply(&site.admin, &volume).await?;
     site.change("demo", &switch(false)).await?;
     wait_driver(&site, &ns, false).await?;
-    for key in csi::parts(&ns) {
+    for key in csi::Csi.parts(&ns, "", "") {
         wait_gone(&site.objects(kind_of(&key.kind)?, &ns), &key.name, PATIENCE).await?;
     }
     site.wait_ready("demo").await?;

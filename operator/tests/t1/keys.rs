@@ -72,7 +72,7 @@ fn addresses(valid: &Validated) -> Addresses {
     let konnectivity = Ipv4Addr::new(10, 96, 0, 18).into();
     Addresses {
         cluster_ip: Ipv4Addr::new(10, 96, 0, 17).into(),
-        konnectivity_ip: valid.addons.konnectivity.then_some(konnectivity),
+        konnectivity_ip: valid.addons.konnectivity.enabled.then_some(konnectivity),
         endpoint: Some(EndpointStatus {
             host: "demo.example.com".to_owned(),
             port: 6443,
@@ -396,7 +396,7 @@ async fn each_authority_is_believed_for_what_it_is_there_for() -> Result<()> {
 
     // The administrator's kubeconfig as it is given out.
     let server = format!("https://{}", plane.api);
-    let secret = certificates::kubeconfig(&plane.valid, store, &server, None);
+    let secret = tenant_cp::kubeconfig::kubeconfig(&plane.valid, store, &server, None);
     let secret = secret.context("no kubeconfig")?;
     let value = secret.value["data"]["value"].as_str().context("no value")?;
     let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8(STANDARD.decode(value)?)?)?;

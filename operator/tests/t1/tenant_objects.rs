@@ -7,7 +7,6 @@
 use anyhow::Result;
 use kit_objects::kinds;
 use serde_json::{Value, json};
-use tenant_cp::addons::addon::Addon;
 
 use crate::support::site::tenant_namespace;
 use crate::support::{Operator, PATIENCE, Site, settled};
@@ -95,7 +94,7 @@ async fn addon_that_is_switched_off_goes_and_what_others_made_stays() -> Result<
             let object = site.tenants.object(&ns, path).unwrap_or_default();
             object["metadata"]["labels"][api::names::LABEL_ADDON]
                 .as_str()
-                .is_some_and(|addon| addon != Addon::KubeProxy.name())
+                .is_some_and(|addon| addon != "kube-proxy")
         })
         .collect();
     // They may hold what is not ours.

@@ -60,6 +60,22 @@ pub(crate) fn certificate(settings: &Settings, name: &str, user: &str) -> Want {
     }
 }
 
+/// A small authority, which only the two ends of one connection know.
+pub(crate) fn authority(settings: &Settings, name: &str) -> Want {
+    Want {
+        name: name.to_owned(),
+        signer: Signer::Own,
+        common_name: name.to_owned(),
+        organizations: Vec::new(),
+        server: false,
+        client: false,
+        // kubeadm puts the common name there, and some verifiers look for it.
+        dns_names: vec![name.to_owned()],
+        addresses: Vec::new(),
+        lifetime_hours: settings.certificates.authority_hours,
+    }
+}
+
 /// ClusterRole and ClusterRoleBinding of a user, inside the tenant cluster.
 pub(crate) fn tenant_rights(role: &str, user: &str, rights: Vec<PolicyRule>) -> [Object; 2] {
     let metadata = tenant_meta(role);

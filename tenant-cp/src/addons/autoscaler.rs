@@ -7,14 +7,28 @@
 //! but the adapter and the tenant's API. Nobody gets a right on Secrets.
 
 use api::names::autoscaler_binding;
+use api::storage::Hotplug;
+use api::tenant_cluster::Addons;
+use api::{ConditionType, TenantCluster};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kit_objects::kinds;
+use pki::{Store, Want};
+use serde_json::Value;
 
 use crate::addons::adapter;
+use crate::addons::addon::{Addon, Leftover};
+use crate::addons::manifest::Inputs;
+use crate::amounts::{self, Amounts};
+use crate::generations;
 use crate::meta::{labels, meta, selector};
+use crate::network::addresses::Addresses;
+use crate::secret_files::{Files, TLS};
+use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::{Key, Object};
+use kit_objects::object::Object;
 
 pub(crate) mod certificates;
 pub(crate) mod names;
@@ -30,31 +44,115 @@ pub use names::{
 pub use rules::{rules_inside, rules_kube_system, rules_outside};
 pub use tenant_objects::tenant_objects;
 
-/// Everything outside the tenant cluster by name, in the order in which it has to go. First the
-/// Deployments: what they ran is to size nothing any more. Then the right in the user's namespace. Last
-/// a Secret: whoever lists the tenant namespace sees by it that something is left.
-#[must_use]
-pub fn parts(tenant_namespace: &str, user_namespace: &str, cluster: &str) -> Vec<Key> {
-    let here = |kind: &str, name: &str| Key::new(kind, tenant_namespace, name);
-    vec![
-        here("Deployment", STOCK),
-        here("Deployment", NAME),
-        Key::new("RoleBinding", user_namespace, &autoscaler_binding(cluster)),
-        here("Service", NAME),
-        here("NetworkPolicy", STOCK),
-        here("NetworkPolicy", NAME),
-        here("ServiceAccount", STOCK),
-        here("ServiceAccount", NAME),
-        here("Secret", STOCK),
-        here("Secret", CLIENT),
-        here("Secret", SERVER),
-        here("Secret", AUTHORITY),
-        here("Secret", NAME),
-    ]
+/// Node pools that grow and shrink: rights are inside, and what the two programs write there.
+#[derive(Debug)]
+pub struct Autoscaler;
+
+impl Addon for Autoscaler {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::AutoscalerReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.autoscaler.enabled
+    }
+
+    fn is_wanted(&self, v: &Validated) -> bool {
+        v.autoscaler.is_some()
+    }
+
+    fn takes(&self, _: &TenantCluster, settings: &Settings) -> Amounts {
+        let stock = amounts::program(&settings.resources.cluster_autoscaler);
+        amounts::program(&settings.resources.autoscaler).plus(&stock)
+    }
+
+    fn certificates(&self, v: &Validated, settings: &Settings, _: Option<&Addresses>) -> Vec<Want> {
+        certificates::certificates(v, settings)
+    }
+
+    fn authorities(&self) -> &'static [&'static str] {
+        &[AUTHORITY]
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &[NAME, SERVER, STOCK, CLIENT]
+    }
+
+    fn secret(&self, v: &Validated, store: &Store, name: &str) -> Option<Files> {
+        if [NAME, STOCK].contains(&name) {
+            return Files::of_client(v, store, name);
+        }
+        let mut files = Files::default();
+        files.pair(TLS, store.get(name)?);
+        files.put("ca.crt", &generations::bundle(store, AUTHORITY)?);
+        if name == CLIENT {
+            files.put(certificates::CLOUD_CONFIG, &certificates::cloud_config(v));
+        }
+        Some(files)
+    }
+
+    fn base(&self, v: &Validated) -> Vec<Object> {
+        base(v)
+    }
+
+    fn deployment_names(&self) -> &'static [&'static str] {
+        &[STOCK, NAME]
+    }
+
+    fn deployments(&self, v: &Validated, settings: &Settings, store: &Store) -> Vec<Object> {
+        let limits = v.autoscaler.iter();
+        limits
+            .flat_map(|limits| workloads::deployments(v, settings, limits, store))
+            .collect()
+    }
+
+    fn cluster_roles(&self) -> &'static [&'static str] {
+        &[CLUSTER_ROLE]
+    }
+
+    fn rules_outside(&self, _: Hotplug) -> Vec<PolicyRule> {
+        rules_outside()
+    }
+
+    fn user_binding(&self, cluster: &str) -> Option<String> {
+        Some(autoscaler_binding(cluster))
+    }
+
+    fn leftovers(&self) -> &'static [Leftover] {
+        const LEFT: &[Leftover] = &[
+            Leftover::applied(kinds::DEPLOYMENT, STOCK),
+            Leftover::applied(kinds::DEPLOYMENT, NAME),
+            Leftover::applied(kinds::SERVICE, NAME),
+            Leftover::applied(kinds::NETWORK_POLICY, STOCK),
+            Leftover::applied(kinds::NETWORK_POLICY, NAME),
+            Leftover::applied(kinds::SERVICE_ACCOUNT, STOCK),
+            Leftover::applied(kinds::SERVICE_ACCOUNT, NAME),
+            Leftover::applied(kinds::SECRET, STOCK),
+            Leftover::applied(kinds::SECRET, CLIENT),
+            Leftover::applied(kinds::SECRET, SERVER),
+            Leftover::applied(kinds::SECRET, AUTHORITY),
+            Leftover::applied(kinds::SECRET, NAME),
+        ];
+        LEFT
+    }
+
+    fn manifests(&self, _: &Inputs<'_>) -> Vec<Value> {
+        let objects = tenant_objects().into_iter();
+        objects.map(|object| object.value).collect()
+    }
+
+    /// It makes the first node.
+    fn needs_nodes(&self) -> bool {
+        false
+    }
 }
 
 /// Service, accounts and NetworkPolicies in the tenant namespace, and the binding in the user's.
-pub(crate) fn base(v: &Validated) -> Vec<Object> {
+fn base(v: &Validated) -> Vec<Object> {
     let mut objects = vec![
         service(v),
         adapter::bare_account(v, NAME),

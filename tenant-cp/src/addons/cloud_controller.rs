@@ -8,6 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use api::storage::Hotplug;
+use api::tenant_cluster::Addons;
+use api::{ConditionType, Reason, TenantCluster};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
@@ -18,17 +21,23 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 use pki::{Store, Want};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::addons::adapter::{self, Right};
+use crate::addons::addon::{Addon, Leftover, Release};
+use crate::addons::manifest::Inputs;
+use crate::amounts::{self, Amounts};
 use crate::desired::pod;
 use crate::desired::tenant_namespace::disruption_budgets;
 use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
 use crate::names;
+use crate::network::addresses::Addresses;
+use crate::secret_files::Files;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::{self, Key, Object};
+use kit_objects::kinds;
+use kit_objects::object::{self, Object};
 
 /// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
 pub const NAME: &str = "ccm";
@@ -47,7 +56,7 @@ const ADMIN_PORT: i32 = 8080;
 /// Annotation of the pod: hash of the certificate that it starts with.
 const ANNOTATION_CERTIFICATE: &str = "covey.dev/certificate-hash";
 /// Most replicas: one leads, one waits.
-pub(crate) const REPLICAS: i32 = 2;
+const REPLICAS: i32 = 2;
 /// Where a kubelet and kube-proxy have node ports (`--service-node-port-range`, its default).
 const NODE_PORTS: (i32, i32) = (30000, 32767);
 
@@ -111,27 +120,93 @@ pub fn tenant_objects() -> Vec<Object> {
     adapter::tenant_rights(ROLE, USER, rules_inside()).into()
 }
 
-/// Everything in the tenant namespace by name, but for the mirrors of Services, in the order in which
-/// it has to go. First the Deployment: no pod of it is to make anew what is deleted after it. Last the
-/// Secret: whoever lists the namespace sees by it that something is left.
-#[must_use]
-pub fn parts(tenant_namespace: &str) -> Vec<Key> {
-    [
-        ("Deployment", NAME),
-        ("RoleBinding", NAME),
-        ("Lease", LEASE),
-        ("PodDisruptionBudget", NAME),
-        ("NetworkPolicy", NAME),
-        ("NetworkPolicy", LOAD_BALANCERS),
-        ("ServiceAccount", NAME),
-        ("Secret", NAME),
-    ]
-    .map(|(kind, name)| Key::new(kind, tenant_namespace, name))
-    .into()
+/// Load balancers and node lifecycle: only rights are inside.
+#[derive(Debug)]
+pub struct CloudController;
+
+impl Addon for CloudController {
+    fn name(&self) -> &'static str {
+        "cloud-controller"
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::CloudControllerReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.cloud_controller.enabled
+    }
+
+    fn takes(&self, tc: &TenantCluster, settings: &Settings) -> Amounts {
+        let replicas = tc.spec.control_plane.replicas.clamp(0, REPLICAS);
+        amounts::program(&settings.resources.cloud_controller).times(i128::from(replicas))
+    }
+
+    fn certificates(&self, _: &Validated, settings: &Settings, _: Option<&Addresses>) -> Vec<Want> {
+        vec![certificate(settings)]
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &[NAME]
+    }
+
+    fn secret(&self, v: &Validated, store: &Store, name: &str) -> Option<Files> {
+        Files::of_client(v, store, name)
+    }
+
+    fn base(&self, v: &Validated) -> Vec<Object> {
+        base(v)
+    }
+
+    fn deployment_names(&self) -> &'static [&'static str] {
+        &[NAME]
+    }
+
+    fn deployments(&self, v: &Validated, settings: &Settings, store: &Store) -> Vec<Object> {
+        vec![deployment(v, settings, store)]
+    }
+
+    fn cluster_roles(&self) -> &'static [&'static str] {
+        &[CLUSTER_ROLE]
+    }
+
+    fn rules_outside(&self, _: Hotplug) -> Vec<PolicyRule> {
+        rules_outside()
+    }
+
+    fn leftovers(&self) -> &'static [Leftover] {
+        const LEFT: &[Leftover] = &[
+            Leftover::applied(kinds::DEPLOYMENT, NAME),
+            Leftover::applied(kinds::ROLE_BINDING, NAME),
+            Leftover {
+                kind: kinds::LEASE,
+                name: LEASE,
+                made_by_itself: true,
+            },
+            Leftover::applied(kinds::POD_DISRUPTION_BUDGET, NAME),
+            Leftover::applied(kinds::NETWORK_POLICY, NAME),
+            Leftover::applied(kinds::NETWORK_POLICY, LOAD_BALANCERS),
+            Leftover::applied(kinds::SERVICE_ACCOUNT, NAME),
+            Leftover::applied(kinds::SECRET, NAME),
+        ];
+        LEFT
+    }
+
+    fn release(&self) -> Option<Release> {
+        Some(Release {
+            component: api::names::COMPONENT_LOAD_BALANCER,
+            reason: Reason::RemovingCloudController,
+        })
+    }
+
+    fn manifests(&self, _: &Inputs<'_>) -> Vec<Value> {
+        let objects = tenant_objects().into_iter();
+        objects.map(|object| object.value).collect()
+    }
 }
 
 /// Disruption budget, account, rights and NetworkPolicies in the tenant namespace.
-pub(crate) fn base(v: &Validated) -> Vec<Object> {
+fn base(v: &Validated) -> Vec<Object> {
     let mut objects = vec![disruption_budgets::budget(v, NAME)];
     objects.extend(adapter::account(v, NAME, CLUSTER_ROLE));
     objects.extend([adapter::both_apis(v, NAME), node_ports_policy(v)]);
@@ -139,7 +214,7 @@ pub(crate) fn base(v: &Validated) -> Vec<Object> {
 }
 
 /// The Deployment. `store` is what the Secret [`NAME`] holds: its certificate, `ca.crt` and `kubeconfig`.
-pub(crate) fn deployment(v: &Validated, settings: &Settings, store: &Store) -> Object {
+fn deployment(v: &Validated, settings: &Settings, store: &Store) -> Object {
     let pair = store.get(NAME).map(|pair| &pair.certificate);
     let certificate = object::hash(&json!([pair, bundle(store, names::CA)]));
     let template = PodTemplateSpec {

@@ -3,9 +3,12 @@
 //! Invariant: its Service has the tenth address of the Service range, which `kubelet-config` names;
 //! a tenant cluster without nodes has two pods that wait, and that is fine.
 
-use api::tenant_cluster::ForwardedZone;
+use api::ConditionType;
+use api::tenant_cluster::{Addons, ForwardedZone};
+use kit_objects::object::Key;
 use serde_json::{Value, json};
 
+use crate::addons::addon::Addon;
 use crate::addons::manifest::{
     Inputs, account, cluster_role, cluster_role_binding, config_map, files_annotation,
     service_account,
@@ -15,7 +18,33 @@ use crate::network::addresses::{host_and_port, network_address};
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "coredns";
 
-pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+/// DNS for pods.
+#[derive(Debug)]
+pub struct CoreDns;
+
+impl Addon for CoreDns {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::CoreDNSReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.core_dns.enabled
+    }
+
+    fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
+        manifests(inputs)
+    }
+
+    fn workload(&self) -> Option<Key> {
+        Some(Key::new("Deployment", NAMESPACE, NAME))
+    }
+}
+
+fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let v = inputs.v;
     let corefile = corefile(&v.network.dns_domain) + &forwarded(&v.dns.forward);
     let corefile = json!({ "Corefile": corefile });

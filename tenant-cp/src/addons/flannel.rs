@@ -6,15 +6,19 @@
 //! Invariant: the configuration appears in `/etc/cni/net.d` whole or not at all, and only after
 //! flanneld has this node's range; until then the node is not ready and gets no pods.
 
+use api::ConditionType;
+use api::tenant_cluster::{Addons, CniType};
+use kit_objects::object::Key;
 use serde_json::{Value, json};
 
+use crate::addons::addon::Addon;
 use crate::addons::manifest::{
     Inputs, NodePods, account, cluster_role, cluster_role_binding, config_map, daemon_set,
     files_annotation, service_account,
 };
 use crate::desired::pod;
 
-pub(crate) const NAMESPACE: &str = "kube-flannel";
+const NAMESPACE: &str = "kube-flannel";
 const NAME: &str = "flannel";
 const CONFIGURATION: &str = "kube-flannel-cfg";
 
@@ -49,7 +53,33 @@ EOF
 exec /opt/bin/flanneld --ip-masq --kube-subnet-mgr
 "#;
 
-pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+/// The network between pods.
+#[derive(Debug)]
+pub struct Flannel;
+
+impl Addon for Flannel {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::NetworkReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.cni.type_ == CniType::Flannel
+    }
+
+    fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
+        manifests(inputs)
+    }
+
+    fn workload(&self) -> Option<Key> {
+        Some(Key::new("DaemonSet", NAMESPACE, "kube-flannel-ds"))
+    }
+}
+
+fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let network = json!({
         "Network": inputs.v.network.pod_cidr,
         "EnableNFTables": true,

@@ -6,20 +6,147 @@
 //! Invariant: an agent shows a token that is good for konnectivity's servers only, and believes only
 //! servers of konnectivity's own authority.
 
+use api::tenant_cluster::Addons;
+use api::{ConditionType, TenantCluster};
+use kit_objects::kinds;
+use kit_objects::object::Key;
+use pki::{Signer, Store, Want};
 use serde_json::{Value, json};
 
+use crate::addons::adapter;
+use crate::addons::addon::{Addon, Leftover};
 use crate::addons::manifest::{
     Inputs, NodePods, RBAC, account, cluster_role_binding, config_map, daemon_set,
     files_annotation, harmless, service_account,
 };
+use crate::amounts::{self, Amounts};
 use crate::desired::control_plane::konnectivity::{AGENT, LEASE_LABEL, LEASES};
+use crate::desired::services;
+use crate::kubeconfig;
 use crate::names;
+use crate::network::addresses::Addresses;
+use crate::secret_files::Files;
+use crate::settings::Settings;
+use crate::validate::validated::Validated;
 
 const NAMESPACE: &str = "kube-system";
 /// ConfigMap with the authority of the servers.
 const AUTHORITY: &str = "konnectivity-ca";
+/// Client certificate of the servers.
+const CLIENT: &str = "konnectivity-client";
 
-pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+/// The way from the API server to nodes and pods.
+#[derive(Debug)]
+pub struct Konnectivity;
+
+impl Addon for Konnectivity {
+    fn name(&self) -> &'static str {
+        "konnectivity"
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::KonnectivityReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.konnectivity.enabled
+    }
+
+    fn takes(&self, tc: &TenantCluster, settings: &Settings) -> Amounts {
+        let servers = i128::from(tc.spec.control_plane.replicas.max(0));
+        amounts::program(&settings.resources.konnectivity).times(servers)
+    }
+
+    fn certificates(
+        &self,
+        v: &Validated,
+        settings: &Settings,
+        addresses: Option<&Addresses>,
+    ) -> Vec<Want> {
+        let agents = addresses.and_then(|addresses| addresses.konnectivity_ip);
+        let Some(address) = agents else {
+            return Vec::new();
+        };
+        vec![
+            adapter::authority(settings, names::KONNECTIVITY_AUTHORITY),
+            server(v, settings, address),
+            adapter::certificate(settings, CLIENT, names::KONNECTIVITY_USER),
+        ]
+    }
+
+    fn authorities(&self) -> &'static [&'static str] {
+        &[names::KONNECTIVITY_AUTHORITY]
+    }
+
+    fn secrets(&self) -> &'static [&'static str] {
+        &[names::KONNECTIVITY_SERVER]
+    }
+
+    fn secret(&self, v: &Validated, store: &Store, _: &str) -> Option<Files> {
+        let mut files = Files::default();
+        for pair in [names::KONNECTIVITY_SERVER, CLIENT] {
+            files.pair(pair, store.get(pair)?);
+        }
+        files.trusted(names::CA, store)?;
+        // Through the Service: it can be told of agents, and take its Lease down, also while
+        // the kube-apiserver beside it starts or has ended already.
+        let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
+        files.put("kubeconfig", &kubeconfig::of_client(CLIENT, &server));
+        Some(files)
+    }
+
+    fn companions(&self, certificate: &str) -> &'static [&'static str] {
+        match certificate {
+            names::KONNECTIVITY_SERVER => &[names::CA, names::CLIENT_CA],
+            _ => &[],
+        }
+    }
+
+    fn leftovers(&self) -> &'static [Leftover] {
+        const LEFT: &[Leftover] = &[
+            Leftover::applied(kinds::SERVICE, names::KONNECTIVITY),
+            Leftover::applied(kinds::SECRET, names::KONNECTIVITY_SERVER),
+            Leftover::applied(kinds::SECRET, names::KONNECTIVITY_AUTHORITY),
+        ];
+        LEFT
+    }
+
+    fn is_in_control_plane(&self) -> bool {
+        true
+    }
+
+    fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
+        manifests(inputs)
+    }
+
+    fn workload(&self) -> Option<Key> {
+        Some(Key::new("DaemonSet", NAMESPACE, AGENT))
+    }
+}
+
+/// The certificate that agents see: every name under which they may reach the servers' Service.
+fn server(v: &Validated, settings: &Settings, address: std::net::IpAddr) -> Want {
+    let (service, ns) = (names::KONNECTIVITY, &v.tenant_namespace);
+    Want {
+        signer: Signer::By(names::KONNECTIVITY_AUTHORITY.to_owned()),
+        server: true,
+        client: false,
+        dns_names: vec![
+            service.to_owned(),
+            format!("{service}.{ns}"),
+            format!("{service}.{ns}.svc"),
+            format!("{service}.{ns}.svc.cluster.local"),
+        ],
+        addresses: vec![address],
+        ..adapter::certificate(
+            settings,
+            names::KONNECTIVITY_SERVER,
+            names::KONNECTIVITY_SERVER,
+        )
+    }
+}
+
+fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let server = json!({ "apiGroup": RBAC, "kind": "User", "name": names::KONNECTIVITY_USER });
     let mut manifests = vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": LEASES } }),

@@ -5,8 +5,12 @@
 //! Invariant: it reaches the API at the endpoint, because the Service `kubernetes` works only
 //! through kube-proxy itself.
 
+use api::ConditionType;
+use api::tenant_cluster::Addons;
+use kit_objects::object::Key;
 use serde_json::{Value, json};
 
+use crate::addons::addon::Addon;
 use crate::addons::manifest::{
     Inputs, NodePods, account, cluster_role_binding, config_map, daemon_set, files_annotation,
     service_account,
@@ -18,7 +22,33 @@ const NAME: &str = "kube-proxy";
 /// Port of its health server, the default of `healthzBindAddress`.
 const HEALTH: u16 = 10256;
 
-pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
+/// Services for pods.
+#[derive(Debug)]
+pub struct KubeProxy;
+
+impl Addon for KubeProxy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn condition(&self) -> ConditionType {
+        ConditionType::KubeProxyReady
+    }
+
+    fn is_enabled(&self, spec: &Addons) -> bool {
+        spec.kube_proxy.enabled
+    }
+
+    fn manifests(&self, inputs: &Inputs<'_>) -> Vec<Value> {
+        manifests(inputs)
+    }
+
+    fn workload(&self) -> Option<Key> {
+        Some(Key::new("DaemonSet", NAMESPACE, NAME))
+    }
+}
+
+fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let files = json!({
         "config.conf": configuration(inputs),
         "kubeconfig.conf": kubeconfig(inputs),

@@ -13,7 +13,7 @@ use crate::validate::validated::Validated;
 use kit_objects::object::hash;
 
 /// What addons need to know.
-pub(crate) struct Inputs<'a> {
+pub struct Inputs<'a> {
     pub(crate) v: &'a Validated,
     pub(crate) settings: &'a Settings,
     /// Where nodes reach the API.

@@ -13,49 +13,48 @@ use k8s_openapi::{
 use pki::{Key, KeyPair, Signer, Want};
 use serde_json::Value;
 
-use crate::addons::{autoscaler, cloud_controller, csi};
+use crate::addons::registry::{ALL, wanted};
 use crate::certificates::etcd_identity::EtcdIdentity;
-use crate::certificates::files::Files;
-use crate::certificates::kubeconfig;
 use crate::desired::control_plane::apiserver;
-use crate::desired::services;
 use crate::generations::{self, Generations};
+use crate::kubeconfig;
 use crate::material::{
     Material, ServiceAccountKeys, encryption_configuration, encryption_generation, encryption_keys,
     encryption_name, service_account_generation,
 };
 use crate::names;
+use crate::secret_files::{Files, TLS};
 use crate::validate::validated::Validated;
 use kit_objects::object::Object;
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// Authorities that only the two ends of one connection know, and their Secrets. They are made anew
-/// when they are lost or end, and written as any leaf is.
-pub const SMALL_AUTHORITIES: [&str; 2] =
-    [names::KONNECTIVITY_AUTHORITY, autoscaler::names::AUTHORITY];
-/// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
-const TLS: &str = "tls";
 /// Key of the user's kubeconfig in its Secret, and the certificate in it.
 const KUBECONFIG: &str = "value";
 const ADMIN: &str = "admin";
-/// The Secrets that [`leaf_secrets`] makes.
-pub const CONSUMERS: [&str; 13] = [
+/// Those of the Secrets that [`leaf_secrets`] makes that are of no addon.
+const OF_CONTROL_PLANE: [&str; 6] = [
     names::API_SERVER,
     names::CONTROLLER_MANAGER,
     names::SCHEDULER,
-    names::KONNECTIVITY_SERVER,
     names::ETCD,
     names::ETCD_HEALTHCHECK_CLIENT,
     names::OPERATOR_CLIENT,
-    cloud_controller::NAME,
-    csi::names::NAME,
-    autoscaler::names::NAME,
-    autoscaler::names::SERVER,
-    autoscaler::names::STOCK,
-    autoscaler::names::CLIENT,
 ];
+
+/// The Secrets that [`leaf_secrets`] makes, but for those of [`small_authorities`].
+pub fn consumers() -> impl Iterator<Item = &'static str> {
+    let of_addons = ALL.iter().flat_map(|addon| addon.secrets());
+    OF_CONTROL_PLANE.into_iter().chain(of_addons.copied())
+}
+
+/// Authorities that only the two ends of one connection know, and their Secrets. They are made anew
+/// when they are lost or end, and written as any leaf is.
+pub fn small_authorities() -> impl Iterator<Item = &'static str> {
+    let of_addons = ALL.iter().flat_map(|addon| addon.authorities());
+    of_addons.copied()
+}
 
 /// Secrets of [`names::AUTHORITIES`] (every generation its own), `service-account` and `encryption`. They
 /// are created once and never overwritten; what the material lacks is left out.
@@ -89,46 +88,49 @@ fn is_identity(name: &str) -> bool {
     all.any(|authority| generations::of_authority(name, authority).is_some())
 }
 
-/// One Secret per consumer: `apiserver`, `controller-manager`, `scheduler`, `konnectivity-server`,
-/// `etcd`, `etcd-healthcheck-client`, `operator-client`, `ccm`, `csi` and the autoscaler's four; and those
-/// of [`SMALL_AUTHORITIES`]. One whose material is not complete is left out; that never means that it
-/// should be deleted. `etcd`: what is known of the members; without it their Secret is left out.
+/// One Secret for each of [`consumers`], and those of [`small_authorities`]. One whose material is not
+/// complete is left out; that never means that it should be deleted. `etcd`: what is known of the members;
+/// without it their Secret is left out.
 #[must_use]
 pub fn leaf_secrets(
     v: &Validated,
     material: &Material,
     etcd: Option<&EtcdIdentity>,
 ) -> Vec<Object> {
-    let mut secrets: Vec<Object> = CONSUMERS
-        .into_iter()
-        .filter_map(|name| Some((name, consumer(v, material, name)?)))
-        .filter_map(|(name, mut files)| {
-            if name == names::ETCD {
-                let etcd = etcd?;
-                files.put(names::INITIAL_CLUSTER_STATE, etcd.state.as_str());
-                files.put(names::ETCD_IDENTITY, &etcd.file());
-            }
-            Some(files.into_secret(v, name))
-        })
-        .collect();
-    for name in SMALL_AUTHORITIES {
-        let wanted = match name {
-            autoscaler::names::AUTHORITY => v.autoscaler.is_some(),
-            _ => v.addons.konnectivity,
-        };
-        if let Some(pair) = material.store.get(name).filter(|_| wanted) {
-            let mut files = Files::default();
-            files.pair("ca", pair);
-            secrets.push(files.into_secret(v, name));
+    let store = &material.store;
+    let of_control_plane = OF_CONTROL_PLANE.into_iter().filter_map(|name| {
+        let mut files = consumer(v, material, name)?;
+        if name == names::ETCD {
+            let etcd = etcd?;
+            files.put(names::INITIAL_CLUSTER_STATE, etcd.state.as_str());
+            files.put(names::ETCD_IDENTITY, &etcd.file());
         }
-    }
-    secrets
+        Some(files.into_secret(v, name))
+    });
+    let of_addons = wanted(v).flat_map(|addon| {
+        let secret = |name: &&str| Some(addon.secret(v, store, name)?.into_secret(v, name));
+        addon.secrets().iter().filter_map(secret)
+    });
+    let authorities = wanted(v).flat_map(|addon| addon.authorities());
+    let authorities = authorities.filter_map(|name| {
+        let mut files = Files::default();
+        files.pair("ca", store.get(*name)?);
+        Some(files.into_secret(v, name))
+    });
+    of_control_plane
+        .chain(of_addons)
+        .chain(authorities)
+        .collect()
 }
 
 /// What the Secret of a certificate needs besides its signer: names of authorities, and
 /// [`names::SERVICE_ACCOUNT`] and [`names::ENCRYPTION`]. Without all of it the Secret cannot be written,
 /// so the certificate is not worth making.
 pub(super) fn companions(want: &Want) -> &'static [&'static str] {
+    let of_addons = ALL.iter().map(|addon| addon.companions(&want.name));
+    if let Some(companions) = of_addons.into_iter().find(|names| !names.is_empty()) {
+        return companions;
+    }
     match want.name.as_str() {
         "apiserver"
         | "apiserver-kubelet-client"
@@ -150,7 +152,6 @@ pub(super) fn companions(want: &Want) -> &'static [&'static str] {
             names::FRONT_PROXY_CA,
             names::SERVICE_ACCOUNT,
         ],
-        "konnectivity-server" => &[names::CA, names::CLIENT_CA],
         // Whoever asks the tenant's API has to believe it.
         _ => match &want.signer {
             Signer::By(signer)
@@ -194,7 +195,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             }
             // Without konnectivity a kube-apiserver with issuers does not start (`oidc: egress lookup
             // required`); `validate` lets nobody ask for that.
-            let issuers = match v.addons.konnectivity {
+            let issuers = match v.addons.konnectivity.enabled {
                 true => v.issuers.as_slice(),
                 false => &[],
             };
@@ -202,7 +203,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.put("authentication.yaml", &authentication);
             let admission = apiserver::files::admission(&v.pod_security);
             files.put("admission.yaml", &admission);
-            if v.addons.konnectivity {
+            if v.addons.konnectivity.enabled {
                 files.put("egress-selector.yaml", apiserver::files::EGRESS);
             }
         }
@@ -225,18 +226,6 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.trusted(names::CA, store)?;
             files.put("kubeconfig", &kubeconfig::of_component("scheduler"));
         }
-        names::KONNECTIVITY_SERVER if v.addons.konnectivity => {
-            files.pair("konnectivity-server", store.get("konnectivity-server")?);
-            files.pair("konnectivity-client", store.get("konnectivity-client")?);
-            files.trusted(names::CA, store)?;
-            // Through the Service: it can be told of agents, and take its Lease down, also while
-            // the kube-apiserver beside it starts or has ended already.
-            let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
-            files.put(
-                "kubeconfig",
-                &kubeconfig::of_client("konnectivity-client", &server),
-            );
-        }
         names::ETCD => {
             for member in 0..v.etcd.replicas {
                 for role in ["server", "peer"] {
@@ -257,30 +246,6 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             files.pair("operator", store.get("operator")?);
             files.trusted(names::CA, store)?;
         }
-        cloud_controller::NAME if v.addons.cloud_controller => files.client(v, store, name)?,
-        autoscaler::names::NAME | autoscaler::names::STOCK if v.autoscaler.is_some() => {
-            files.client(v, store, name)?;
-        }
-        autoscaler::names::SERVER | autoscaler::names::CLIENT if v.autoscaler.is_some() => {
-            files.pair(TLS, store.get(name)?);
-            let trusted = generations::bundle(store, autoscaler::names::AUTHORITY)?;
-            files.put("ca.crt", &trusted);
-            if name == autoscaler::names::CLIENT {
-                files.put(
-                    autoscaler::certificates::CLOUD_CONFIG,
-                    &autoscaler::certificates::cloud_config(v),
-                );
-            }
-        }
-        csi::names::NAME => {
-            let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
-            for sidecar in csi::sidecars::sidecars(v.storage.as_ref()?) {
-                files.pair(sidecar.name, store.get(sidecar.name)?);
-                let kubeconfig = kubeconfig::of_client(sidecar.name, &server);
-                files.put(&sidecar.kubeconfig(), &kubeconfig);
-            }
-            files.trusted(names::CA, store)?;
-        }
         _ => return None,
     }
     Some(files)
@@ -292,7 +257,7 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
 #[must_use]
 pub fn read_store(secrets: &SecretData) -> Material {
     let mut material = Material::default();
-    for name in CONSUMERS {
+    for name in consumers() {
         let Some(data) = secrets.get(name) else {
             continue;
         };
@@ -309,7 +274,7 @@ pub fn read_store(secrets: &SecretData) -> Material {
         }
     }
     for (name, data) in secrets {
-        if is_identity(name) || SMALL_AUTHORITIES.contains(&name.as_str()) {
+        if is_identity(name) || small_authorities().any(|small| small == name) {
             match read_pair(data, "ca") {
                 Some(pair) => material.store.insert(name.clone(), pair),
                 None => material.store.remove(name),
@@ -378,7 +343,7 @@ pub fn renewed_secret(
 /// with what else proves that etcd ever ran (its StatefulSet).
 #[must_use]
 pub fn established(secrets: &SecretData) -> bool {
-    CONSUMERS.iter().any(|name| secrets.contains_key(*name))
+    consumers().any(|name| secrets.contains_key(name))
 }
 
 fn read_pair(data: &BTreeMap<String, Vec<u8>>, name: &str) -> Option<KeyPair> {

@@ -9,14 +9,14 @@ use std::{
 
 use pki::{Signer, Want};
 
-use crate::addons::{autoscaler, cloud_controller, csi};
-use crate::names::{self, KONNECTIVITY_AUTHORITY};
+use crate::addons::registry::wanted;
+use crate::names;
 use crate::network::addresses::{Addresses, network_address};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
 /// Every certificate that is stored. `apiserver`, which holds the ClusterIP, is left out while
-/// there are no addresses, and so is konnectivity.
+/// there are no addresses, and so is what addons need addresses for.
 #[must_use]
 pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) -> Vec<Want> {
     let authority = |name: &str, common_name: &str| Want {
@@ -92,26 +92,7 @@ pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) 
     if let Some(addresses) = addresses {
         list.push(api_server(v, settings, addresses));
     }
-    let agents = addresses.and_then(|addresses| addresses.konnectivity_ip);
-    if let Some(address) = agents.filter(|_| v.addons.konnectivity) {
-        list.push(authority(KONNECTIVITY_AUTHORITY, KONNECTIVITY_AUTHORITY));
-        list.push(konnectivity_server(v, settings, address));
-        list.push(client(
-            "konnectivity-client",
-            names::CLIENT_CA,
-            names::KONNECTIVITY_USER,
-            None,
-        ));
-    }
-    if v.addons.cloud_controller {
-        list.push(cloud_controller::certificate(settings));
-    }
-    if let Some(offer) = &v.storage {
-        list.extend(csi::sidecars::certificates(settings, offer));
-    }
-    if v.autoscaler.is_some() {
-        list.extend(autoscaler::certificates::certificates(v, settings));
-    }
+    list.extend(wanted(v).flat_map(|addon| addon.certificates(v, settings, addresses)));
     for member in 0..v.etcd.replicas {
         list.push(member_pair(v, settings, member, "server"));
         list.push(member_pair(v, settings, member, "peer"));
@@ -197,29 +178,6 @@ fn api_server(v: &Validated, settings: &Settings, addresses: &Addresses) -> Want
     want.addresses.sort_unstable();
     want.addresses.dedup();
     want
-}
-
-/// The certificate that konnectivity's agents see: every name under which they may reach its Service.
-fn konnectivity_server(v: &Validated, settings: &Settings, address: IpAddr) -> Want {
-    let (service, ns) = (names::KONNECTIVITY, &v.tenant_namespace);
-    Want {
-        server: true,
-        client: false,
-        dns_names: vec![
-            service.to_owned(),
-            format!("{service}.{ns}"),
-            format!("{service}.{ns}.svc"),
-            format!("{service}.{ns}.svc.cluster.local"),
-        ],
-        addresses: vec![address],
-        lifetime_hours: settings.certificates.leaf_hours,
-        ..client(
-            names::KONNECTIVITY_SERVER,
-            KONNECTIVITY_AUTHORITY,
-            names::KONNECTIVITY_SERVER,
-            None,
-        )
-    }
 }
 
 /// Server or peer certificate of one etcd member. Both are for server and client, because a member

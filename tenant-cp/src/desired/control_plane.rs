@@ -60,7 +60,7 @@ pub(crate) fn deployment(
         pod::empty_dir("tmp", "64Mi"),
     ];
     let mut annotations = BTreeMap::new();
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         init_containers.insert(0, konnectivity::container(v, settings));
         volumes.push(pod::secret_volume(names::KONNECTIVITY_SERVER));
         volumes.push(pod::empty_dir(names::KONNECTIVITY, "1Mi"));
@@ -123,7 +123,7 @@ fn configured_at_start(v: &Validated) -> Vec<String> {
         choices::audit_policy(v.audit.as_ref()),
         files::admission(&v.pod_security),
     ];
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         files.push(files::EGRESS.to_owned());
     }
     files.extend(choices::files(v).into_values());

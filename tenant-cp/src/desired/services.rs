@@ -33,7 +33,7 @@ pub fn port(v: &Validated) -> i32 {
 
 pub(crate) fn services(v: &Validated) -> Vec<Object> {
     let mut services = vec![control_plane(v)];
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         services.push(konnectivity(v));
     }
     for member in 0..v.etcd.replicas {

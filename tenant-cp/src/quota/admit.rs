@@ -8,9 +8,9 @@ use std::borrow::Borrow;
 use api::{NodePool, TenantCluster, TenantQuota};
 use kube::ResourceExt;
 
-use super::amounts::Amounts;
 use super::exceeded::{bounds, exceeded};
 use super::takes;
+use crate::amounts::Amounts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 

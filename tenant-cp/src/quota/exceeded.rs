@@ -7,7 +7,7 @@
 use api::{Reason, TenantQuota};
 use kube::ResourceExt;
 
-use super::amounts::{Amounts, Resource};
+use crate::amounts::{Amounts, Resource};
 use crate::problem::Problem;
 
 /// Reason of what is refused because of a quota, in answers of admission, conditions and Events.

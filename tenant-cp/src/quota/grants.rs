@@ -14,9 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use super::admit::sum;
-use super::amounts::Amounts;
 use super::exceeded::{REASON, bounds, exceeded};
 use super::takes;
+use crate::amounts::Amounts;
 use crate::problem::Problem;
 use crate::settings::Settings;
 

@@ -4,16 +4,13 @@
 //! status, says the same as the leader. `tenant-cp/tests/quota.rs` compares it with the pods that are
 //! made.
 
-use std::collections::BTreeMap;
-
-use api::tenant_cluster::{Component, EndpointType, Resources};
+use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, TenantCluster};
 
-use super::amounts::{Amounts, Resource};
-use crate::addons::cloud_controller;
-use crate::addons::csi::sidecars::sidecars;
+use crate::addons::registry::ALL;
+use crate::amounts::{Amounts, Resource, container};
 use crate::settings::Settings;
-use crate::validate::quantity::{in_force, nanos};
+use crate::validate::quantity::nanos;
 
 /// What a TenantCluster takes: the pods of its control plane, of etcd and of addons in its tenant
 /// namespace, etcd's volumes, and the load balancer that publishes its API. What a rollout has above
@@ -26,37 +23,22 @@ pub fn cluster(tc: &TenantCluster, settings: &Settings) -> Amounts {
     let members = i128::from(spec.etcd.replicas.max(0));
     let plane = &spec.control_plane;
     let component = |component: &Component, defaults| container(&component.resources, defaults);
-    let ours = |defaults| container(&Resources::default(), defaults);
 
-    let mut pod = component(&plane.api_server, &defaults.api_server)
+    let pod = component(&plane.api_server, &defaults.api_server)
         .plus(&component(
             &plane.controller_manager,
             &defaults.controller_manager,
         ))
         .plus(&component(&plane.scheduler, &defaults.scheduler));
-    if spec.addons.konnectivity.enabled {
-        pod = pod.plus(&ours(&defaults.konnectivity));
-    }
     let mut member = container(&spec.etcd.resources, &defaults.etcd);
     let size = nanos(&spec.etcd.storage.size.0).unwrap_or_default();
     member.add(Resource::Storage, size);
 
     let mut all = pod.times(replicas).plus(&member.times(members));
-    if spec.addons.cloud_controller.enabled {
-        let pods = replicas.min(i128::from(cloud_controller::REPLICAS));
-        all = all.plus(&ours(&defaults.cloud_controller).times(pods));
-    }
-    if spec.addons.csi.enabled {
-        let offer = settings.storage.only(spec.addons.csi.classes.as_deref());
-        let beside = i128::try_from(sidecars(&offer).count()).unwrap_or_default();
-        all = all
-            .plus(&ours(&defaults.csi))
-            .plus(&ours(&defaults.csi_sidecar).times(beside));
-    }
-    if spec.addons.autoscaler.enabled {
-        all = all
-            .plus(&ours(&defaults.autoscaler))
-            .plus(&ours(&defaults.cluster_autoscaler));
+    for addon in ALL {
+        if addon.is_enabled(&spec.addons) {
+            all = all.plus(&addon.takes(tc, settings));
+        }
     }
     all.count(Resource::Clusters, 1);
     let balanced = plane.endpoint.type_ == EndpointType::LoadBalancer;
@@ -87,21 +69,4 @@ pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
         }
     }
     machine.times(i128::from(count.max(0)))
-}
-
-/// What one container takes: of cores its request, of memory the limit that a user gave it, else its
-/// request. Limits of the operator's settings are far above what is taken, so they do not count.
-fn container(resources: &Resources, defaults: &BTreeMap<String, String>) -> Amounts {
-    let (requests, limits) = in_force(resources, defaults);
-    let amount = |amounts: &BTreeMap<String, String>, name: &str| {
-        amounts.get(name).and_then(|amount| nanos(amount))
-    };
-    let mut taken = Amounts::default();
-    taken.add(
-        Resource::Cores,
-        amount(&requests, "cpu").unwrap_or_default(),
-    );
-    let memory = amount(&limits, "memory").or_else(|| amount(&requests, "memory"));
-    taken.add(Resource::Memory, memory.unwrap_or_default());
-    taken
 }

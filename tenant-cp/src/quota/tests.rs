@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::admit::Seen;
-use super::amounts::{Amounts, Resource};
 use super::exceeded::overdrawn;
 use super::grants::{Claim, Grants};
 use super::takes;
+use crate::amounts::{Amounts, Resource};
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use api::TenantCluster;
-use api::tenant_cluster::EndpointStatus;
+use api::tenant_cluster::{Addons, EndpointStatus};
 use serde_json::{Value, json};
 
 use crate::material::Material;
@@ -40,11 +40,7 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
             "version": format!("1.{minor}.0"),
             "etcd": { "replicas": 3 },
             "controlPlane": { "replicas": 3 },
-            "addons": {
-                "cloudController": { "enabled": true },
-                "csi": { "enabled": true },
-                "autoscaler": { "enabled": true },
-            },
+            "addons": every_addon(),
         },
         "status": { "network": {
             "podCIDR": "10.128.0.0/18", "serviceCIDR": "100.64.0.0/20", "dnsDomain": "cluster.local",
@@ -77,6 +73,21 @@ fn of_minor(minor: u64, settings: &Settings) -> Value {
         // The samples are ours, so this is the same for all operators that do not know them.
         Err(message) => json!(message),
     }
+}
+
+/// Every addon, as its defaults are.
+fn every_addon() -> Value {
+    let mut addons = json!(Addons::default());
+    for addon in addons
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|all| all.values_mut())
+    {
+        if let Some(enabled) = addon.get_mut("enabled") {
+            *enabled = true.into();
+        }
+    }
+    addons
 }
 
 fn of_object(object: &Object) -> Option<Value> {

@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 
 use api::names::tenant_namespace;
 use api::storage::Offer;
-use api::tenant_cluster::{
-    Audit, Autoscaler, AutoscalerLimits, CniType, Component as Spec, CoreDns, Csi,
-};
+use api::tenant_cluster::{Audit, Autoscaler, AutoscalerLimits, Component as Spec, CoreDns, Csi};
 use api::{Reason, TenantCluster};
 use kube::ResourceExt;
 
@@ -17,7 +15,7 @@ use crate::network::DEFAULT_DNS_DOMAIN;
 use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::validate::validated::{Addons, Component, Dns, Endpoint, Etcd, Network, Validated};
+use crate::validate::validated::{Component, Dns, Endpoint, Etcd, Network, Validated};
 use crate::validate::{quantity, scheduling};
 use crate::version;
 
@@ -75,13 +73,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },
         network: network(tc)?,
-        addons: Addons {
-            core_dns: spec.addons.core_dns.enabled,
-            kube_proxy: spec.addons.kube_proxy.enabled,
-            flannel: spec.addons.cni.type_ == CniType::Flannel,
-            konnectivity: spec.addons.konnectivity.enabled,
-            cloud_controller: spec.addons.cloud_controller.enabled,
-        },
+        addons: spec.addons.clone(),
         issuers: control_plane.authentication.issuers.clone(),
         authorization_webhooks: match spec.addons.konnectivity.enabled {
             true => control_plane.authorization.webhooks.clone(),

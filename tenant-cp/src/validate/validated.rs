@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::{
-    Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone, Issuer,
-    KubeProxyMode, PodMetadata, PodSecurity, ServiceAccounts, Spread,
+    Addons, Audit, AuthorizationWebhook, EndpointType, ExternalTrafficPolicy, ForwardedZone,
+    Issuer, KubeProxyMode, PodMetadata, PodSecurity, ServiceAccounts, Spread,
 };
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
@@ -59,7 +59,7 @@ pub struct Validated {
     pub feature_gates: BTreeMap<String, bool>,
     /// API versions, served or not; every one is known to the version.
     pub runtime_config: BTreeMap<String, bool>,
-    /// What is installed inside the tenant cluster.
+    /// Which addons are asked for, and how.
     pub addons: Addons,
     /// Settings of CoreDNS.
     pub dns: Dns,
@@ -73,21 +73,6 @@ pub struct Validated {
     pub autoscaler: Option<api::tenant_cluster::AutoscalerLimits>,
     /// Registry without a trailing slash.
     pub registry: String,
-}
-
-/// What is installed inside the tenant cluster.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Addons {
-    /// CoreDNS.
-    pub core_dns: bool,
-    /// kube-proxy.
-    pub kube_proxy: bool,
-    /// flannel.
-    pub flannel: bool,
-    /// konnectivity, on both sides.
-    pub konnectivity: bool,
-    /// The cloud controller manager, in the tenant namespace.
-    pub cloud_controller: bool,
 }
 
 /// Settings of CoreDNS.

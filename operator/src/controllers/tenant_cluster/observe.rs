@@ -19,7 +19,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::Settings;
-use tenant_cp::addons::{autoscaler, cloud_controller, csi};
+use tenant_cp::addons::registry;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
@@ -104,17 +104,12 @@ pub async fn observe(
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
-        for (kind, name) in unlisted_parts(&cluster, &ns, &objects) {
-            objects.extend(get(ctx, kind, Some(&ns), name).await?);
+        for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
+            objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
         if component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
-        }
-        if has_autoscaler(&cluster, &ns, &objects) {
-            let binding = api::names::autoscaler_binding(name);
-            let found = get(ctx, kinds::ROLE_BINDING, Some(namespace), &binding).await?;
-            objects.extend(found);
         }
     }
     if readable && deleting {
@@ -166,35 +161,34 @@ pub async fn observe(
     Ok(Some(observed))
 }
 
-/// What of addons no list shows: their bindings, and, once the cloud controller manager is switched
-/// off, the Lease that it made. Others tell of them then, because they go before the last of those.
-fn unlisted_parts(
+/// What of addons no list shows, by kind, namespace and name: bindings, that in the user's namespace
+/// included, and, once an addon is switched off, what its programs made. Others tell of them then, because
+/// they go before the last of those.
+fn unlisted(
     cluster: &TenantCluster,
     ns: &str,
     objects: &BTreeMap<Key, Value>,
-) -> Vec<(Kind, &'static str)> {
-    let addons = &cluster.spec.addons;
-    let left = |parts: &[Key]| parts.iter().any(|key| objects.contains_key(key));
+) -> Vec<(Kind, String, String)> {
     let mut unlisted = Vec::new();
-    let ccm_on = addons.cloud_controller.enabled;
-    let ccm_left = !ccm_on && left(&cloud_controller::parts(ns));
-    if ccm_on || ccm_left {
-        unlisted.push((kinds::ROLE_BINDING, cloud_controller::NAME));
-    }
-    if ccm_left {
-        unlisted.push((kinds::LEASE, cloud_controller::LEASE));
-    }
-    if addons.csi.enabled || left(&csi::parts(ns)) {
-        unlisted.push((kinds::ROLE_BINDING, csi::NAME));
+    let is_listed = |kind: Kind| PARTS.iter().any(|part| part.kind == kind);
+    for addon in registry::ALL {
+        let is_on = addon.is_enabled(&cluster.spec.addons);
+        let mut keys = addon.parts(ns, "", "").into_iter();
+        let is_left = !is_on && keys.any(|key| objects.contains_key(&key));
+        if !is_on && !is_left {
+            continue;
+        }
+        for left in addon.leftovers() {
+            if !is_listed(left.kind) && (is_left || !left.made_by_itself) {
+                unlisted.push((left.kind, ns.to_owned(), left.name.to_owned()));
+            }
+        }
+        if let Some(name) = addon.user_binding(&cluster.name_any()) {
+            let namespace = cluster.namespace().unwrap_or_default();
+            unlisted.push((kinds::ROLE_BINDING, namespace, name));
+        }
     }
     unlisted
-}
-
-/// Whether the autoscaler is wanted, or something of it is left: its binding is in the user's namespace
-/// and goes before the last of that.
-fn has_autoscaler(cluster: &TenantCluster, ns: &str, objects: &BTreeMap<Key, Value>) -> bool {
-    let parts = autoscaler::parts(ns, "", "");
-    cluster.spec.addons.autoscaler.enabled || parts.iter().any(|key| objects.contains_key(key))
 }
 
 /// A binding that somebody spoilt does not let us in; it is mended first, as one that is missing.

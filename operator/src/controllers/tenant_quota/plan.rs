@@ -5,7 +5,7 @@
 use api::{ConditionStatus, ConditionType, Reason, TenantQuota, TenantQuotaStatus, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tenant_cp::quota::amounts::Amounts;
+use tenant_cp::amounts::Amounts;
 use tenant_cp::quota::exceeded::overdrawn;
 
 /// The status as it should be.

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
-use tenant_cp::addons::addon::Addon;
+use tenant_cp::addons::registry;
 use testkit::fakes::tenant_api::Call;
 use testkit::fixtures::{wait_for, wait_gone};
 
@@ -148,7 +148,7 @@ impl Site {
     /// Gives the addons in a tenant's stand-in the status that they would have on so many nodes, with so
     /// many pods of each that are ready.
     pub(crate) fn play_addons(&self, namespace: &str, nodes: i64, ready: i64) {
-        for addon in Addon::ALL {
+        for addon in registry::ALL {
             let Some(key) = addon.workload() else {
                 continue;
             };
@@ -166,7 +166,7 @@ impl Site {
             let status = json!({ "status": status });
             let played = self.tenants.change(namespace, &path, &status);
             // Nobody switched volumes on.
-            assert_eq!(played, addon != Addon::Csi, "{path}");
+            assert_eq!(played, addon.name() != "csi", "{path}");
         }
     }
 

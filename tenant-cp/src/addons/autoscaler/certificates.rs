@@ -21,24 +21,13 @@ pub(crate) const CLOUD_CONFIG: &str = "cloud-config.yaml";
 /// The authority, both ends of the connection, and a client certificate of each for the tenant's
 /// API, by the tenant cluster's authority `client-ca`.
 pub(crate) fn certificates(v: &Validated, settings: &Settings) -> Vec<Want> {
-    let lifetimes = &settings.certificates;
-    let authority = Want {
-        name: AUTHORITY.to_owned(),
-        signer: Signer::Own,
-        common_name: AUTHORITY.to_owned(),
-        organizations: Vec::new(),
-        server: false,
-        client: false,
-        dns_names: vec![AUTHORITY.to_owned()],
-        addresses: Vec::new(),
-        lifetime_hours: lifetimes.authority_hours,
-    };
+    let authority = adapter::authority(settings, AUTHORITY);
     let leaf = |name: &str| Want {
         name: name.to_owned(),
         signer: Signer::By(AUTHORITY.to_owned()),
         common_name: name.to_owned(),
         dns_names: Vec::new(),
-        lifetime_hours: lifetimes.leaf_hours,
+        lifetime_hours: settings.certificates.leaf_hours,
         ..authority.clone()
     };
     let server = Want {

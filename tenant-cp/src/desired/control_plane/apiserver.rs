@@ -75,7 +75,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
     if let Some((generation, _)) = keys.active() {
         computed.push(("service-account-signing-key-file", file(generation, "key")));
     }
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         let file = format!("{}/egress-selector.yaml", names::SECRET_DIR);
         computed.push(("egress-selector-config-file", file));
     }
@@ -114,7 +114,7 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
         pod::mount("audit", names::AUDIT_DIR, false),
         pod::mount("tmp", "/tmp", false),
     ];
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         mounts.push(pod::mount(
             names::KONNECTIVITY,
             names::KONNECTIVITY_DIR,

@@ -151,7 +151,7 @@ fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
         ports: Some(vec![port("TCP", names::API_PORT)]),
         from: None,
     }];
-    if v.addons.konnectivity {
+    if v.addons.konnectivity.enabled {
         rules.push(from_pods(
             api::names::COMPONENT_WORKER,
             &[names::KONNECTIVITY_PORT],
@@ -162,7 +162,7 @@ fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
 
 /// Without konnectivity the kube-apiserver reaches kubelets straight, and nothing else of a node.
 fn control_plane_egress(v: &Validated) -> Vec<NetworkPolicyEgressRule> {
-    let beyond = if v.addons.konnectivity {
+    let beyond = if v.addons.konnectivity.enabled {
         to_pods(names::CONTROL_PLANE, &[names::API_PORT])
     } else {
         to_pods(api::names::COMPONENT_WORKER, &[names::KUBELET_PORT])

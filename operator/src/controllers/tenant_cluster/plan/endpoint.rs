@@ -58,7 +58,7 @@ pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addres
     let konnectivity_ip = konnectivity
         .and_then(self::cluster_ip)
         .or_else(|| kept?.konnectivity.as_ref()?.parse().ok());
-    if valid.addons.konnectivity && konnectivity_ip.is_none() {
+    if valid.addons.konnectivity.enabled && konnectivity_ip.is_none() {
         return None;
     }
     let last = observed.cluster.status.as_ref();
@@ -69,7 +69,7 @@ pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Option<Addres
         .or(last);
     Some(Addresses {
         cluster_ip,
-        konnectivity_ip: konnectivity_ip.filter(|_| valid.addons.konnectivity),
+        konnectivity_ip: konnectivity_ip.filter(|_| valid.addons.konnectivity.enabled),
         endpoint,
     })
 }
@@ -123,7 +123,7 @@ pub(super) fn keep(valid: &Validated, observed: &Observed, status: &mut TenantCl
     let port = node_port(control_plane).and_then(|port| i32::try_from(port).ok());
     status.addresses = Some(AddressesStatus {
         control_plane: address.to_string(),
-        konnectivity: match valid.addons.konnectivity {
+        konnectivity: match valid.addons.konnectivity.enabled {
             true => konnectivity
                 .map(|ip| ip.to_string())
                 .or(before.konnectivity),

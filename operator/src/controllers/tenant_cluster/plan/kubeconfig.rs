@@ -5,7 +5,7 @@
 use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::desired::tenant_namespace;
-use tenant_cp::{Addresses, Settings, Validated, certificates};
+use tenant_cp::{Addresses, Settings, Validated};
 
 use super::endpoint::server;
 use super::types::Part;
@@ -31,7 +31,7 @@ pub(super) fn plan(
     if let Some(endpoint) = endpoint.filter(|_| may_start && observed.user_readable) {
         let owner = serde_json::from_value(owner(observed)).ok();
         let store = &observed.material.store;
-        let kubeconfig = certificates::kubeconfig(valid, store, &server(endpoint), owner);
+        let kubeconfig = tenant_cp::kubeconfig::kubeconfig(valid, store, &server(endpoint), owner);
         part.apply("kubeconfig", observed, kubeconfig.into_iter().collect());
     }
     part

@@ -3,12 +3,13 @@
 //! Invariant: only objects of names that we gave, and mirrors of the tenant's Services by their
 //! labels; each by its UID. In the user's namespace, which others write to, only what has our label.
 
-use api::names::{COMPONENT_LOAD_BALANCER, LABEL_COMPONENT, LABEL_TENANT_UID};
+use api::Reason;
+use api::names::{LABEL_COMPONENT, LABEL_TENANT_UID};
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::Validated;
-use tenant_cp::addons::{autoscaler, cloud_controller, csi};
-use tenant_cp::names;
+use tenant_cp::addons::addon::{Addon, Release};
+use tenant_cp::addons::registry;
 use tenant_cp::rollout::order::Progress;
 
 use super::types::{Part, Target};
@@ -22,45 +23,25 @@ pub(super) fn plan(valid: &Validated, observed: &Observed, control_plane: Progre
     }
 }
 
-/// What addons left when they were switched off and that may go now: of konnectivity once no pod
-/// needs it any more, of the cloud controller manager, the CSI driver and the autoscaler first what runs
-/// and then all else. Volumes stay.
+/// What addons left when they were switched off and that may go now: first what runs, and then all else; of
+/// one that is in the control plane's pods once none is left with it. Volumes stay.
 fn prune(valid: &Validated, observed: &Observed, control_plane: Progress) -> Vec<Target> {
     let ns = valid.tenant_namespace.as_str();
     let mut parts = Vec::new();
-    if !valid.addons.konnectivity && control_plane == Progress::Current {
-        parts.extend([
-            Key::new("Service", ns, names::KONNECTIVITY),
-            Key::new("Secret", ns, names::KONNECTIVITY_SERVER),
-            Key::new("Secret", ns, names::KONNECTIVITY_AUTHORITY),
-        ]);
-    }
-    if !valid.addons.cloud_controller {
-        let deployment = deployment(ns, cloud_controller::NAME);
-        if observed.objects.contains_key(&deployment) {
-            parts.push(deployment);
-        } else {
-            parts.extend(mirrors(valid, observed).cloned());
-            parts.extend(cloud_controller::parts(ns));
+    for addon in registry::ALL {
+        let waits = addon.is_in_control_plane() && control_plane != Progress::Current;
+        if addon.is_wanted(valid) || waits {
+            continue;
         }
-    }
-    if valid.storage.is_none() {
-        let deployment = deployment(ns, csi::NAME);
-        match observed.objects.contains_key(&deployment) {
-            true => parts.push(deployment),
-            false => parts.extend(csi::parts(ns)),
+        let running = running(addon, ns, observed);
+        if !running.is_empty() {
+            parts.extend(running);
+            continue;
         }
-    }
-    if valid.autoscaler.is_none() {
-        let runs: Vec<_> = [autoscaler::STOCK, autoscaler::NAME]
-            .map(|name| deployment(ns, name))
-            .into_iter()
-            .filter(|key| observed.objects.contains_key(key))
-            .collect();
-        match runs.is_empty() {
-            true => parts.extend(autoscaler::parts(ns, &valid.namespace, &valid.name)),
-            false => parts.extend(runs),
+        if let Some(release) = addon.release() {
+            parts.extend(mirrors(&release, valid, observed).cloned());
         }
+        parts.extend(addon.parts(ns, &valid.namespace, &valid.name));
     }
     let target = |key: Key| {
         let live = observed.objects.get(&key)?;
@@ -84,23 +65,44 @@ fn prune(valid: &Validated, observed: &Observed, control_plane: Progress) -> Vec
     parts.into_iter().filter_map(target).collect()
 }
 
-/// What has to go before the tenant's Services are told that they have no load balancer: pods that
-/// would put the finalizer on again, and mirrors, whose addresses may still be in use. None when the
-/// cloud controller manager is wanted, or nothing of that is left.
-pub(super) fn cloud_controller_goes(valid: &Validated, observed: &Observed) -> Option<String> {
-    if valid.addons.cloud_controller {
-        return None;
-    }
+/// An addon that goes, and what has to go before the tenant's Services are told that they have no load
+/// balancer: pods that would put the finalizer on again, and mirrors, whose addresses may still be in use.
+pub(super) struct Going {
+    /// The addon's name.
+    pub(super) addon: &'static str,
+    /// Why it is not gone.
+    pub(super) reason: Reason,
+    /// What is waited for.
+    pub(super) message: String,
+}
+
+/// None when every addon with load balancers is wanted, or nothing of them is left.
+pub(super) fn going(valid: &Validated, observed: &Observed) -> Option<Going> {
+    let mut all = registry::ALL.into_iter();
+    all.find_map(|addon| {
+        let release = addon.release().filter(|_| !addon.is_wanted(valid))?;
+        Some(Going {
+            addon: addon.name(),
+            reason: release.reason,
+            message: waited_for(addon, &release, valid, observed)?,
+        })
+    })
+}
+
+fn waited_for(
+    addon: &dyn Addon,
+    release: &Release,
+    valid: &Validated,
+    observed: &Observed,
+) -> Option<String> {
     let ns = valid.tenant_namespace.as_str();
-    if observed
-        .objects
-        .contains_key(&deployment(ns, cloud_controller::NAME))
-    {
+    if let Some(deployment) = running(addon, ns, observed).first() {
         return Some(format!(
-            "waits until the pods of the Deployment {ns}/ccm are gone"
+            "waits until the pods of the Deployment {ns}/{} are gone",
+            deployment.name
         ));
     }
-    let mut mirrors = mirrors(valid, observed);
+    let mut mirrors = mirrors(release, valid, observed);
     let first = mirrors.next()?;
     let more = match mirrors.count() {
         0 => String::new(),
@@ -112,18 +114,27 @@ pub(super) fn cloud_controller_goes(valid: &Validated, observed: &Observed) -> O
     ))
 }
 
-fn deployment(ns: &str, name: &str) -> Key {
-    Key::new("Deployment", ns, name)
+/// Deployments of the addon that are there.
+fn running(addon: &dyn Addon, ns: &str, observed: &Observed) -> Vec<Key> {
+    let names = addon.deployment_names().iter();
+    let keys = names.map(|name| Key::new("Deployment", ns, name));
+    keys.filter(|key| observed.objects.contains_key(key))
+        .collect()
 }
 
-/// What the cloud controller manager made of the tenant's Services.
-fn mirrors<'a>(valid: &Validated, observed: &'a Observed) -> impl Iterator<Item = &'a Key> {
+/// What an addon made of the tenant's Services.
+fn mirrors<'a>(
+    release: &Release,
+    valid: &Validated,
+    observed: &'a Observed,
+) -> impl Iterator<Item = &'a Key> + use<'a> {
     let (ns, uid) = (valid.tenant_namespace.clone(), valid.uid.clone());
+    let component = release.component;
     let is_mirror = move |key: &Key, live: &Value| {
         let labels = &live["metadata"]["labels"];
         key.kind == "Service"
             && key.namespace == ns
-            && labels[LABEL_COMPONENT] == COMPONENT_LOAD_BALANCER
+            && labels[LABEL_COMPONENT] == component
             && labels[LABEL_TENANT_UID] == uid.as_str()
     };
     let all = observed.objects.iter();

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use api::Reason;
 use kit_objects::object::{Key, Object};
 use serde_json::{Value, json};
-use tenant_cp::addons::addon::Addon;
+use tenant_cp::addons::registry;
 use tenant_cp::generations::bundle;
 use tenant_cp::rollout::order::Allowed;
 use tenant_cp::rollout::template;
@@ -57,7 +56,7 @@ impl Wanted {
             hash: hash(&objects),
             objects,
             is_complete: addresses.endpoint.is_some()
-                && (trust.konnectivity.is_some() || !served.addons.konnectivity),
+                && (trust.konnectivity.is_some() || !served.addons.konnectivity.enabled),
             addresses: addresses.clone(),
         })
     }
@@ -111,7 +110,7 @@ pub(super) fn plan(
     } = &wanted;
     let before = hash_before(observed);
     let address = (addresses.cluster_ip, service_port(valid));
-    let goes = prune::cloud_controller_goes(valid, observed);
+    let going = prune::going(valid, observed);
     let probe = |apply: Vec<Object>, list: Option<Vec<Key>>, starts| Action::Probe {
         address,
         endpoint: addresses.endpoint.clone(),
@@ -120,9 +119,11 @@ pub(super) fn plan(
         prove_write: apply.is_empty() && !observed.answered_before(),
         apply,
         list,
-        provisional: goes.is_some(),
+        provisional: going.is_some(),
         workloads: match observed.workers {
-            true => wanted_addons(valid).filter_map(Addon::workload).collect(),
+            true => registry::wanted(valid)
+                .filter_map(|addon| addon.workload())
+                .collect(),
             false => Vec::new(),
         },
         starts,
@@ -147,19 +148,22 @@ pub(super) fn plan(
             seen: Seen::Objects(live),
             ..
         } => {
-            let is_wanted = |addon: &str| wanted_addons(valid).any(|wanted| wanted.name() == addon);
+            let is_wanted =
+                |addon: &str| registry::wanted(valid).any(|wanted| wanted.name() == addon);
             let stays = |addon: &str| {
                 (!is_complete && is_wanted(addon))
-                    || (goes.is_some() && addon == Addon::CloudController.name())
+                    || going.as_ref().is_some_and(|going| going.addon == addon)
             };
             let may_apply = wanted.held_back(live, allowed);
             let changes = changes::changes(&may_apply, live, stays);
             if !changes.is_empty() {
                 part.actions
                     .push(Action::ApplyTenantObjects { address, changes });
-            } else if let Some(message) = goes {
-                let reason = Reason::RemovingCloudController;
-                part.waiting = Some(Waiting { reason, message });
+            } else if let Some(going) = going {
+                part.waiting = Some(Waiting {
+                    reason: going.reason,
+                    message: going.message,
+                });
             } else if may_apply == *objects {
                 return (part, Some(hash.clone()));
             }
@@ -181,10 +185,4 @@ pub(super) fn plan(
 fn hash(objects: &[Object]) -> String {
     let hashes: Vec<_> = objects.iter().map(Object::hash).collect();
     kit_objects::object::hash(&json!(hashes))
-}
-
-fn wanted_addons(valid: &Validated) -> impl Iterator<Item = Addon> {
-    Addon::ALL
-        .into_iter()
-        .filter(|addon| addon.is_wanted(valid))
 }

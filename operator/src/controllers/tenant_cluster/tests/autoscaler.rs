@@ -3,6 +3,7 @@
 //! Invariant: off, nothing of it is left, its binding in the user's namespace included; what runs goes
 //! before what it needs.
 
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::autoscaler;
 
 use super::*;
@@ -28,7 +29,7 @@ fn switch_off(world: &mut World) {
 fn parts(world: &World) -> Vec<Key> {
     let namespace = world.cluster.metadata.namespace.as_deref().unwrap();
     assert_eq!(namespace, USERS);
-    autoscaler::parts(NS, namespace, "demo")
+    autoscaler::Autoscaler.parts(NS, namespace, "demo")
 }
 
 fn deployments() -> Vec<Key> {

@@ -4,6 +4,7 @@
 //! is gone before its work is undone, so that it does nothing of that again.
 
 use api::names::FINALIZER_LOAD_BALANCER;
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::cloud_controller;
 
 use super::super::plan::tenant_objects::release::{MOST, Release, release};
@@ -98,7 +99,7 @@ fn deployment() -> Key {
 #[test]
 fn cloud_controller_comes_and_goes_with_all_that_it_made() {
     let (mut world, off) = on_and_off();
-    for key in cloud_controller::parts(NS) {
+    for key in cloud_controller::CloudController.parts(NS, "", "") {
         assert!(world.objects.contains_key(&key), "{key}");
     }
     let role = Key::new("ClusterRole", "", cloud_controller::ROLE);
@@ -132,7 +133,7 @@ fn crash_after_any_write_of_switching_the_cloud_controller_off_leaves_nothing_of
     for cut in 0..writes {
         let mut world = on.clone();
         let _ = world.reconcile(&mut cut.clone());
-        let parts = cloud_controller::parts(NS);
+        let parts = cloud_controller::CloudController.parts(NS, "", "");
         let left = parts.iter().filter(|key| world.objects.contains_key(key));
         let whole = left.count() == parts.len();
         assert!(
@@ -174,7 +175,7 @@ fn nothing_is_undone_while_a_pod_works_and_no_service_is_released_while_a_mirror
     let live = world.objects.get_mut(&mirror).unwrap();
     live["metadata"]["deletionTimestamp"] = going;
     world.settle();
-    let parts = cloud_controller::parts(NS);
+    let parts = cloud_controller::CloudController.parts(NS, "", "");
     assert!(parts.iter().all(|key| !world.objects.contains_key(key)));
     assert!(!world.objects.contains_key(&Key::new("Service", NS, "lb-1")));
     assert_eq!(world.condition("Progressing"), waits);

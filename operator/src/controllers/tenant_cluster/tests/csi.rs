@@ -3,6 +3,7 @@
 //! Invariant: off, nothing of it is left but volumes, which are not the operator's, and the kinds of
 //! snapshots; what runs goes before what it needs.
 
+use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::csi;
 
 use super::*;
@@ -41,7 +42,7 @@ fn kinds(world: &World) -> Vec<String> {
 fn csi_comes_and_goes_but_for_volumes_and_the_kinds_of_snapshots() {
     let off = ready(minimal());
     let mut world = with_csi();
-    for key in csi::parts(NS) {
+    for key in csi::Csi.parts(NS, "", "") {
         assert!(world.objects.contains_key(&key), "{key}");
     }
     let class = Key::new("StorageClass", "", "fast");

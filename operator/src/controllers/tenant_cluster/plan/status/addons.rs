@@ -8,17 +8,17 @@
 //! Invariant: without nodes no addon keeps a tenant cluster from being Ready, because none can run, or
 //! has anything to do.
 
-use api::{ConditionType, Reason};
+use api::Reason;
 use tenant_cp::Validated;
 use tenant_cp::addons::addon::Addon;
-use tenant_cp::addons::{autoscaler, cloud_controller, csi};
+use tenant_cp::addons::registry;
 
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::{self, Observed, Pods, Tenant};
 
 /// What is known of one addon.
 pub(super) struct State {
-    addon: Addon,
+    addon: &'static dyn Addon,
     what: What,
 }
 
@@ -36,52 +36,29 @@ enum What {
 }
 
 pub(super) fn states(valid: &Validated, observed: &Observed) -> Vec<State> {
-    let state = |addon: Addon| State {
+    let state = |addon: &'static dyn Addon| State {
         addon,
         what: what(addon, valid, observed),
     };
-    Addon::ALL.into_iter().map(state).collect()
+    registry::ALL.into_iter().map(state).collect()
 }
 
-fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
+fn what(addon: &dyn Addon, valid: &Validated, observed: &Observed) -> What {
     if !addon.is_wanted(valid) {
         return What::Off;
     }
-    let ns = valid.tenant_namespace.as_str();
-    // None where that is not known.
-    let outside = |name: &str| {
-        let deployment = observed.find("Deployment", ns, name);
-        deployment.map(observed::pods).or_absent(Pods::default())
-    };
-    if addon == Addon::Autoscaler {
-        let both = [autoscaler::STOCK, autoscaler::NAME].map(outside);
-        let [Some(stock), Some(adapter)] = both else {
-            return What::Unknown;
-        };
-        let both = [stock, adapter];
-        return What::Idle(Pods {
-            // One without the other does nothing.
-            ready: match both.iter().any(|pods| pods.ready == 0) {
-                true => 0,
-                false => both.iter().map(|pods| pods.ready).sum(),
-            },
-            wanted: both.iter().map(|pods| pods.wanted).sum(),
-        });
-    }
     let Some(workload) = addon.workload() else {
-        let Some(pods) = outside(cloud_controller::NAME) else {
-            return What::Unknown;
-        };
-        return match observed.workers {
-            true => What::Has(pods),
-            false => What::Idle(pods),
+        return match outside(addon, valid, observed) {
+            None => What::Unknown,
+            Some(pods) if addon.needs_nodes() && observed.workers => What::Has(pods),
+            Some(pods) => What::Idle(pods),
         };
     };
     if !observed.workers {
         return What::NoNodes;
     }
-    if addon == Addon::Csi {
-        match outside(csi::NAME) {
+    if !addon.deployment_names().is_empty() {
+        match outside(addon, valid, observed) {
             None => return What::Unknown,
             Some(pods) if pods.ready == 0 => return What::Has(pods),
             Some(_) => {}
@@ -104,9 +81,28 @@ fn what(addon: Addon, valid: &Validated, observed: &Observed) -> What {
     }
 }
 
+/// The pods of its Deployments in the tenant namespace; none where that is not known. One Deployment
+/// without the other does nothing.
+fn outside(addon: &dyn Addon, valid: &Validated, observed: &Observed) -> Option<Pods> {
+    let ns = valid.tenant_namespace.as_str();
+    let pods = |name: &&str| {
+        let deployment = observed.find("Deployment", ns, name);
+        deployment.map(observed::pods).or_absent(Pods::default())
+    };
+    let all: Option<Vec<Pods>> = addon.deployment_names().iter().map(pods).collect();
+    let all = all?;
+    Some(Pods {
+        ready: match all.iter().any(|pods| pods.ready == 0) {
+            true => 0,
+            false => all.iter().map(|pods| pods.ready).sum(),
+        },
+        wanted: all.iter().map(|pods| pods.wanted).sum(),
+    })
+}
+
 pub(super) fn report(set: &mut Conditions<'_>, states: &[State]) {
     for state in states {
-        let type_ = condition(state.addon);
+        let type_ = state.addon.condition();
         match state.what {
             What::Off => set.remove(type_),
             What::Unknown => {}
@@ -148,16 +144,4 @@ pub(super) fn missing(states: &[State]) -> Option<String> {
 
 fn numbers(pods: Pods) -> String {
     format!("{} of {} pods are ready", pods.ready, pods.wanted)
-}
-
-fn condition(addon: Addon) -> ConditionType {
-    match addon {
-        Addon::CoreDns => ConditionType::CoreDNSReady,
-        Addon::KubeProxy => ConditionType::KubeProxyReady,
-        Addon::Flannel => ConditionType::NetworkReady,
-        Addon::Konnectivity => ConditionType::KonnectivityReady,
-        Addon::CloudController => ConditionType::CloudControllerReady,
-        Addon::Csi => ConditionType::CSIReady,
-        Addon::Autoscaler => ConditionType::AutoscalerReady,
-    }
 }

@@ -9,7 +9,7 @@ use api::names::LABEL_ADDON;
 use kit_objects::difference::difference;
 use kit_objects::object::{Key, Object};
 use serde_json::Value;
-use tenant_cp::addons::addon::Addon;
+use tenant_cp::addons::registry;
 
 use crate::FIELD_MANAGER;
 use crate::controllers::tenant_cluster::plan::types::{Changes, Target};
@@ -26,7 +26,10 @@ pub(super) fn changes(
         live.is_none_or(|live| difference(&object.value, live).is_some())
     };
     let keys: BTreeSet<Key> = wanted.iter().map(Object::key).collect();
-    let its = |value: &Value| addon(value) == Some(Addon::CloudController.name());
+    let is_released = |value: &Value| {
+        let mut all = registry::ALL.into_iter();
+        all.any(|one| one.release().is_some() && addon(value) == Some(one.name()))
+    };
     let left: Vec<_> = live
         .iter()
         .filter(|(key, value)| !keys.contains(key) && is_ours(key, value))
@@ -43,7 +46,7 @@ pub(super) fn changes(
     };
     Changes {
         apply: wanted.iter().filter(differs).cloned().collect(),
-        release: left.iter().any(|(_, value)| its(value)),
+        release: left.iter().any(|(_, value)| is_released(value)),
         delete: left.into_iter().filter_map(target).collect(),
     }
 }
@@ -68,6 +71,9 @@ fn is_ours(key: &Key, live: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tenant_cp::addons::addon::Addon as _;
+    use tenant_cp::addons::cloud_controller::CloudController;
+
     use super::*;
     use serde_json::json;
 
@@ -133,18 +139,14 @@ mod tests {
 
     #[test]
     fn what_the_cloud_controller_had_stays_while_it_goes_and_then_services_are_released_first() {
-        let role = object(
-            "ClusterRole",
-            "covey:ccm",
-            Some(Addon::CloudController.name()),
-        );
+        let role = object("ClusterRole", "covey:ccm", Some(CloudController.name()));
         let other = object("ConfigMap", "other", Some("x"));
         let seen: BTreeMap<_, _> = [live(&role, FIELD_MANAGER), live(&other, FIELD_MANAGER)].into();
         let keys = |changes: &Changes| {
             let keys = changes.delete.iter().map(|target| target.key.clone());
             keys.collect::<Vec<_>>()
         };
-        let going = changes(&[], &seen, |addon| addon == Addon::CloudController.name());
+        let going = changes(&[], &seen, |addon| addon == CloudController.name());
         assert_eq!((keys(&going), going.release), (vec![other.key()], false));
         let gone = changes(&[], &seen, |_| false);
         assert_eq!(keys(&gone), [role.key(), other.key()]);

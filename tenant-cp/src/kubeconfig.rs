@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 64 * 1024;
 /// `server` is the URL, e.g. `https://203.0.113.7:6443`.
 ///
 /// It changes exactly when the server, the authority or the administrator's certificate changes,
-/// because `admin` is kept nowhere else ([`super::read_store`] reads it from here).
+/// because `admin` is kept nowhere else ([`crate::certificates::read_store`] reads it from here).
 #[must_use]
 pub fn kubeconfig(
     v: &Validated,
@@ -59,7 +59,7 @@ pub(super) fn of_component(name: &str) -> String {
 }
 
 /// A kubeconfig whose certificate and key are files, which client-go reads again when they change.
-pub(super) fn of_client(name: &str, server: &str) -> String {
+pub(crate) fn of_client(name: &str, server: &str) -> String {
     let dir = names::SECRET_DIR;
     format!(
         "apiVersion: v1

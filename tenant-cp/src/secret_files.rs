@@ -9,18 +9,21 @@ use std::collections::BTreeMap;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use pki::{KeyPair, Store};
 
-use crate::certificates::kubeconfig;
 use crate::desired::services;
 use crate::generations::{self, Generations};
+use crate::kubeconfig;
 use crate::material::{ServiceAccountKeys, service_account_file};
 use crate::meta::meta;
 use crate::names;
 use crate::validate::validated::Validated;
 use kit_objects::object::Object;
 
+/// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
+pub(crate) const TLS: &str = "tls";
+
 /// Contents of one Secret.
 #[derive(Default)]
-pub(crate) struct Files(BTreeMap<String, ByteString>);
+pub struct Files(BTreeMap<String, ByteString>);
 
 impl From<BTreeMap<String, ByteString>> for Files {
     fn from(data: BTreeMap<String, ByteString>) -> Self {
@@ -44,12 +47,19 @@ impl Files {
     }
 
     /// For a client of the tenant's API in a pod of its own.
-    pub(crate) fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
+    fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
         self.pair(name, store.get(name)?);
         self.trusted(names::CA, store)?;
         let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));
         self.put("kubeconfig", &kubeconfig::of_client(name, &server));
         Some(())
+    }
+
+    /// All that a client of the tenant's API in a pod of its own needs.
+    pub(crate) fn of_client(v: &Validated, store: &Store, name: &str) -> Option<Self> {
+        let mut files = Self::default();
+        files.client(v, store, name)?;
+        Some(files)
     }
 
     /// The bundle of an authority.

@@ -2,13 +2,16 @@
 //!
 //! Invariant: exact, in billionths, and never beyond all measure: what is too much stays too much.
 
+use std::collections::BTreeMap;
+
 use api::TenantQuota;
+use api::tenant_cluster::Resources;
 use api::tenant_quota::Used;
 
-use crate::validate::quantity::nanos;
+use crate::validate::quantity::{in_force, nanos};
 
 /// Billionths of one.
-pub(super) const ONE: i128 = 1_000_000_000;
+pub(crate) const ONE: i128 = 1_000_000_000;
 const SUFFIXES: [&str; 6] = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki"];
 
 /// What is counted.
@@ -53,7 +56,7 @@ impl Resource {
     }
 
     /// An amount with its name, for people. Example: `4 cores`, `64Gi of memory`.
-    pub(super) fn describe(self, amount: i128) -> String {
+    pub(crate) fn describe(self, amount: i128) -> String {
         let amount = self.write(amount);
         match self {
             Self::Clusters => format!("{amount} tenant clusters"),
@@ -66,7 +69,7 @@ impl Resource {
     }
 
     /// An amount as Kubernetes writes it. Example: `1500m`, `64Gi`, `3`.
-    pub(super) fn write(self, amount: i128) -> String {
+    pub(crate) fn write(self, amount: i128) -> String {
         match self {
             Self::Cores => cores(amount),
             Self::Memory | Self::Storage => bytes(ceil(amount)),
@@ -105,18 +108,18 @@ impl Amounts {
     }
 
     /// So much more of one resource.
-    pub(super) fn add(&mut self, resource: Resource, amount: i128) {
+    pub(crate) fn add(&mut self, resource: Resource, amount: i128) {
         let sum = &mut self.0[resource as usize];
         *sum = sum.saturating_add(amount);
     }
 
     /// So many of one resource.
-    pub(super) fn count(&mut self, resource: Resource, count: i128) {
+    pub(crate) fn count(&mut self, resource: Resource, count: i128) {
         self.add(resource, count.saturating_mul(ONE));
     }
 
     /// All of it so many times.
-    pub(super) fn times(&self, count: i128) -> Self {
+    pub(crate) fn times(&self, count: i128) -> Self {
         Self(self.0.map(|amount| amount.saturating_mul(count)))
     }
 
@@ -131,7 +134,7 @@ impl Amounts {
     }
 
     /// The lesser of both, resource by resource.
-    pub(super) fn least(&self, other: &Self) -> Self {
+    pub(crate) fn least(&self, other: &Self) -> Self {
         let mut least = *self;
         for resource in Resource::ALL {
             let amount = &mut least.0[resource as usize];
@@ -177,6 +180,28 @@ fn bytes(bytes: i128) -> String {
         || bytes.to_string(),
         |at| format!("{}{}", bytes / unit(at), SUFFIXES[at]),
     )
+}
+
+/// What one container of ours takes, which no user gives resources to.
+pub(crate) fn program(defaults: &BTreeMap<String, String>) -> Amounts {
+    container(&Resources::default(), defaults)
+}
+
+/// What one container takes: of cores its request, of memory the limit that a user gave it, else its
+/// request. Limits of the operator's settings are far above what is taken, so they do not count.
+pub(crate) fn container(resources: &Resources, defaults: &BTreeMap<String, String>) -> Amounts {
+    let (requests, limits) = in_force(resources, defaults);
+    let amount = |amounts: &BTreeMap<String, String>, name: &str| {
+        amounts.get(name).and_then(|amount| nanos(amount))
+    };
+    let mut taken = Amounts::default();
+    taken.add(
+        Resource::Cores,
+        amount(&requests, "cpu").unwrap_or_default(),
+    );
+    let memory = amount(&limits, "memory").or_else(|| amount(&requests, "memory"));
+    taken.add(Resource::Memory, memory.unwrap_or_default());
+    taken
 }
 
 #[cfg(test)]
