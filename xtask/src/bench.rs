@@ -1,6 +1,6 @@
 //! `cargo xtask bench …`: builds and runs the benches of crate `e2e` against the running lab, the one
-//! of crate `ccm`, which brings its own API servers, and that of crate `autoscaler`, which needs none;
-//! and reads off the kept runs of `cargo xtask test` what checks take.
+//! of crates `ccm` and `operator` (`neighbours`), which bring their own API servers, and that of crate
+//! `autoscaler`, which needs none; and reads off the kept runs of `cargo xtask test` what checks take.
 //!
 //! In the development profile: the client's share of the work is small (the report says how
 //! small), its cryptography is optimised in every profile, and a release build costs minutes.
@@ -16,7 +16,8 @@ use lab::{Layout, state::State};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// `control-plane`, `workers`, `csi`, `ccm` or `autoscaler`, and its flags; `--help` shows them.
+    /// `control-plane`, `workers`, `csi`, `ccm`, `neighbours` or `autoscaler`, and its flags; `--help`
+    /// shows them.
     /// `checks [--json]`: how long checks take and how steady they are, from the kept runs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     args: Vec<String>,
@@ -27,7 +28,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let help = args.args.iter().any(|arg| arg == "--help" || arg == "-h");
     match args.args.first().map(String::as_str) {
         Some("checks") => return crate::test::bench(args.args.iter().any(|arg| arg == "--json")),
-        Some("ccm") => return ccm(&layout, &args.args[1..]),
+        Some("ccm") => return shipped(&layout, ("ccm", "load_balancers"), &args.args[1..]),
+        Some("neighbours") => {
+            return shipped(&layout, ("operator", "neighbours"), &args.args[1..]);
+        }
         Some("autoscaler") if !help => return autoscaler(&layout, &args.args),
         _ => {}
     }
@@ -68,30 +72,32 @@ fn autoscaler(layout: &Layout, args: &[String]) -> Result<()> {
     cargo(layout, BENCH.into_iter().chain(texts(args)).chain(service))
 }
 
-/// Needs no lab: two API servers of its own do, and the program as it is shipped, because its own
-/// memory and CPU time are what is measured.
-fn ccm(layout: &Layout, args: &[String]) -> Result<()> {
+/// Needs no lab: API servers of its own do, and the program as it is shipped, because its own memory and CPU
+/// time are what is measured. The bench is an example of the program's crate.
+fn shipped(layout: &Layout, (package, example): (&str, &str), args: &[String]) -> Result<()> {
     cargo(
         layout,
-        ["build", "--quiet", "--release", "--package", "ccm"],
+        ["build", "--quiet", "--release", "--package", package],
     )?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| layout.checkout().join("target"));
-    let program = target.join("release/ccm").display().to_string();
+    let program = target.join("release").join(package).display().to_string();
     let bench = [
         "run",
         "--quiet",
         "--package",
-        "ccm",
+        package,
         "--example",
-        "load_balancers",
+        example,
         "--",
         "--program",
     ];
-    let args = args.iter().map(String::as_str);
     cargo(
         layout,
-        bench.into_iter().chain([program.as_str()]).chain(args),
+        bench
+            .into_iter()
+            .chain([program.as_str()])
+            .chain(texts(args)),
     )
 }
 

@@ -16,8 +16,9 @@ use futures::future::join_all;
 use kube::{Api, api::ListParams};
 
 use super::{
-    Machine, Report, observe,
+    Machine, Report, machine, observe,
     place::{self, interrupted, sweep},
+    processes::{self, IdleTenant},
     report::{Burst, OperatorCost, Spread},
     round,
 };
@@ -85,6 +86,9 @@ fn empty(options: &Options) -> Report {
         burst20_s: None,
         burst_restarts: None,
         writes_per_create: None,
+        reads_per_create: None,
+        core_s_per_create: None,
+        idle_tenant: IdleTenant::default(),
         rollouts_per_create: None,
         requests_per_create: BTreeMap::new(),
         idle_requests_per_min: BTreeMap::new(),
@@ -146,16 +150,19 @@ impl Bench<'_> {
     async fn one_by_one(&mut self) -> Result<()> {
         let (mut usable, mut ready, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         let (mut cpu, mut requests, mut own) = (Vec::new(), Vec::new(), 0.0);
+        let mut cores = Vec::new();
         for number in 0..self.options.tenants {
             let log = self.management.audit_log();
             let (mark, before) = (log.mark()?, operator::usage(&self.management.client).await?);
-            let own_before = own_cpu();
+            let (own_before, busy_before) = (own_cpu(), machine::busy_s());
             let tenant = self.create(&format!("single-{number}")).await?;
             let patience = self.options.patience;
             let (answer, condition) = tokio::join!(tenant.usable(patience), tenant.ready(patience));
             own += own_cpu() - own_before;
             if answer.is_ok() && condition.is_ok() {
                 tenant.settled(patience).await?;
+                let busy = machine::busy_s();
+                cores.extend(busy.zip(busy_before).map(|(now, then)| now - then));
             }
             // Not a wait for something to happen, but the length of what is measured.
             tokio::time::sleep(AFTERMATH).await;
@@ -193,6 +200,9 @@ impl Bench<'_> {
         report.client_cpu_s_per_create = per_create(own, self.options.tenants);
         let writes = requests.iter().filter(|r| r.is_write()).count();
         report.writes_per_create = per_create(writes as f64, self.options.tenants);
+        let reads = requests.iter().filter(|r| r.is_read()).count();
+        report.reads_per_create = per_create(reads as f64, self.options.tenants);
+        report.core_s_per_create = per_create(cores.iter().sum(), cores.len());
         report.requests_per_create = shares(&requests, self.options.tenants as f64);
         Ok(())
     }
@@ -280,7 +290,11 @@ impl Bench<'_> {
         tokio::time::sleep(AFTERMATH).await;
         let log = self.management.audit_log();
         let (mark, before) = (log.mark()?, operator::usage(&self.management.client).await?);
+        let (begun, at_rest) = (Instant::now(), processes::of(tenants).await?);
         tokio::time::sleep(idle).await;
+        let (slept, rested) = (begun.elapsed(), processes::of(tenants).await?);
+        let tenant = processes::idle(&at_rest, &rested, slept, tenants.len());
+        self.report.idle_tenant = tenant.map(round);
         let after = operator::usage(&self.management.client).await?;
         let mut requests = log.since(mark)?;
         requests.retain(Request::is_operators);

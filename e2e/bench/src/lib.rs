@@ -9,11 +9,13 @@ pub mod csi;
 mod machine;
 mod observe;
 mod place;
+mod processes;
 mod report;
 pub mod workers;
 
 pub use control_plane::{Options, run};
 pub use machine::Machine;
+pub use processes::IdleTenant;
 pub use report::Report;
 
 /// The value below which `share` (0 to 1) of the values lie: nearest rank, so it is one of them.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-use super::{Machine, percentile, round};
+use super::{Machine, percentile, processes::IdleTenant, round};
 
 /// Everything that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +31,13 @@ pub struct Report {
     pub burst_restarts: Option<i64>,
     /// Writes to the management API by the operator per creation.
     pub writes_per_create: Option<f64>,
+    /// Reads from the management API by the operator per creation, watches included.
+    pub reads_per_create: Option<f64>,
+    /// Core-seconds of the whole machine per creation, from the create call until everything is settled: of
+    /// all programs, the management cluster at rest and the bench included.
+    pub core_s_per_create: Option<f64>,
+    /// What a tenant at rest takes, in the idle time.
+    pub idle_tenant: IdleTenant,
     /// Pod templates per Deployment or StatefulSet and creation; the worst of all creations.
     pub rollouts_per_create: Option<usize>,
     /// Requests of the operator per creation, by verb and resource.
@@ -126,7 +133,7 @@ impl Report {
         );
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| v.to_string());
         let spread = |s: &Spread| format!("{} / {}", number(s.p50), number(s.p95));
-        let op = &self.operator;
+        let (op, rest) = (&self.operator, &self.idle_tenant);
         let rows = [
             (
                 "create to first write, p50 / p95",
@@ -157,6 +164,18 @@ impl Report {
                 "",
             ),
             (
+                "reads per creation",
+                number(self.reads_per_create),
+                "",
+                "40",
+            ),
+            (
+                "core-seconds per creation",
+                number(self.core_s_per_create),
+                "s",
+                "",
+            ),
+            (
                 "writes per idle minute",
                 number(op.idle_writes_per_min),
                 "",
@@ -181,6 +200,9 @@ impl Report {
                 "s",
                 "",
             ),
+            ("CPU of an idle tenant", number(rest.cpu_m), "m", ""),
+            ("RSS of an idle tenant", number(rest.rss_mib), "MiB", ""),
+            ("PSS of an idle tenant", number(rest.pss_mib), "MiB", ""),
         ];
         let _ = writeln!(
             text,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,12 +15,13 @@ use api::{ConditionType, TenantCluster};
 use kit_client::meter::metered;
 use kube::ResourceExt;
 use operator::rollouts::queue::Counts;
-use serde_json::json;
+use serde_json::{Value, json};
 use tenant_cp::Settings;
 use testkit::FaultPlan;
 use testkit::fakes::tenant_api::Mode;
 use testkit::faults::Answer;
 use testkit::fixtures::{ask_until, minimal, wait_gone};
+use testkit::programs::Programs;
 use testkit::request::RequestInfo;
 use tokio::sync::watch;
 
@@ -297,5 +300,49 @@ async fn reconcile_is_told_what_it_sent_to_the_management_api() -> Result<()> {
     done?;
     // It reads all parts and writes nothing.
     ensure!((10..=30).contains(&sent), "{sent} requests");
+    Ok(())
+}
+
+/// Small, and with the program of the development profile: what it measures is not looked at, but that it does.
+#[test]
+fn bench_measures_few_neighbours() -> Result<()> {
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_operator");
+    let bench = Path::new(PROGRAM).with_file_name("examples/neighbours");
+    let own = ["--user", "--map-root-user", "--net", "true"];
+    let may = Command::new("unshare").args(own).status();
+    if Programs::find_or_skip()?.is_none() {
+        return Ok(());
+    }
+    if !bench.exists() || !may.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "SKIPPED: no example `neighbours` was built, or no network namespace can be made"
+        );
+        return Ok(());
+    }
+    let small = [
+        "--dead=2",
+        "--slow=2",
+        "--flood=20",
+        "--rounds=1",
+        "--patience=120",
+    ];
+    let output = Command::new(bench)
+        .args(["--json", "--program", PROGRAM])
+        .args(small)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    // Both, the one that floods, and five innocents.
+    ensure!(report["tenants"] == 10, "{report}");
+    ensure!(report["restarts"] == 0, "{report}\n{said}");
+    for figure in [
+        "/innocent_create_ratio",
+        "/operator/rss_mib/max",
+        "/reads_per_create",
+    ] {
+        let measured = report.pointer(figure).and_then(Value::as_f64);
+        ensure!(measured.is_some_and(|n| n > 0.0), "{figure}: {report}");
+    }
     Ok(())
 }

@@ -51,15 +51,24 @@ impl Request {
         self.user == format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR}")
     }
 
+    /// Whether it was to look at something, watches included; the operator's Lease does not count.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        ["get", "list", "watch"].contains(&self.verb.as_str()) && !self.is_operators_lease()
+    }
+
+    fn is_operators_lease(&self) -> bool {
+        self.resource == "leases.coordination.k8s.io"
+            && self.namespace == OPERATOR_NAMESPACE
+            && self.name == OPERATOR
+    }
+
     /// Whether it was to change something; the operator's Lease and access reviews do not count.
     #[must_use]
     pub fn is_write(&self) -> bool {
         let mutating = ["create", "update", "patch", "delete", "deletecollection"];
-        let lease = self.resource == "leases.coordination.k8s.io"
-            && self.namespace == OPERATOR_NAMESPACE
-            && self.name == OPERATOR;
         mutating.contains(&self.verb.as_str())
-            && !lease
+            && !self.is_operators_lease()
             && !self.resource.ends_with(".authorization.k8s.io")
             && !self.resource.ends_with(".authentication.k8s.io")
             && !self.uri.contains("dryRun=")
@@ -218,17 +227,20 @@ mod tests {
         let expected = [("patch deployments.apps/scale", 1), ("watch pods", 1)];
         assert_eq!(counts, expected.map(|(k, n)| (k.to_owned(), n)).into());
         assert!(requests[1].is_write() && requests[1].is_operators() && !requests[0].is_write());
+        assert!(requests[0].is_read() && !requests[1].is_read());
     }
 
     #[test]
-    fn only_the_operators_own_lease_is_no_write() {
-        let lease = |namespace: &str| {
+    fn only_the_operators_own_lease_is_neither_read_nor_write() {
+        let lease = |verb: &str, namespace: &str| {
             let object = format!(
                 r#"{{"resource":"leases","apiGroup":"coordination.k8s.io","namespace":"{namespace}","name":"covey-operator"}}"#
             );
-            parse(&line("1", "update", &object)).remove(0).is_write()
+            parse(&line("1", verb, &object)).remove(0)
         };
-        assert!(!lease("covey-system"));
-        assert!(lease("elsewhere"));
+        assert!(!lease("update", "covey-system").is_write());
+        assert!(!lease("get", "covey-system").is_read());
+        assert!(lease("update", "elsewhere").is_write());
+        assert!(lease("get", "elsewhere").is_read());
     }
 }

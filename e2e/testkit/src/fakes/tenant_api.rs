@@ -19,7 +19,7 @@ mod server;
 mod state;
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,34 +276,45 @@ impl Keeper {
         mut namespaces: BoxStream<'static, Result<Event<Namespace>>>,
     ) -> Result<()> {
         loop {
-            tokio::select! {
+            // Whom it may concern: each server that is looked at reads its certificates again.
+            let changed = tokio::select! {
                 // The watchers come back by themselves after an error.
                 event = namespaces.try_next() => match event {
                     Ok(Some(event)) => match self.namespaces.take(event) {
                         Change::None => continue,
-                        Change::Came(_) | Change::Listed | Change::Went => {}
+                        Change::Came(name) => BTreeSet::from([name]),
+                        Change::Listed => self.of_secrets(),
+                        Change::Went => BTreeSet::new(),
                     },
                     Ok(None) => return Ok(()),
                     Err(_) => continue,
                 },
                 event = secrets.try_next() => match event {
-                    Ok(Some(event)) => drop(self.secrets.take(0, event)),
+                    Ok(Some(event)) => {
+                        let keys = self.secrets.take(0, event).into_iter();
+                        keys.map(|(_, namespace, _)| namespace).collect()
+                    }
                     Ok(None) => return Ok(()),
                     Err(_) => continue,
                 },
-            }
-            self.arrange().await;
+            };
+            self.arrange(&changed).await;
         }
     }
 
-    /// Starts, renews and ends servers until they fit the Secrets.
-    async fn arrange(&self) {
+    fn of_secrets(&self) -> BTreeSet<String> {
+        let keys = self.secrets.keys().into_iter();
+        keys.map(|(_, namespace, _)| namespace).collect()
+    }
+
+    /// Starts, renews and ends servers until they fit the Secrets, of which those of `changed` are others.
+    async fn arrange(&self, changed: &BTreeSet<String>) {
         let mut servers = self.servers.borrow().clone();
         let before: Vec<String> = servers.keys().cloned().collect();
         // Only a namespace that is gone ends a server: it keeps its data when a Secret is lost.
         servers.retain(|namespace, _| self.namespaces.contains(namespace));
         for ((_, namespace, _), secret) in self.secrets.iter() {
-            if !self.namespaces.contains(namespace) {
+            if !changed.contains(namespace) || !self.namespaces.contains(namespace) {
                 continue;
             }
             // One without a certificate (yet) is not for us.

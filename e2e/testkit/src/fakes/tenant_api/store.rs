@@ -64,7 +64,8 @@ impl Store {
 
     /// The changes after a revision, as lines of a watch, and the revision they lead to.
     pub(super) fn after(&self, revision: u64, selection: &Selection) -> (u64, String) {
-        let new = self.events.iter().filter(|event| event.revision > revision);
+        let known = self.events.partition_point(|e| e.revision <= revision);
+        let new = self.events.iter().skip(known);
         let lines = new
             .filter(|event| selection.holds(&event.path, &event.object))
             .map(|event| {
