@@ -24,6 +24,23 @@ impl fmt::Display for UnknownReason {
 
 impl std::error::Error for UnknownReason {}
 
+/// The page of [`markdown`], from the top of the repository.
+const PAGE: &str = "docs/reasons.md";
+
+impl Reason {
+    /// Where its cause and its remedy are written for people: `docs/reasons.md#paused`, from the top of the
+    /// repository. It never changes, because a name does not.
+    #[must_use]
+    pub fn runbook(self) -> String {
+        format!("{PAGE}#{}", self.anchor())
+    }
+
+    /// The fragment that leads to its heading, as Markdown makes it of a heading of letters and digits.
+    fn anchor(self) -> String {
+        self.as_str().to_ascii_lowercase()
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -118,7 +135,7 @@ impl PartialEq<&str> for ConditionReason {
     }
 }
 
-/// docs/reasons.md.
+/// docs/reasons.md: a heading for each reason, which its [`Reason::runbook`] leads to.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(
@@ -126,22 +143,26 @@ pub fn markdown() -> String {
          api --test reasons`).\n\nEvery reason that Covey writes into conditions and Events, or refuses \
          with. Whose turn it is: *fine*, nobody's; *waiting*, Covey's, it goes on by itself; *person*, \
          yours; *bug*, ours. A reason that is not here is somebody else's (Kubernetes, KubeVirt) and \
-         passed on as it was read. The message beside it has names and numbers.\n",
+         passed on as it was read. The message beside it has names and numbers. A link to one is its name \
+         in small letters: `reasons.md#paused`.\n",
     );
     let mut group = "";
     for reason in Reason::ALL {
         if reason.group() != group {
             group = reason.group();
-            text.push_str(&format!(
-                "\n## {group}\n| Reason | Whose turn | Means | Do |\n|---|---|---|---|\n"
-            ));
+            text.push_str(&format!("\n## {group}\n"));
         }
         text.push_str(&format!(
-            "| `{reason}` | {} | {} | {} |\n",
+            "\n### {reason}\n*{}*, since {}. {}\n",
             reason.class().as_str(),
-            reason.meaning(),
-            reason.mend()
+            reason.since(),
+            reason.meaning()
         ));
+        for (what, said) in [("Cause", reason.cause()), ("Do", reason.mend())] {
+            if !said.is_empty() {
+                text.push_str(&format!("- {what}: {said}\n"));
+            }
+        }
     }
     text
 }

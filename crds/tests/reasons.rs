@@ -29,7 +29,6 @@ fn who_has_to_do_something_is_told_a_field_or_a_command() {
     for reason in Reason::ALL {
         let (meaning, mend) = (reason.meaning(), reason.mend());
         assert!(meaning.ends_with('.'), "{reason}: {meaning}");
-        assert!(!meaning.contains('|') && !mend.contains('|'), "{reason}");
         match reason.class() {
             Class::Fine => {}
             Class::Waiting => assert!(!mend.is_empty(), "{reason} waits for ever in silence"),
@@ -39,6 +38,71 @@ fn who_has_to_do_something_is_told_a_field_or_a_command() {
                 "{reason} names neither a field nor a command: {mend}"
             ),
         }
+    }
+}
+
+#[test]
+fn cause_is_told_to_who_has_to_do_something_and_is_not_the_meaning_again() {
+    for reason in Reason::ALL {
+        let (meaning, cause) = (reason.meaning(), reason.cause());
+        let is_needed = matches!(reason.class(), Class::Person | Class::Bug);
+        assert!(!is_needed || !cause.is_empty(), "{reason} has no cause");
+        assert!(
+            cause.is_empty() || cause.ends_with('.'),
+            "{reason}: {cause}"
+        );
+        // A second line of the comment is the cause and nothing else.
+        assert!(!cause.contains("Cause:"), "{reason}: {cause}");
+        let repeated = share_of_words(cause, meaning);
+        assert!(repeated < 0.7, "{reason} says its meaning again: {cause}");
+    }
+}
+
+/// Which share of the words of `text` is in `other`, too.
+fn share_of_words(text: &str, other: &str) -> f64 {
+    let words = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        words
+            .filter(|word| word.len() > 2)
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let (text, other) = (words(text), words(other));
+    // Sentences of a dozen words: both numbers are exact.
+    #[allow(clippy::cast_precision_loss)]
+    let share = text.intersection(&other).count() as f64 / text.len().max(1) as f64;
+    share
+}
+
+#[test]
+fn reason_says_since_which_release_it_is_told() {
+    for reason in Reason::ALL {
+        let parts: Vec<_> = reason.since().split('.').map(str::parse::<u32>).collect();
+        assert!(
+            parts.len() == 3 && parts.iter().all(Result::is_ok),
+            "{reason}: {} is no release",
+            reason.since()
+        );
+    }
+}
+
+#[test]
+fn runbook_leads_to_the_heading_of_its_reason() {
+    // The next test shows that the page is this.
+    let page = reason::markdown();
+    // As Markdown makes fragments: small letters, blanks as -, no other sign.
+    let headings = page.lines().filter_map(|line| line.strip_prefix('#'));
+    let fragments: Vec<_> = headings
+        .map(|heading| {
+            let heading = heading.trim_start_matches('#').trim().to_lowercase();
+            heading.replace(' ', "-").replace(',', "")
+        })
+        .collect();
+    for reason in Reason::ALL {
+        let runbook = reason.runbook();
+        let fragment = runbook.strip_prefix("docs/reasons.md#").unwrap();
+        let found = fragments.iter().filter(|heading| *heading == fragment);
+        assert_eq!(found.count(), 1, "{runbook}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whose turn it is when a reason is told, and how the catalogue is written.
 //!
-//! Invariant: each entry has a name, a meaning, a class and a remedy.
+//! Invariant: each entry has a name, a meaning, a class and a remedy; one that is a person's turn or a bug
+//! has a cause.
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -28,13 +29,20 @@ impl Class {
     }
 }
 
-/// Makes the enum and its table. The comment of an entry is its meaning.
+/// The release whose reasons do not say since when they are there.
+pub(super) const FIRST_RELEASE: &str = "0.1.0";
+
+/// Makes the enum and its table. The first line of an entry's comment is its meaning, a second one that
+/// begins with `Cause:` its cause; `since` stands behind the remedy where it is not the first release.
 macro_rules! reasons {
-    ($($group:literal { $(#[doc = $meaning:literal] $name:ident: $class:ident, $mend:literal;)+ })+) => {
+    ($($group:literal { $(
+        #[doc = $meaning:literal] $(#[doc = $cause:literal])?
+        $name:ident: $class:ident, $mend:literal $(, since $since:literal)?;
+    )+ })+) => {
         /// A reason of a condition, of an Event or of a refusal.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Reason {
-            $($(#[doc = $meaning] $name,)+)+
+            $($(#[doc = $meaning] $(#[doc = $cause])? $name,)+)+
         }
 
         impl Reason {
@@ -53,6 +61,14 @@ macro_rules! reasons {
                 match self { $($(Self::$name => $meaning,)+)+ }.trim()
             }
 
+            /// What usually makes it so, most likely first: one sentence. Empty where it is nobody's turn, and
+            /// mostly where it is Covey's.
+            #[must_use]
+            pub fn cause(self) -> &'static str {
+                let said = match self { $($(Self::$name => concat!($($cause)?),)+)+ }.trim();
+                said.strip_prefix("Cause: ").unwrap_or(said)
+            }
+
             /// Whose turn it is.
             #[must_use]
             pub fn class(self) -> Class {
@@ -63,6 +79,13 @@ macro_rules! reasons {
             #[must_use]
             pub fn mend(self) -> &'static str {
                 match self { $($(Self::$name => $mend,)+)+ }
+            }
+
+            /// The release that said it first: `0.1.0`.
+            #[must_use]
+            pub fn since(self) -> &'static str {
+                let said = match self { $($(Self::$name => concat!($($since)?),)+)+ };
+                if said.is_empty() { $crate::reason::class::FIRST_RELEASE } else { said }
             }
 
             /// Of what it is a reason: a heading of docs/reasons.md.
