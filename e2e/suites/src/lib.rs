@@ -3,4 +3,5 @@
 //! Invariant: what is tested is reached only as its users reach it.
 
 pub mod cluster;
+pub mod refusals;
 pub mod scenario;

@@ -15,6 +15,7 @@ use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use suites::cluster::{Tenant, credentials};
+use suites::refusals;
 use suites::scenario::{self, PATIENCE, Scenario};
 
 #[tokio::test]
@@ -37,31 +38,31 @@ async fn user(s: &Scenario) -> Result<()> {
     tenant.management = s.client().clone();
     tenant.settled(PATIENCE).await?;
 
-    for (number, (field, setting)) in of_clusters().into_iter().enumerate() {
+    for (number, row) in refusals::of_clusters().into_iter().enumerate() {
         let mut spec = json!({ "version": scenario::VERSION });
-        merge(&mut spec, &field);
+        merge(&mut spec, &row.spec);
         let name = format!("bad-{number}");
         refused(
             create(&clusters, "TenantCluster", &name, &spec).await,
-            &field,
-            &[setting],
+            &row.spec,
+            &[row.says],
         )?;
         // Nor on the way of a change of what serves, of which some can be changed by nobody.
-        let change = Patch::Merge(json!({ "spec": field }));
+        let change = Patch::Merge(json!({ "spec": row.spec }));
         let changed = clusters
             .patch("good", &PatchParams::default(), &change)
             .await;
-        refused(changed.map(drop), &field, &[setting, "cannot"])?;
+        refused(changed.map(drop), &row.spec, &[row.says, "cannot"])?;
     }
-    for (number, (field, setting)) in of_pools().into_iter().enumerate() {
+    for (number, row) in refusals::of_pools().into_iter().enumerate() {
         let mut spec = json!({ "clusterName": "good", "replicas": 0,
             "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } });
-        merge(&mut spec, &field);
+        merge(&mut spec, &row.spec);
         let name = format!("bad-{number}");
         refused(
             create(&pools, "NodePool", &name, &spec).await,
-            &field,
-            &[setting],
+            &row.spec,
+            &[row.says],
         )?;
     }
 
@@ -101,89 +102,6 @@ async fn user(s: &Scenario) -> Result<()> {
     let there = clusters.list(&all).await?;
     ensure!(there.items.len() == 1, "something bad was made: {there:?}");
     Ok(())
-}
-
-/// Fields of a TenantCluster that steer the management cluster, and the setting that would allow each.
-fn of_clusters() -> Vec<(Value, &'static str)> {
-    let endpoint = |field: Value| json!({ "controlPlane": { "endpoint": field } });
-    let scheduling = |field: Value| json!({ "controlPlane": { "scheduling": field } });
-    vec![
-        (
-            json!({ "images": { "registry": "evil.example/x" } }),
-            "config.allowedRegistries",
-        ),
-        (
-            endpoint(json!({ "type": "LoadBalancer", "loadBalancerClass": "evil.example/lb" })),
-            "config.endpoint.classes",
-        ),
-        (
-            endpoint(json!({ "annotations": {
-                "external-dns.alpha.kubernetes.io/hostname": "www.victim.example" } })),
-            "config.endpoint.annotations",
-        ),
-        (
-            endpoint(json!({ "labels": { "service.cilium.io/global": "true" } })),
-            "config.endpoint.labels",
-        ),
-        (
-            json!({ "etcd": { "storage": { "storageClassName": "somebody-elses" } } }),
-            "config.etcdStorageClasses",
-        ),
-        (
-            scheduling(json!({ "nodeSelector": { "node-role.kubernetes.io/control-plane": "" } })),
-            "config.tenantPods.allowed.nodeLabels",
-        ),
-        (
-            scheduling(
-                json!({ "tolerations": [{ "key": "node-role.kubernetes.io/control-plane" }] }),
-            ),
-            "config.tenantPods.allowed.taints",
-        ),
-        (
-            scheduling(json!({ "priorityClassName": "system-node-critical" })),
-            "config.tenantPods.allowed.priorityClasses",
-        ),
-        (
-            json!({ "controlPlane": { "apiServer": { "extraArgs": {
-                "etcd-servers": "https://other" } } } }),
-            "remove it",
-        ),
-        (
-            json!({ "controlPlane": { "apiServer": { "extraArgs": {
-                "service-node-port-range": "1-65535" } } } }),
-            "remove it",
-        ),
-        (
-            json!({ "controlPlane": { "apiServer": { "extraArgs": { "v": "10" } } } }),
-            "choose 0 to 4",
-        ),
-    ]
-}
-
-/// The same of a NodePool.
-fn of_pools() -> Vec<(Value, &'static str)> {
-    let machine = |field: Value| json!({ "provider": { "kubevirt": field } });
-    vec![
-        (
-            machine(json!({ "image": "evil.example/disk:1" })),
-            "config.",
-        ),
-        (
-            machine(
-                json!({ "image": "ghcr.io/covey-dev/worker:v1.35.4", "kernelBoot": {
-                "image": "evil.example/kernel:1", "kernelPath": "/boot/../../etc/shadow" } }),
-            ),
-            "kernelPath",
-        ),
-        (
-            machine(json!({ "nodeSelector": { "node-role.kubernetes.io/control-plane": "" } })),
-            "config.providers.kubevirt.allowed",
-        ),
-        (
-            machine(json!({ "tolerations": [{ "key": "node-role.kubernetes.io/control-plane" }] })),
-            "config.providers.kubevirt.allowed",
-        ),
-    ]
 }
 
 /// A ServiceAccount with the rights on these kinds and no others, and its client.

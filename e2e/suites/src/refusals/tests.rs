@@ -1,0 +1,302 @@
+//! Every field is judged, and what is said to be refused is.
+
+use std::collections::BTreeSet;
+
+use api::{NodePool, TenantCluster};
+use kube::{CustomResourceExt, ResourceExt};
+use serde_json::{Value, json};
+use tenant_cp::{Settings, validate};
+
+use super::{Row, of_clusters, of_pools};
+
+/// Why fields steer nothing but what they are fields of, and which.
+type Harmless = &'static [(&'static str, &'static [&'static str])];
+
+const OF_CLUSTERS: Harmless = &[
+    (
+        "quotas count it, and the schema bounds it",
+        &[
+            "addons.autoscaler.limits.cpu",
+            "addons.autoscaler.limits.memory",
+            "addons.autoscaler.limits.nodes",
+            "addons.coreDNS.replicas",
+            "controlPlane.apiServer.resources.limits",
+            "controlPlane.apiServer.resources.requests",
+            "controlPlane.controllerManager.resources.limits",
+            "controlPlane.controllerManager.resources.requests",
+            "controlPlane.replicas",
+            "controlPlane.scheduler.resources.limits",
+            "controlPlane.scheduler.resources.requests",
+            "etcd.replicas",
+            "etcd.resources.limits",
+            "etcd.resources.requests",
+            "etcd.storage.size",
+        ],
+    ),
+    (
+        "pods on its own nodes ask, as those may",
+        &[
+            "addons.coreDNS.forward[].servers[]",
+            "addons.coreDNS.forward[].zone",
+            "network.dnsDomain",
+        ],
+    ),
+    (
+        "what its own API writes down of what it was asked",
+        &[
+            "controlPlane.audit.rules[].namespaces[]",
+            "controlPlane.audit.rules[].nonResourceURLs[]",
+            "controlPlane.audit.rules[].resources[].group",
+            "controlPlane.audit.rules[].resources[].resources[]",
+            "controlPlane.audit.rules[].userGroups[]",
+            "controlPlane.audit.rules[].users[]",
+            "controlPlane.audit.rules[].verbs[]",
+        ],
+    ),
+    (
+        "whom and what its own API believes",
+        &[
+            "controlPlane.audit.webhook.certificateAuthority",
+            "controlPlane.authentication.issuers[].audiences[]",
+            "controlPlane.authentication.issuers[].certificateAuthority",
+            "controlPlane.authentication.issuers[].groupsClaim",
+            "controlPlane.authentication.issuers[].groupsPrefix",
+            "controlPlane.authentication.issuers[].requiredClaims",
+            "controlPlane.authentication.issuers[].usernameClaim",
+            "controlPlane.authentication.issuers[].usernamePrefix",
+            "controlPlane.authorization.webhooks[].certificateAuthority",
+            "controlPlane.authorization.webhooks[].name",
+            "controlPlane.podSecurity.exemptNamespaces[]",
+            "controlPlane.serviceAccounts.acceptedIssuers[]",
+            "controlPlane.serviceAccounts.audiences[]",
+            "controlPlane.serviceAccounts.issuer",
+            "controlPlane.serviceAccounts.jwksURI",
+        ],
+    ),
+    (
+        "names in certificates of its own authority; who asks there for the operator learns nothing more",
+        &[
+            "controlPlane.endpoint.certSANs[]",
+            "controlPlane.endpoint.host",
+        ],
+    ),
+    (
+        "its own Service: the API server gives no port twice",
+        &[
+            "controlPlane.endpoint.port",
+            "controlPlane.endpoint.sourceRanges[]",
+        ],
+    ),
+    (
+        "nothing without the key of the toleration",
+        &[
+            "controlPlane.scheduling.tolerations[].value",
+            "etcd.scheduling.tolerations[].value",
+        ],
+    ),
+    (
+        "files of its own machines, which reach what those may",
+        &[
+            "nodes.ntpServers[]",
+            "nodes.proxy.http",
+            "nodes.proxy.https",
+            "nodes.proxy.noProxy[]",
+            "nodes.registryMirrors[].endpoints[]",
+            "nodes.registryMirrors[].registry",
+            "nodes.trustedCAs[]",
+        ],
+    ),
+    ("one of those that Covey builds", &["version"]),
+];
+
+const OF_POOLS: Harmless = &[
+    (
+        "quotas count it, and the schema bounds it",
+        &[
+            "autoscaling.max",
+            "autoscaling.min",
+            "provider.kubevirt.cpu",
+            "replicas",
+            "rollout.maxSurge",
+        ],
+    ),
+    (
+        "when its own machines come and go",
+        &[
+            "autoscaling.priority",
+            "autoscaling.scaleDownDelay",
+            "autoscaling.utilizationThreshold",
+            "drainTimeout",
+            "health.joinTimeout",
+            "health.maxReplaced",
+            "health.notReadyTimeout",
+            "provider.kubevirt.shutdownTimeout",
+            "rollout.maxUnavailable",
+        ],
+    ),
+    (
+        "its own nodes, and who may log in there",
+        &[
+            "kubelet.evictionHard",
+            "kubelet.kubeReserved",
+            "kubelet.maxPods",
+            "kubelet.systemReserved",
+            "labels",
+            "provider.kubevirt.disks[].mountPath",
+            "provider.kubevirt.disks[].name",
+            "sshAuthorizedKeys[]",
+            "taints[].key",
+            "taints[].value",
+        ],
+    ),
+    (
+        "nothing without a device or a taint that is allowed",
+        &[
+            "provider.kubevirt.gpus[].count",
+            "provider.kubevirt.hostDevices[].count",
+            "provider.kubevirt.tolerations[].value",
+        ],
+    ),
+    (
+        "a TenantCluster of the pool's own namespace",
+        &["clusterName"],
+    ),
+    ("one of those that Covey builds", &["version"]),
+];
+
+/// Fields of a kind's spec that hold a text, a number or an amount. What is yes or no, or one of a few words,
+/// is refused by the schema beyond that.
+fn fields<K: CustomResourceExt>() -> BTreeSet<String> {
+    fn walk(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+        if let Some(fields) = schema["properties"].as_object() {
+            for (name, field) in fields {
+                let dot = if path.is_empty() { "" } else { "." };
+                walk(field, &format!("{path}{dot}{name}"), found);
+            }
+        } else if schema["type"] == "array" {
+            walk(&schema["items"], &format!("{path}[]"), found);
+        } else if schema["type"] != "boolean" && schema["enum"].is_null() {
+            found.insert(path.to_owned());
+        }
+    }
+    let crd = serde_json::to_value(K::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let mut found = BTreeSet::new();
+    walk(&schema["properties"]["spec"], "", &mut found);
+    found
+}
+
+#[track_caller]
+fn all_are_judged(fields: &BTreeSet<String>, rows: &[Row], harmless: Harmless) {
+    let harmless: Vec<&str> = harmless
+        .iter()
+        .flat_map(|(_, fields)| *fields)
+        .copied()
+        .collect();
+    let refused = |field: &str| rows.iter().any(|row| row.field == field);
+    let forgotten: Vec<_> = fields
+        .iter()
+        .filter(|field| !refused(field) && !harmless.contains(&field.as_str()))
+        .collect();
+    assert!(
+        forgotten.is_empty(),
+        "a bad value of each of these belongs into e2e/suites/src/refusals.rs, or why there is none into its \
+         tests: {forgotten:#?}"
+    );
+    for row in rows {
+        assert!(
+            fields.contains(row.field),
+            "there is no field {}",
+            row.field
+        );
+        let mut at = &row.spec;
+        for name in row.field.split('.') {
+            let (name, is_list) = match name.strip_suffix("[]") {
+                Some(name) => (name, true),
+                None => (name, false),
+            };
+            at = &at[name];
+            at = if is_list { &at[0] } else { at };
+        }
+        assert!(!at.is_null(), "{} is not in {}", row.field, row.spec);
+    }
+    for field in harmless {
+        assert!(fields.contains(field), "there is no field {field}");
+        assert!(!refused(field), "{field} is refused, so it is not harmless");
+    }
+}
+
+#[test]
+fn every_field_is_refused_a_bad_value_or_harms_nobody() {
+    all_are_judged(&fields::<TenantCluster>(), &of_clusters(), OF_CLUSTERS);
+    all_are_judged(&fields::<NodePool>(), &of_pools(), OF_POOLS);
+}
+
+#[test]
+#[should_panic(expected = "controlPlane.new")]
+fn field_that_nobody_judged_is_found() {
+    let mut fields = fields::<TenantCluster>();
+    fields.insert("controlPlane.new".to_owned());
+    all_are_judged(&fields, &of_clusters(), OF_CLUSTERS);
+}
+
+fn merged(mut spec: Value, row: &Row) -> Value {
+    fn merge(spec: &mut Value, change: &Value) {
+        match (spec, change) {
+            (Value::Object(spec), Value::Object(change)) => {
+                for (key, value) in change {
+                    merge(spec.entry(key.clone()).or_insert(Value::Null), value);
+                }
+            }
+            (spec, change) => *spec = change.clone(),
+        }
+    }
+    merge(&mut spec, &row.spec);
+    spec
+}
+
+fn object(kind: &str, spec: &Value) -> Value {
+    json!({ "apiVersion": "covey.dev/v1alpha1", "kind": kind,
+        "metadata": { "name": "bad", "namespace": "users" }, "spec": spec })
+}
+
+/// What the webhook of a platform that allows nothing beyond the defaults says to each of them. The suite
+/// `hostile/user` has a whole management cluster say it.
+#[test]
+fn each_is_refused_with_what_would_allow_it() {
+    let settings = Settings::default();
+    let nobody: [TenantCluster; 0] = [];
+    let good = json!({ "version": "1.35.4" });
+    let read: TenantCluster = serde_json::from_value(object("TenantCluster", &good)).unwrap();
+    assert!(validate::admit(None, &read, &nobody, &settings).is_empty());
+    for row in of_clusters() {
+        let spec = merged(good.clone(), &row);
+        let new: TenantCluster = serde_json::from_value(object("TenantCluster", &spec)).unwrap();
+        let problems = validate::admit(None, &new, &nobody, &settings);
+        is_said(
+            &row,
+            &problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        );
+    }
+    let good = json!({ "clusterName": read.name_any(), "replicas": 0,
+        "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } });
+    for row in of_pools() {
+        let spec = merged(good.clone(), &row);
+        let new: NodePool = serde_json::from_value(object("NodePool", &spec)).unwrap();
+        let problems = validate::admit_pool(None, &new, &nobody, &settings);
+        is_said(
+            &row,
+            &problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        );
+    }
+}
+
+#[track_caller]
+fn is_said(row: &Row, problems: &[String]) {
+    let said = problems.iter().any(|problem| problem.contains(row.says));
+    assert!(
+        said,
+        "{}: {problems:#?} says nothing of {}",
+        row.spec, row.says
+    );
+}
