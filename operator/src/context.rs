@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::tenant_cluster::NetworkStatus;
-use api::{NodePool, TenantCluster, TenantQuota};
+use api::{ConditionStatus, ConditionType, NodePool, Reason, TenantCluster, TenantQuota};
 use kit::lease::Leadership;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
@@ -197,6 +197,15 @@ impl Context {
         }
     }
 
+    /// Triggers whoever has no address range: those of one that is gone are free.
+    pub fn trigger_without_ranges(&self) {
+        for cluster in self.stores.clusters.state() {
+            if lacks_ranges(&cluster) {
+                let _ = self.triggers.clusters.send(ObjectRef::from_obj(&*cluster));
+            }
+        }
+    }
+
     /// What a TenantCluster or NodePool that is gone was granted is free.
     pub fn give_back(&self, namespace: &str, uid: &str) {
         self.grants().forget(uid);
@@ -238,4 +247,15 @@ impl Context {
             self.trigger_next();
         }
     }
+}
+
+/// Whether it is said that its ranges are somebody's, or that none is left.
+fn lacks_ranges(cluster: &TenantCluster) -> bool {
+    let mut conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+    conditions.any(|condition| {
+        let reasons = [Reason::AddressPoolExhausted, Reason::CIDROverlap];
+        condition.type_ == ConditionType::Degraded.as_str()
+            && condition.status == ConditionStatus::True.as_str()
+            && reasons.iter().any(|reason| condition.reason == *reason)
+    })
 }

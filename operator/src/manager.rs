@@ -229,6 +229,9 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);
         triggers.on_cluster(stores, cluster, there);
+        if !there {
+            context.trigger_without_ranges();
+        }
     }
 }
 

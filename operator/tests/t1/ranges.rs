@@ -4,14 +4,14 @@
 //! Invariant: every node and ServiceCIDR carries the label of the site, so that no other site sees it.
 
 use anyhow::{Context as _, Result, ensure};
-use api::names;
+use api::{TenantCluster, names};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kit_objects::kinds;
 use kit_objects::kinds::Kind;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tenant_cp::settings::NetworkSettings;
-use testkit::fixtures::wait_for;
+use testkit::fixtures::{wait_for, wait_gone};
 
 use crate::support::kubevirt::KubeVirt;
 use crate::support::pools::said;
@@ -164,7 +164,7 @@ async fn ranges_that_are_found_are_never_given_and_what_was_given_stays() -> Res
     let _operator = unconfigured(&site)?;
     site.create("first").await?;
     let first = site.wait_ready("first").await?;
-    let network = |cluster: &api::TenantCluster| {
+    let network = |cluster: &TenantCluster| {
         let status = cluster.status.clone().unwrap_or_default();
         status.network.context("it has no ranges")
     };
@@ -186,4 +186,31 @@ async fn ranges_that_are_found_are_never_given_and_what_was_given_stays() -> Res
     let still = site.wait_ready("first").await?;
     ensure!(network(&still)? == given, "{still:?}");
     Ok(())
+}
+
+/// C19 of the findings: who was refused for want of a range was asked again hours later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenant_cluster_without_a_range_gets_one_as_soon_as_another_goes() -> Result<()> {
+    let Some(site) = Site::new("last-range").await? else {
+        return Ok(());
+    };
+    let mut launch = Launch::new(&site)?;
+    launch.settings.network = serde_json::from_value(json!({
+        "pods": { "cidr": "10.128.0.0/18", "prefix": 18 },
+        "services": { "cidr": "100.64.0.0/20", "prefix": 20 },
+        "reserved": launch.settings.network.reserved,
+    }))?;
+    let operator = launch.start(&site)?;
+    site.create("first").await?;
+    site.wait_ready("first").await?;
+    site.create("second").await?;
+    let refused = |cluster: &TenantCluster| {
+        let mut conditions = cluster.status.iter().flat_map(|s| &s.conditions);
+        conditions.any(|c| c.type_ == "Degraded" && c.reason == "AddressPoolExhausted")
+    };
+    site.wait("second", refused).await?;
+    site.delete("first").await?;
+    wait_gone(&site.clusters(), "first", PATIENCE).await?;
+    site.wait_ready("second").await?;
+    operator.stop().await
 }
