@@ -133,6 +133,17 @@ pub fn parse(text: &str) -> Result<Version, VersionError> {
     }
 }
 
+/// The version that a control plane shows by its answer to `/version`, with or without the `v`, where it
+/// is to run `asked`: that one, another patch of its minor, or the minor before while old pods serve. None
+/// where no pod of ours can say that; the answer is a tenant's, whose image may be anything. What a
+/// distributor adds behind the patch is left out.
+#[must_use]
+pub fn served(answer: &str, asked: &Version) -> Option<Version> {
+    let said = Version::parse(answer.strip_prefix('v').unwrap_or(answer)).ok()?;
+    let said = Version::new(said.major, said.minor, said.patch);
+    check_upgrade(&said, asked).is_ok().then_some(said)
+}
+
 /// Reads a version that Covey builds.
 ///
 /// # Errors
@@ -308,6 +319,22 @@ mod tests {
             ("1.35.4", "1.36.3"),
         ] {
             assert_eq!(check_upgrade(&v(old), &v(new)), Ok(()), "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn answer_shows_the_version_that_was_asked_for_or_the_one_before() {
+        let asked = v("1.35.4");
+        for (answer, shown) in [
+            ("v1.35.4", "1.35.4"),
+            ("1.35.9", "1.35.9"),
+            ("v1.34.2", "1.34.2"),
+            ("v1.35.4-vendor.7+0a1b2c3", "1.35.4"),
+        ] {
+            assert_eq!(served(answer, &asked), Some(v(shown)), "{answer}");
+        }
+        for answer in ["v9.99.0", "v1.36.0", "v1.33.9", "v2.35.4", "v1.35", "", "v"] {
+            assert_eq!(served(answer, &asked), None, "{answer}");
         }
     }
 

@@ -62,6 +62,9 @@ reasons! {
         /// New pods of the control plane are not ready after ten minutes; the old ones serve on.
         /// Cause: An image that cannot be pulled, a flag that the new version does not know, or no room for one pod more.
         RolloutStuck: Person, "Mend what the pods say, or set `spec.version` or the flags back.";
+        /// The API says that it is of another version than its pods can be; what it says is not believed.
+        /// Cause: The registry has an image of another version under the tag; else a proxy answers in the API's place.
+        ServesOtherVersion: Person, "Compare `kubectl version` with `spec.version`, and correct the image or `spec.images.registry`.";
         /// The API answers, and not all addons work although there are nodes.
         /// Cause: Nodes cannot pull the addon's image or are not ready; else an object of the addon was changed inside.
         AddonsNotReady: Person, "See the addons' own conditions: `kubectl describe tenantcluster`.";

@@ -24,6 +24,7 @@ mod identity;
 mod keys;
 mod leadership;
 mod machines;
+mod misbehaving;
 mod neighbours;
 mod orphans;
 mod pool_crash;

@@ -84,6 +84,11 @@ const EXCEPTIONS: &[(&str, Rule, &str)] = &[
     ("e2e/testkit/src/fakes/kubevirt/host.rs", Rule::Sleep, ASKED),
     ("e2e/testkit/src/waiting/ask.rs", Rule::Sleep, ASKED),
     (
+        "e2e/testkit/src/fakes/tenant_api/hostile.rs",
+        Rule::Sleep,
+        PLAYED,
+    ),
+    (
         "e2e/testkit/src/fakes/tenant_api/server.rs",
         Rule::Sleep,
         PLAYED,

@@ -18,6 +18,7 @@ mod sent;
 mod server;
 mod state;
 mod store;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ use crate::faults::FaultPlan;
 use crate::scope::{Change, Namespaces, Scope};
 use server::Server;
 
-pub use call::{Call, Mode};
+pub use call::{Call, Mode, Wire};
 
 /// The Secret with everything that a tenant's kube-apiserver mounts.
 const SECRET: &str = "apiserver";

@@ -21,7 +21,7 @@ pub(super) fn answer(head: &Parts, body: &[u8], state: &State, known: bool) -> R
     let path = head.uri.path();
     match path {
         "/readyz" | "/livez" | "/healthz" => return Response::new(b"ok".to_vec()),
-        "/version" => return version(&state.version),
+        "/version" => return version(&state.version()),
         _ if !known => return status_response(401, None),
         _ => {}
     }
@@ -137,11 +137,11 @@ fn manager(head: &Parts) -> String {
 }
 
 fn version(version: &str) -> Response<Vec<u8>> {
-    let mut numbers = version.split('.');
+    let mut numbers = version.trim_start_matches('v').split('.');
     let mut number = || numbers.next().unwrap_or_default().to_owned();
     let (major, minor) = (number(), number());
     let body = json!({
-        "major": major, "minor": minor, "gitVersion": format!("v{version}"), "gitCommit": "",
+        "major": major, "minor": minor, "gitVersion": version, "gitCommit": "",
         "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "",
         "compiler": "", "platform": "linux/amd64",
     });

@@ -28,6 +28,27 @@ pub enum Mode {
         /// How large.
         bytes: usize,
     },
+    /// Sends what it answers byte by byte, with such a pause before each.
+    Drip(Duration),
+    /// Answers everything with a page for people, as a proxy in front of it would.
+    Page,
+    /// Says that it is of this version, with the `v`; everything else is as it should be.
+    Claims(&'static str),
+    /// Answers, and ends each connection after its first request: GOAWAY of HTTP/2.
+    OneEach,
+    /// Misbehaves below HTTP.
+    Wire(Wire),
+}
+
+/// What frames of HTTP/2 can do to a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wire {
+    /// Each connection is told to go away before anything was asked on it.
+    GoAway,
+    /// Each request is refused (RST_STREAM, REFUSED_STREAM), which says that it may be sent again.
+    Refuses,
+    /// The header of each answer has no end.
+    EndlessHeader,
 }
 
 /// One request that a tenant's server got.

@@ -1,4 +1,5 @@
-//! What the server of a tenant that means harm answers: bodies and lines without end, floods of objects.
+//! What the server of a tenant that means harm answers: bodies and lines without end, floods of objects,
+//! bytes one by one, pages for people.
 //!
 //! Invariant: what is sent is made up while it is sent, so that a test holds none of it; each answer ends at
 //! [`MOST`], so that a reader that takes everything fails its test and not the machine.
@@ -23,6 +24,8 @@ use crate::request::RequestInfo;
 pub(super) const MOST: u64 = 64 << 20;
 /// A part of what has no end.
 const PART: Bytes = Bytes::from_static(&[b'x'; 64 * 1024]);
+/// What somebody sees in a browser who has no session yet.
+const PAGE: Bytes = Bytes::from_static(b"<!doctype html><title>Sign in</title><p>Please sign in.");
 
 /// The answer, where this mode has one of its own.
 pub(super) fn body(mode: Mode, head: &Parts, info: &RequestInfo, state: &State) -> Option<Body> {
@@ -33,6 +36,14 @@ pub(super) fn body(mode: Mode, head: &Parts, info: &RequestInfo, state: &State) 
         Mode::Flood { objects, bytes } if info.verb == "list" && info.resource == "configmaps" => {
             flood(head, state, objects, bytes)
         }
+        // Blanks before a text in JSON are none of it, so nothing is wrong with what is there so far.
+        Mode::Drip(pause) => stream::repeat_with(|| Bytes::from_static(b" "))
+            .then(move |byte| async move {
+                tokio::time::sleep(pause).await;
+                byte
+            })
+            .boxed(),
+        Mode::Page => stream::iter([PAGE]).boxed(),
         _ => return None,
     };
     let sent = state.play();

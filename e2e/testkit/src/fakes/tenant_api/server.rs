@@ -4,6 +4,7 @@
 
 use std::io::Error;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -16,7 +17,7 @@ use k8s_openapi::api::core::v1::Secret;
 use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -27,6 +28,7 @@ use super::select::Selection;
 use super::sent::Body;
 use super::state::State;
 use super::store::Outcome;
+use super::wire;
 use crate::faults::{Decision, FaultPlan};
 
 /// A running server.
@@ -140,7 +142,7 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
     let mut modes = state.mode.subscribe();
     loop {
         tokio::select! {
-            _ = modes.changed() => if *modes.borrow_and_update() == Mode::Down {
+            _ = modes.changed() => if matches!(*modes.borrow_and_update(), Mode::Down | Mode::Wire(_)) {
                 connections.shutdown().await;
             },
             stream = listener.accept() => if let Ok((stream, _)) = stream {
@@ -160,15 +162,33 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
     let Ok(stream) = acceptor.accept(stream).await else {
         return;
     };
+    let mode = *state.mode.borrow();
+    if let Mode::Wire(wire) = mode {
+        // A caller that goes away is no error of ours.
+        let _ = wire::play(stream, wire, &state).await;
+        return;
+    }
     let certificates = stream.get_ref().1.peer_certificates();
     let who = certificates.and_then(|chain| crate::tls::subject(chain.first()?));
+    let asked = Notify::new();
     let service = service_fn(|request: Request<Incoming>| {
         let (state, who) = (Arc::clone(&state), who.clone());
+        asked.notify_one();
         async move { handle(request, &state, who).await }
     });
     let http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    if mode == Mode::OneEach {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = asked.notified() => {
+                let _ = state.play();
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
     // A caller that goes away is no error of ours.
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    let _ = connection.await;
 }
 
 async fn handle(

@@ -15,8 +15,8 @@ use crate::faults::FaultPlan;
 
 /// Of one server.
 pub(super) struct State {
-    /// What `/version` says, without the `v`.
-    pub(super) version: String,
+    /// What `/version` says as long as it says the truth, without the `v`.
+    version: String,
     pub(super) mode: watch::Sender<Mode>,
     /// resourceVersion of the Secret that `tls` is from.
     pub(super) secret: watch::Sender<String>,
@@ -46,6 +46,14 @@ impl State {
             calls: Mutex::default(),
             played: Mutex::default(),
             faults: faults.clone(),
+        }
+    }
+
+    /// What `/version` says, with the `v`.
+    pub(super) fn version(&self) -> String {
+        match *self.mode.borrow() {
+            Mode::Claims(version) => version.to_owned(),
+            _ => format!("v{}", self.version),
         }
     }
 

@@ -10,7 +10,7 @@ use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::Timestamp;
 use kit::events::Notice;
 use tenant_cp::rollout::order::{Cause, Facts, Progress};
-use tenant_cp::{Validated, certificates};
+use tenant_cp::{Validated, certificates, version};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd};
@@ -50,6 +50,7 @@ pub(super) fn report(
     let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
     let problem = plan.parts.iter().find_map(|part| part.problem.clone());
+    let problem = problem.or_else(|| disbelieved(valid, observed));
     let waiting = waiting(&plan, rollout, valid, observed);
     let certificates = parts::certificates(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
@@ -195,13 +196,31 @@ fn facts(
     if let Some(hash) = in_place {
         status.bootstrap_hash = Some(hash);
     }
-    if let Tenant::Answers { version, .. } = &observed.tenant {
+    if let Tenant::Answers { version, .. } = &observed.tenant
+        && let Some(served) = version::served(version, &valid.version)
+    {
         // While old pods still serve, the old version stays: it is never reported early. The first
         // answer of all comes from the only version there is.
         if status.version.is_none() || rollout.control_plane == Progress::Current {
-            status.version = Some(version.clone());
+            status.version = Some(served.to_string());
         }
     }
+}
+
+/// The API says that it is what no pod of ours is. Were it believed, the spec would be judged by it.
+fn disbelieved(valid: &Validated, observed: &Observed) -> Option<Waiting> {
+    let Tenant::Answers { version, .. } = &observed.tenant else {
+        return None;
+    };
+    let asked = &valid.version;
+    version::served(version, asked).is_none().then(|| Waiting {
+        reason: Reason::ServesOtherVersion,
+        message: format!(
+            "the API says that it is Kubernetes {version:?}, and {asked} was asked for; that is not \
+             believed: see which image of the kube-apiserver {} has, and who answers in its place",
+            valid.registry
+        ),
+    })
 }
 
 fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) -> Option<Waiting> {

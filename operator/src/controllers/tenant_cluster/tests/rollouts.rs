@@ -101,6 +101,44 @@ fn pod_of_an_older_template_that_has_not_ended_keeps_the_version_back() {
 }
 
 #[test]
+fn version_that_no_pod_can_be_is_told_and_not_believed() {
+    for claim in ["9.99.0", "1.37.0", "1.33.9", "banana", ""] {
+        let mut world = ready(minimal());
+        let whole = world.objects.clone();
+        world.claims = Some(claim);
+        world.settle();
+        let said = ("True".into(), "ServesOtherVersion".into());
+        assert_eq!(world.condition("Degraded"), said, "{claim}");
+        assert_eq!(world.condition("Ready").0, "True", "it answers");
+        let version = |world: &World| world.cluster.status.clone().unwrap().version;
+        assert_eq!(version(&world).as_deref(), Some("1.35.4"), "{claim}");
+        assert_eq!(world.objects, whole, "{claim}");
+        world.claims = None;
+        world.settle();
+        assert_eq!(world.condition("Degraded").0, "False", "{claim}");
+    }
+    // A distributor's own name for its build.
+    let mut world = ready(minimal());
+    world.claims = Some("1.35.4+vendor.1");
+    world.settle();
+    assert_eq!(world.condition("Degraded").0, "False");
+}
+
+#[test]
+fn version_of_the_first_answer_is_not_believed_either() {
+    let mut world = World::new(minimal());
+    world.claims = Some("9.99.0");
+    world.settle();
+    assert_eq!(world.condition("Degraded").1, "ServesOtherVersion");
+    let status = world.cluster.status.clone().unwrap();
+    assert_eq!(status.version, None);
+    world.claims = None;
+    world.settle();
+    assert_eq!(world.condition("Degraded").0, "False");
+    assert_eq!(world.condition("Ready").0, "True");
+}
+
+#[test]
 fn version_that_does_not_start_is_told_and_set_back() {
     let whole = ready(minimal());
     let mut world = whole.clone();

@@ -83,6 +83,8 @@ pub(super) struct World {
     /// Whether the Deployment replaces no pods.
     pub(super) stuck: bool,
     pub(super) tenant_up: bool,
+    /// What it says that it is, where that is not what its pods are.
+    pub(super) claims: Option<&'static str>,
     /// Where it answers.
     pub(super) way: Way,
     /// Alarms of etcd.
@@ -120,6 +122,7 @@ impl World {
             pods: BTreeMap::new(),
             stuck: false,
             tenant_up: true,
+            claims: None,
             way: Way::Published,
             alarms: Vec::new(),
             workers: false,
@@ -330,7 +333,7 @@ impl World {
         };
         let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
         Tenant::Answers {
-            version: self.serves(),
+            version: self.claims.map_or_else(|| self.serves(), str::to_owned),
             way: self.way.clone(),
             seen,
             pods: workloads.iter().filter_map(of).collect(),
