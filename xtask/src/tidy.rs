@@ -7,6 +7,7 @@ mod addons;
 mod crates;
 mod files;
 mod finding;
+mod findings;
 mod layout;
 mod modules;
 mod reasons;
@@ -49,6 +50,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(modules::check(&texts));
     findings.extend(addons::check(&texts));
     findings.extend(reasons::check(&texts));
+    findings.extend(findings::check(&texts));
     findings.extend(waiting::check(&texts));
     findings.extend(selection::check(&texts, &metadata));
     findings.extend(quarantined(&texts));
