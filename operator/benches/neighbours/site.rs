@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use api::{Machine, NodePool, TenantCluster, names};
 use ipnet::IpNet;
-use kit::rbac::Rule;
+use kit_objects::rbac::Rule;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use operator::rbac;
@@ -51,7 +51,7 @@ pub(crate) struct Site {
 fn role(name: &str, rules: &[Rule]) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": name }, "rules": kit::rbac::render(rules),
+        "metadata": { "name": name }, "rules": kit_objects::rbac::render(rules),
     })
 }
 
@@ -84,7 +84,7 @@ impl Site {
         log: Option<&Path>,
         patience: Duration,
     ) -> Result<Self> {
-        kit::client::install_crypto();
+        kit_client::crypto::install_crypto();
         let Some(api) = ManagementApi::start().await? else {
             bail!("the programs of the lab are missing: `cargo run -p lab --example programs`")
         };
@@ -102,7 +102,7 @@ impl Site {
             bound("covey-operator-system", Some(SYSTEM)),
         ];
         for object in &objects {
-            kit::apply::apply(&admin, object, FIELD_MANAGER, true).await?;
+            kit_client::write::apply(&admin, object, FIELD_MANAGER, true).await?;
         }
         fixtures::wait_allowed(&admin, USER, "list", "services", None).await?;
         fixtures::wait_allowed(&admin, USER, "create", "secrets", Some(SYSTEM)).await?;
@@ -172,7 +172,7 @@ impl Site {
                 "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } },
             },
         });
-        kit::apply::apply(&self.admin, &pool, FIELD_MANAGER, true).await?;
+        kit_client::write::apply(&self.admin, &pool, FIELD_MANAGER, true).await?;
         let pools: Api<NodePool> = Api::namespaced(self.admin.clone(), USERS);
         let ready = |pool: Option<&NodePool>| {
             let status = pool.and_then(|pool| pool.status.as_ref());

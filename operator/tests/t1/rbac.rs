@@ -171,7 +171,7 @@ async fn live(site: &Site) -> Result<()> {
         // The one goes when the other comes.
         let addons = json!({
             "konnectivity": { "enabled": enabled }, "cloudController": { "enabled": !enabled },
-            "autoscaler": { "enabled": !enabled },
+            "autoscaler": { "enabled": !enabled }, "csi": { "enabled": !enabled },
         });
         site.change("demo", &json!({ "spec": { "addons": addons } }))
             .await?;
