@@ -97,6 +97,8 @@ pub struct Needs {
     pub cpu: i64,
     /// Bytes of memory that are reserved for it.
     pub memory: i64,
+    /// Bytes of the node's own disk that are reserved for it.
+    pub storage: i64,
     /// Labels that a node must have to run it.
     pub node_labels: BTreeMap<String, String>,
     /// Taints of a node that do not keep it away.

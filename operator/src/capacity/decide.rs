@@ -91,13 +91,15 @@ impl Shortage {
             false => "; none has a place for another pod",
         };
         format!(
-            "one machine more takes {} of cpu and {} of memory, and no node of the management cluster \
-             has both left: the most on one is {} and {}{places}; add nodes, or make the machines \
-             smaller (spec.provider)",
+            "one machine more takes {} of cpu, {} of memory and {} of ephemeral-storage, and no node of \
+             the management cluster has all of it left: the most on one is {}, {} and {}{places}; add \
+             nodes, or make the machines smaller (spec.provider)",
             cores(self.needs.cpu),
             mebibytes(self.needs.memory, true),
+            mebibytes(self.needs.storage, true),
             cores(left.cpu),
             mebibytes(left.memory, false),
+            mebibytes(left.storage, false),
         )
     }
 }
@@ -137,6 +139,7 @@ pub fn decide(cache: &Cache, needs: &Needs, namespace: &str) -> Answer {
     let takes = Amount {
         cpu: needs.cpu,
         memory: needs.memory,
+        storage: needs.storage,
     };
     let mut left: Option<Amount> = None;
     let mut places = false;
@@ -189,6 +192,10 @@ fn counted(needs: &Needs, resource: &str) -> Option<(i128, String)> {
         "memory" | "requests.memory" | "limits.memory" => {
             let text = mebibytes(needs.memory, true);
             Some((i128::from(needs.memory) * ONE, text))
+        }
+        "ephemeral-storage" | "requests.ephemeral-storage" | "limits.ephemeral-storage" => {
+            let text = mebibytes(needs.storage, true);
+            Some((i128::from(needs.storage) * ONE, text))
         }
         _ => needs
             .objects

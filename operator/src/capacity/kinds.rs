@@ -51,6 +51,9 @@ pub struct Allocatable {
     pub cpu: Option<Quantity>,
     /// Bytes.
     pub memory: Option<Quantity>,
+    /// Bytes of the node's own disk.
+    #[serde(rename = "ephemeral-storage")]
+    pub ephemeral_storage: Option<Quantity>,
     /// How many pods.
     pub pods: Option<Quantity>,
 }
@@ -108,13 +111,16 @@ pub struct Resources {
     pub requests: Amounts,
 }
 
-/// The two that machines run out of.
+/// What machines run out of.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Amounts {
     /// Cores.
     pub cpu: Option<Quantity>,
     /// Bytes.
     pub memory: Option<Quantity>,
+    /// Bytes of the node's own disk.
+    #[serde(rename = "ephemeral-storage")]
+    pub ephemeral_storage: Option<Quantity>,
 }
 
 /// Whether a pod is over.

@@ -9,22 +9,25 @@ use k8s_openapi::api::core::v1::ScopedResourceSelectorRequirement as Requirement
 
 use super::kinds::{self, Amounts, Container};
 
-/// Processors and memory.
+/// Processors, memory and the node's own disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Amount {
     /// Thousandths of a core.
     pub cpu: i64,
     /// Bytes.
     pub memory: i64,
+    /// Bytes of the node's own disk (`ephemeral-storage`).
+    pub storage: i64,
 }
 
 impl Amount {
-    /// Both together.
+    /// All together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_add(other.cpu),
             memory: self.memory.saturating_add(other.memory),
+            storage: self.storage.saturating_add(other.storage),
         }
     }
 
@@ -34,6 +37,7 @@ impl Amount {
         Self {
             cpu: self.cpu.saturating_sub(other.cpu),
             memory: self.memory.saturating_sub(other.memory),
+            storage: self.storage.saturating_sub(other.storage),
         }
     }
 
@@ -43,13 +47,14 @@ impl Amount {
         Self {
             cpu: self.cpu.max(other.cpu),
             memory: self.memory.max(other.memory),
+            storage: self.storage.max(other.storage),
         }
     }
 
-    /// Whether there is so much of both.
+    /// Whether there is so much of each.
     #[must_use]
     pub fn holds(self, other: Self) -> bool {
-        self.cpu >= other.cpu && self.memory >= other.memory
+        self.cpu >= other.cpu && self.memory >= other.memory && self.storage >= other.storage
     }
 }
 
@@ -115,6 +120,7 @@ impl Node {
             allocatable: Amount {
                 cpu: down(&allocatable.cpu, THOUSANDTH),
                 memory: down(&allocatable.memory, ONE),
+                storage: down(&allocatable.ephemeral_storage, ONE),
             },
             pods: down(&allocatable.pods, ONE),
             labels: labels.map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -163,6 +169,8 @@ pub fn taken(pod: &kinds::Pod) -> Option<(&str, Amount)> {
     let asked = Amount {
         cpu: whole.cpu.as_ref().map_or(all.cpu, |_| given.cpu),
         memory: whole.memory.as_ref().map_or(all.memory, |_| given.memory),
+        // A pod as a whole cannot ask for it.
+        storage: all.storage,
     };
     Some((node, asked.plus(amount(&spec.overhead))))
 }
@@ -178,6 +186,7 @@ fn amount(amounts: &Amounts) -> Amount {
     Amount {
         cpu: up(&amounts.cpu, THOUSANDTH),
         memory: up(&amounts.memory, ONE),
+        storage: up(&amounts.ephemeral_storage, ONE),
     }
 }
 

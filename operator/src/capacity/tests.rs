@@ -74,6 +74,7 @@ fn needs() -> Needs {
     Needs {
         cpu: 500,
         memory: 2 * GIB,
+        storage: 0,
         node_labels: [("kubevirt.io/schedulable".to_owned(), "true".to_owned())].into(),
         tolerations: Vec::new(),
         objects: &["count/pods", "pods", "count/virtualmachines.kubevirt.io"],
@@ -87,6 +88,40 @@ fn reason(cache: &Cache, needs: &Needs) -> &'static str {
 
 fn answer(seen: impl IntoIterator<Item = WatchedObject>) -> &'static str {
     reason(&cache(seen), &needs())
+}
+
+/// Its disks are files on the node.
+#[test]
+fn a_machine_fits_only_where_the_nodes_own_disk_has_room_for_its() {
+    let allocatable =
+        json!({ "cpu": "4", "memory": "8Gi", "pods": "3", "ephemeral-storage": "20Gi" });
+    let node = || {
+        WatchedObject::Node(read(json!({
+            "metadata": { "name": "a", "labels": { "kubevirt.io/schedulable": "true" } },
+            "status": { "allocatable": allocatable },
+        })))
+    };
+    let takes = |gib: i64| Needs {
+        storage: gib * GIB,
+        ..needs()
+    };
+    assert_eq!(reason(&cache([node()]), &takes(20)), "Fits");
+    assert_eq!(reason(&cache([node()]), &takes(21)), "NoRoom");
+    let container = json!({ "resources": { "requests": { "ephemeral-storage": "12Gi" } } });
+    let other = json!({ "nodeName": "a", "containers": [container] });
+    let seen = || [node(), changed_pod(1, other.clone())];
+    assert_eq!(reason(&cache(seen()), &takes(8)), "Fits");
+    assert_eq!(reason(&cache(seen()), &takes(9)), "NoRoom");
+    let message = decide(&cache(seen()), &takes(9), NS).message();
+    assert!(message.contains("9216Mi of ephemeral-storage"), "{message}");
+    let limit = quota(
+        "disk",
+        "requests.ephemeral-storage",
+        "10Gi",
+        "2Gi",
+        json!({}),
+    );
+    assert_eq!(reason(&cache([node(), limit]), &takes(9)), "QuotaExhausted");
 }
 
 #[test]
@@ -324,13 +359,13 @@ fn what_is_missing_is_said_with_the_most_that_is_left() {
     ];
     assert_eq!(
         decide(&cache(seen), &needs(), NS).message(),
-        "one machine more takes 500m of cpu and 2048Mi of memory, and no node of the management \
-         cluster has both left: the most on one is 1750m and 3000Mi; add nodes, or make the machines \
-         smaller (spec.provider)"
+        "one machine more takes 500m of cpu, 2048Mi of memory and 0Mi of ephemeral-storage, and no node \
+         of the management cluster has all of it left: the most on one is 1750m, 3000Mi and 0Mi; add \
+         nodes, or make the machines smaller (spec.provider)"
     );
     let over = [node("a", "1", "1Gi", json!({})), pod(1, "a", "2", "2Gi")];
     let message = decide(&cache(over), &needs(), NS).message();
-    assert!(message.contains("is 0m and 0Mi;"), "{message}");
+    assert!(message.contains("is 0m, 0Mi and 0Mi;"), "{message}");
 }
 
 #[test]
@@ -377,7 +412,7 @@ fn what_a_new_list_does_not_name_is_gone() {
 
 #[test]
 fn little_is_kept_of_a_pod() {
-    assert_eq!(size_of::<(u128, cache::Kept)>(), 48);
+    assert_eq!(size_of::<(u128, cache::Kept)>(), 64);
 }
 
 #[test]

@@ -40,6 +40,10 @@ pub struct KubeVirtSettings {
     /// tells no others, and one of Google's where it finds none (KubeVirt 1.6,
     /// `pkg/network/dns/resolveconf.go`). Default: none, machines have the management cluster's DNS.
     pub nameservers: Vec<Ipv4Addr>,
+    /// Bytes of its node's own disk that each virtual machine asks for, for what it writes to its root disk,
+    /// with the suffixes of Kubernetes. It is a layer above the image, so as large as that allows: what a
+    /// machine writes above this is not reserved. Default: `8Gi`; `0`: nothing.
+    pub root_disk_request: api::Quantity,
     /// What users may choose of where their virtual machines run, and of what they take there.
     pub allowed: MachinePolicy,
 }
@@ -59,7 +63,7 @@ pub struct MachinePolicy {
     /// Whether they may have huge pages. Default: false.
     pub huge_pages: bool,
     /// Most bytes that the further disks of one machine may have together, with the suffixes of
-    /// Kubernetes. They lie on the node's own disk, which Kubernetes reserves nothing of for them.
+    /// Kubernetes. They lie on the node's own disk, of which the machine asks for as much.
     /// Default: none, machines have no further disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disks: Option<api::Quantity>,
@@ -150,6 +154,7 @@ impl Default for KubeVirtSettings {
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
             nameservers: Vec::new(),
+            root_disk_request: "8Gi".into(),
             allowed: MachinePolicy::default(),
         }
     }

@@ -51,12 +51,15 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(field, Reason::KeyMalformed, message));
         }
     }
-    if let Some(most) = machines.disks.as_ref().map(|most| most.0.as_str())
-        && quantity::nanos(most).is_none()
-    {
-        let message = quantity::malformed(most);
-        let field = "providers.kubevirt.allowed.disks";
-        problems.push(Problem::new(field, Reason::QuantityMalformed, message));
+    let root_disk = &settings.providers.kubevirt.root_disk_request;
+    for (field, amount) in [
+        ("providers.kubevirt.allowed.disks", machines.disks.as_ref()),
+        ("providers.kubevirt.rootDiskRequest", Some(root_disk)),
+    ] {
+        if let Some(amount) = amount.filter(|amount| quantity::bytes(&amount.0).is_none()) {
+            let message = quantity::malformed(&amount.0);
+            problems.push(Problem::new(field, Reason::QuantityMalformed, message));
+        }
     }
     let networks = machines.networks.iter();
     for name in networks.filter(|name| !attached::is_network(name)) {

@@ -33,6 +33,9 @@ const PAGE_TABLES: i64 = 512;
 const IMAGE: (i64, i64) = (10, 1_000_000);
 /// So has the log of the serial console.
 const CONSOLE_LOG: (i64, i64) = (5, 35_000_000);
+/// What KubeVirt asks of the node's disk for itself, above what the machine asks for
+/// (`ephemeralStorageOverheadSize`).
+const OWN_STORAGE: i64 = 50_000_000;
 
 /// What a machine is one more of.
 const OBJECTS: &[&str] = &[
@@ -78,9 +81,21 @@ pub fn needs(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<Needs> {
     Some(Needs {
         cpu,
         memory: bytes,
+        storage: disks(wanted, settings)?.checked_add(OWN_STORAGE)?,
         node_labels,
         tolerations: tolerations(wanted, settings),
         objects: OBJECTS,
+    })
+}
+
+/// Bytes of its node's own disk that a machine's disks may fill: what it writes to its root disk, which is a
+/// layer above an image, and its further disks, which are files there. None when a size cannot be read.
+#[must_use]
+pub fn disks(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<i64> {
+    let sizes = wanted.disks.iter().map(|disk| &disk.size);
+    let mut sizes = sizes.chain([&settings.root_disk_request]);
+    sizes.try_fold(0_i64, |sum, size| {
+        sum.checked_add(kit::apply::bytes(&size.0).filter(|bytes| *bytes >= 0)?)
     })
 }
 
@@ -135,6 +150,23 @@ mod tests {
         assert_eq!(of(1, "1Gi", |_| {}).map(|n| n.0), Some(120));
         assert_eq!(of(1, "much", |_| {}), None);
         assert_eq!(of(1, "8Ei", |_| {}), None, "more than can be counted");
+    }
+
+    #[test]
+    fn whatever_a_machine_may_write_to_its_node_is_asked_for() {
+        let (mut wanted, mut settings) = (KubeVirt::default(), KubeVirtSettings::default());
+        assert_eq!(disks(&wanted, &settings), Some(8 << 30));
+        let disk = |size: &str| api::node_pool::Disk {
+            name: "data".to_owned(),
+            size: size.into(),
+            mount_path: None,
+        };
+        wanted.disks = vec![disk("20Gi"), disk("1G")];
+        assert_eq!(disks(&wanted, &settings), Some((28 << 30) + 1_000_000_000));
+        settings.root_disk_request = "0".into();
+        assert_eq!(disks(&wanted, &settings), Some((20 << 30) + 1_000_000_000));
+        wanted.disks.push(disk("much"));
+        assert_eq!(disks(&wanted, &settings), None);
     }
 
     #[test]

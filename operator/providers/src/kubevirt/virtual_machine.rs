@@ -240,11 +240,23 @@ fn domain(
             max_guest: most_memory,
         }),
         // All of it is reserved, whatever KubeVirt's memoryOvercommit says: the kubelet inside
-        // promises it to pods. KubeVirt adds what it needs itself to the pod's request.
+        // promises it to pods. So are its disks, which are files of the node's: else tenants fill it.
+        // KubeVirt adds what it needs itself to the pod's requests.
         resources: Some(kv::VirtualMachineTemplateSpecDomainResources {
-            requests: Some(BTreeMap::from([("memory".to_owned(), memory())])),
+            requests: Some(
+                std::iter::once(("memory".to_owned(), memory()))
+                    .chain(disks_request(wanted, settings))
+                    .collect(),
+            ),
         }),
     }
+}
+
+/// What its disks may fill on its node.
+fn disks_request(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<(String, IntOrString)> {
+    let bytes = super::needs::disks(wanted, settings).filter(|bytes| *bytes > 0)?;
+    let amount = IntOrString::String(bytes.to_string());
+    Some(("ephemeral-storage".to_owned(), amount))
 }
 
 fn kernel_from(

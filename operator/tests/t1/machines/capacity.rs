@@ -48,7 +48,8 @@ impl World {
             "kubevirt.io/schedulable": "true", names::LABEL_TENANT_NAMESPACE: self.site.users,
         } } });
         apply(&self.site.admin, &node).await?;
-        let allocatable = json!({ "cpu": "4", "memory": memory, "pods": "10" });
+        let allocatable =
+            json!({ "cpu": "4", "memory": memory, "pods": "10", "ephemeral-storage": "90Gi" });
         self.change_status(&self.nodes(), &name, json!({ "allocatable": allocatable }))
             .await?;
         // The API server taints a new node until somebody says that it is ready.

@@ -15,9 +15,14 @@ fn full(memory: i64) -> Answer {
         needs: Amount {
             cpu: 220,
             memory: 4 << 30,
+            storage: 8 << 30,
         },
         labels: vec!["kubevirt.io/schedulable=true".to_owned()],
-        left: Some(Amount { cpu: 900, memory }),
+        left: Some(Amount {
+            cpu: 900,
+            memory,
+            storage: 9 << 30,
+        }),
         places: true,
     })
 }
