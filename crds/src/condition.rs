@@ -19,8 +19,10 @@ pub enum ConditionType {
     Degraded,
     /// The etcd members are ready.
     EtcdReady,
-    /// The control plane's pods are ready.
+    /// The control plane's pods, kube-apiserver with konnectivity's server, are ready.
     ControlPlaneReady,
+    /// The pods of kube-controller-manager and kube-scheduler are ready.
+    ControllersReady,
     /// The endpoint has an address.
     EndpointReady,
     /// The operator reached the API at its published endpoint; Unknown where it did not, because users
@@ -70,6 +72,7 @@ impl ConditionType {
             Self::Degraded => "Degraded",
             Self::EtcdReady => "EtcdReady",
             Self::ControlPlaneReady => "ControlPlaneReady",
+            Self::ControllersReady => "ControllersReady",
             Self::EndpointReady => "EndpointReady",
             Self::EndpointReachable => "EndpointReachable",
             Self::CertificatesReady => "CertificatesReady",

@@ -28,6 +28,9 @@ impl std::error::Error for UnknownReason {}
 const PAGE: &str = "docs/reasons.md";
 
 impl Reason {
+    /// Why a TenantCluster is not Ready although its API answers.
+    pub const ANSWERS: [Self; 2] = [Self::ControllersNotReady, Self::AddonsNotReady];
+
     /// Where its cause and its remedy are written for people: `docs/reasons.md#paused`, from the top of the
     /// repository. It never changes, because a name does not.
     #[must_use]

@@ -77,7 +77,8 @@ pub struct TenantClusterSpec {
     pub version: String,
 
     /// The control plane: kube-apiserver, kube-controller-manager and kube-scheduler.
-    /// Default: one pod, reachable inside the management cluster. Example: `{"replicas": 3}`.
+    /// Default: one pod of each kind, reachable inside the management cluster.
+    /// Example: `{"replicas": 3}`.
     #[serde(default)]
     pub control_plane: ControlPlane,
 
@@ -114,11 +115,12 @@ pub struct TenantClusterSpec {
     pub paused: bool,
 }
 
-/// kube-apiserver, kube-controller-manager and kube-scheduler, which share one pod.
+/// kube-apiserver, and apart from it kube-controller-manager and kube-scheduler, which share a pod.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlane {
-    /// Number of control-plane pods, 1 to 9. Default: 1. Example: 3.
+    /// Number of pods with a kube-apiserver, and as many with the kube-controller-manager and the
+    /// kube-scheduler, of which one leads; 1 to 9. Default: 1. Example: 3.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 9))]
     pub replicas: i32,

@@ -9,6 +9,7 @@
 
 pub mod bootstrap;
 pub(crate) mod control_plane;
+pub(crate) mod controllers;
 pub(crate) mod etcd;
 pub(crate) mod pod;
 pub mod services;

@@ -53,11 +53,6 @@ pub fn kubeconfig(
     }))
 }
 
-/// The kubeconfig of a component in the control plane's pod, for the kube-apiserver beside it.
-pub(super) fn of_component(name: &str) -> String {
-    of_client(name, &format!("https://127.0.0.1:{}", names::API_PORT))
-}
-
 /// A kubeconfig whose certificate and key are files, which client-go reads again when they change.
 pub(crate) fn of_client(name: &str, server: &str) -> String {
     let dir = names::SECRET_DIR;

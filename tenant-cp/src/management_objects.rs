@@ -9,7 +9,7 @@
 use crate::addons::registry::wanted;
 use crate::desired::etcd::{self, volumes};
 use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
-use crate::desired::{control_plane, services};
+use crate::desired::{control_plane, controllers, services};
 use crate::material::Material;
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
@@ -30,7 +30,8 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects
 }
 
-/// StatefulSet `etcd`, Deployments `control-plane` and those of addons. `material` is what the Secrets hold: what a program reads only when it starts
+/// StatefulSet `etcd`, Deployments `control-plane` and `controllers`, and those of addons. `material` is what
+/// the Secrets hold: what a program reads only when it starts
 /// shows in its pod.
 #[must_use]
 pub fn workloads(
@@ -43,6 +44,7 @@ pub fn workloads(
     let mut objects = vec![
         etcd::stateful_set(v, settings, addresses, material),
         control_plane::deployment(v, settings, addresses, material),
+        controllers::deployment(v, material),
     ];
     objects.extend(wanted(v).flat_map(|addon| addon.deployments(v, settings, store)));
     objects

@@ -4,6 +4,8 @@
 
 /// Deployment, Service, ServiceAccount and component label of the control plane.
 pub const CONTROL_PLANE: &str = "control-plane";
+/// Deployment, ServiceAccount and component label of the kube-controller-manager and the kube-scheduler.
+pub const CONTROLLERS: &str = "controllers";
 /// StatefulSet, ServiceAccount, Secret and component label of etcd.
 pub const ETCD: &str = "etcd";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.

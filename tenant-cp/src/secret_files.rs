@@ -47,7 +47,7 @@ impl Files {
     }
 
     /// For a client of the tenant's API in a pod of its own.
-    fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
+    pub(crate) fn client(&mut self, v: &Validated, store: &Store, name: &str) -> Option<()> {
         self.pair(name, store.get(name)?);
         self.trusted(names::CA, store)?;
         let server = format!("https://{}:{}", names::CONTROL_PLANE, services::port(v));

@@ -71,7 +71,7 @@ fn api_server_flags(v: &Validated) -> Vec<String> {
     let objects = objects(v, &addresses("demo.example.com"));
     let found = objects.into_iter().find(|o| o.kind == "Deployment");
     let pod = found.unwrap().value["spec"]["template"]["spec"].clone();
-    let containers = pod["initContainers"].as_array().unwrap();
+    let containers = pod["containers"].as_array().unwrap();
     let container = containers
         .iter()
         .find(|c| c["name"] == "apiserver")
@@ -205,10 +205,12 @@ fn coredns_and_kube_proxy_do_as_they_were_told() {
 fn gates_are_told_to_every_program_and_api_versions_to_the_api_server() {
     let told = |v: &Validated| -> Vec<Vec<String>> {
         let objects = objects(v, &addresses("demo.example.com"));
-        let found = objects.into_iter().find(|o| o.kind == "Deployment");
-        let pod = found.unwrap().value["spec"]["template"]["spec"].clone();
-        let lists = [&pod["initContainers"], &pod["containers"]];
-        let containers = lists.iter().flat_map(|list| list.as_array().unwrap());
+        let pods = objects
+            .iter()
+            .filter(|o| ["control-plane", "controllers"].contains(&o.name.as_str()))
+            .filter_map(|o| o.value.pointer("/spec/template/spec"));
+        let lists = pods.flat_map(|pod| [&pod["initContainers"], &pod["containers"]]);
+        let containers = lists.flat_map(|list| list.as_array().into_iter().flatten());
         let args = containers.map(|container| {
             let args = container["args"].as_array().unwrap().iter();
             let args = args.map(|arg| arg.as_str().unwrap().to_owned());
@@ -264,7 +266,11 @@ fn pods_have_the_users_labels_and_annotations_and_selectors_do_not() {
     v.pod_metadata = asked.clone();
     v.etcd.pod_metadata = asked;
     let objects = objects(&v, &addresses("demo.example.com"));
-    for (kind, component) in [("Deployment", "control-plane"), ("StatefulSet", "etcd")] {
+    for (kind, component) in [
+        ("Deployment", "control-plane"),
+        ("Deployment", "controllers"),
+        ("StatefulSet", "etcd"),
+    ] {
         let object = objects
             .iter()
             .find(|o| o.kind == kind && o.name == component);

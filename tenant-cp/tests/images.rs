@@ -57,7 +57,10 @@ fn what_holds_a_token_never_comes_from_the_registry_that_the_tenant_cluster_name
         .filter(|(_, image)| image.starts_with("evil.example/"))
         .map(|(name, _)| name.as_str())
         .collect();
-    assert_eq!(foreign, BTreeSet::from(["control-plane", "etcd"]));
+    assert_eq!(
+        foreign,
+        BTreeSet::from(["control-plane", "controllers", "etcd"])
+    );
     let names: BTreeSet<_> = images.iter().map(|(name, _)| name.as_str()).collect();
     for addon in ["ccm", "csi", "autoscaler", "cluster-autoscaler"] {
         assert!(names.contains(addon), "{addon} is not in {names:?}");
@@ -82,7 +85,7 @@ fn mirror_of_the_operators_has_all_images_that_hold_a_token() {
     };
     for (name, image) in outside(&settings) {
         let wanted = match name.as_str() {
-            "control-plane" | "etcd" => "evil.example/",
+            "control-plane" | "controllers" | "etcd" => "evil.example/",
             _ => "mirror.example.com/k8s/",
         };
         // The gate before etcd is of Covey's own.

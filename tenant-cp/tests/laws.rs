@@ -126,12 +126,21 @@ proptest! {
                 prop_assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)));
             }
         }
-        for (kind, name) in [("Deployment", "control-plane"), ("StatefulSet", "etcd")] {
+        let workloads =
+            [("Deployment", "control-plane"), ("Deployment", "controllers"), ("StatefulSet", "etcd")];
+        for (kind, name) in workloads {
             let spec = &find(&all, kind, name)["spec"];
             let pod = spec["template"]["metadata"]["labels"].as_object().unwrap();
+            // Nobody has anything to ask the controllers.
+            let service = match name {
+                "controllers" => None,
+                "etcd" => Some("etcd-peers"),
+                _ => Some(name),
+            };
+            let service = service.map(|name| &find(&all, "Service", name)["spec"]["selector"]);
             let selectors = [
+                service.unwrap_or(&spec["selector"]["matchLabels"]),
                 &spec["selector"]["matchLabels"],
-                &find(&all, "Service", if name == "etcd" { "etcd-peers" } else { name })["spec"]["selector"],
                 &find(&all, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"],
                 &find(&all, "NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
             ];
@@ -151,7 +160,7 @@ proptest! {
         let all = objects(&v, &a);
         let budgets: Vec<_> =
             all.iter().filter(|object| object.kind == "PodDisruptionBudget").collect();
-        prop_assert_eq!(budgets.len(), if v.addons.cloud_controller.enabled { 3 } else { 2 });
+        prop_assert_eq!(budgets.len(), if v.addons.cloud_controller.enabled { 4 } else { 3 });
         for budget in budgets {
             let spec = &budget.value["spec"];
             prop_assert_eq!(&spec["maxUnavailable"], 1, "{}", &budget.name);
@@ -216,7 +225,10 @@ proptest! {
         scaled.replicas = replicas;
         scaled.etcd.storage_size = "5000Gi".to_owned();
         let (before, after) = (objects(&v, &a), objects(&scaled, &a));
-        let template = |all: &[Object]| find(all, "Deployment", "control-plane")["spec"]["template"].clone();
+        let template = |all: &[Object]| {
+            ["control-plane", "controllers"]
+                .map(|name| find(all, "Deployment", name)["spec"]["template"].clone())
+        };
         prop_assert_eq!(template(&before), template(&after));
         let claims = |all: &[Object]| find(all, "StatefulSet", "etcd")["spec"]["volumeClaimTemplates"].clone();
         prop_assert_eq!(claims(&before), claims(&after));

@@ -57,9 +57,28 @@ fn policy_of_workers_is_left_as_it_is_while_it_is_not_known_what_is_reserved() {
     );
     settings.network.reserved_unknown = Some(why);
     assert_eq!(policy(&minimal(), &settings, "workers"), None);
-    for name in ["default-deny", "dns", "control-plane", "etcd"] {
+    for name in [
+        "default-deny",
+        "dns",
+        "control-plane",
+        "controllers",
+        "etcd",
+    ] {
         assert!(policy(&minimal(), &settings, name).is_some(), "{name}");
     }
+}
+
+/// They listen on loopback, and have keys that sign who is who.
+#[test]
+fn controllers_reach_their_api_and_nothing_else_and_are_reached_by_nobody() {
+    let spec = policy(&minimal(), &Settings::default(), "controllers").unwrap();
+    let of = |component: &str| json!({ "app.kubernetes.io/component": component });
+    assert_eq!(spec["podSelector"]["matchLabels"], of("controllers"));
+    assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(spec["ingress"], json!([]));
+    let to = json!([{ "podSelector": { "matchLabels": of("control-plane") } }]);
+    let ports = json!([{ "protocol": "TCP", "port": 6443 }]);
+    assert_eq!(spec["egress"], json!([{ "to": to, "ports": ports }]));
 }
 
 /// A worker asks the management cluster's DNS only where it knows no other resolver: with it a tenant

@@ -17,25 +17,37 @@ fn only_what_is_read_at_the_start_makes_pods_roll_out_when_it_is_renewed() {
     let names = || wants.iter().map(|want| want.name.as_str());
     let template = |material: &Material| {
         let objects = management_objects::workloads(&v, &settings, &a, material);
-        ["control-plane", "etcd"].map(|name| {
+        ["control-plane", "controllers", "etcd"].map(|name| {
             let object = objects.iter().find(|object| object.name == name).unwrap();
             object.value["spec"]["template"].clone()
         })
     };
     let old = fixtures::material(names(), "old");
-    let at_start = ["ca", "etcd-ca", "kubelet-serving-ca"];
+    // The control plane, its controllers, etcd.
+    let at_start = |name: &str| match name {
+        "ca" => [true, true, false],
+        "etcd-ca" => [true, false, true],
+        "kubelet-serving-ca" => [true, false, false],
+        _ => [false; 3],
+    };
+    let rolls = |material: &Material| {
+        let (new, old) = (template(material), template(&old));
+        [0, 1, 2].map(|number| new[number] != old[number])
+    };
     for name in names() {
         let mut renewed = old.clone();
         let new = fixtures::material([name], "new").store;
         renewed.store.extend(new.clone());
-        let rolls = at_start.contains(&name) || name == "konnectivity-server";
-        assert_eq!(template(&renewed) != template(&old), rolls, "{name}");
+        let expected = match name {
+            "konnectivity-server" => [true, false, false],
+            _ => at_start(name),
+        };
+        assert_eq!(rolls(&renewed), expected, "{name}");
         // The same for another generation of an authority, and of nothing else.
         let mut turned = old.clone();
         let later = new.into_values().map(|pair| (format!("{name}-g2"), pair));
         turned.store.extend(later);
-        let rolls = at_start.contains(&name);
-        assert_eq!(template(&turned) != template(&old), rolls, "{name}-g2");
+        assert_eq!(rolls(&turned), at_start(name), "{name}-g2");
     }
     let changes: [fn(&mut Material); 4] = [
         |material| {
@@ -59,9 +71,27 @@ fn only_what_is_read_at_the_start_makes_pods_roll_out_when_it_is_renewed() {
     for (number, change) in changes.into_iter().enumerate() {
         let mut changed = old.clone();
         change(&mut changed);
-        assert_ne!(template(&changed)[0], template(&old)[0], "change {number}");
-        assert_eq!(template(&changed)[1], template(&old)[1], "change {number}");
+        // The kube-controller-manager signs with the key of tokens, and encrypts nothing.
+        let expected = [true, number < 2, false];
+        assert_eq!(rolls(&changed), expected, "change {number}");
     }
+}
+
+#[test]
+fn authority_of_the_api_is_read_beside_it_by_konnectivity_alone() {
+    let (mut v, a, settings) = (minimal(), addresses("x"), Settings::default());
+    v.addons.konnectivity = false;
+    let template = |material: &Material| {
+        let objects = management_objects::workloads(&v, &settings, &a, material);
+        let object = objects.iter().find(|object| object.name == "control-plane");
+        object.unwrap().value["spec"]["template"].clone()
+    };
+    let mut renewed = fixtures::keys();
+    let before = template(&renewed);
+    renewed
+        .store
+        .extend(fixtures::material(["ca"], "new").store);
+    assert_eq!(template(&renewed), before);
 }
 
 #[test]
@@ -72,11 +102,13 @@ fn active_service_account_key_signs_and_all_verify() {
     material.service_account.insert(2, keys);
     let args = |material: &Material| {
         let objects = management_objects::workloads(&v, &settings, &a, material);
-        let pod = objects.iter().find(|object| object.name == "control-plane");
-        let pod = &pod.unwrap().value["spec"]["template"]["spec"];
-        ["initContainers", "containers"]
-            .iter()
-            .flat_map(|list| pod[list].as_array().unwrap())
+        let names = ["control-plane", "controllers"].iter();
+        names
+            .filter_map(|name| objects.iter().find(|object| object.name == *name))
+            .flat_map(|object| {
+                let containers = &object.value["spec"]["template"]["spec"]["containers"];
+                containers.as_array().unwrap()
+            })
             .flat_map(|container| container["args"].as_array().unwrap())
             .filter_map(Value::as_str)
             .filter(|arg| arg.starts_with("--service-account-") && arg.contains("-key-file"))

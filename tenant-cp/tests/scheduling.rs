@@ -66,7 +66,7 @@ fn pods_run_where_it_was_said_and_etcds_where_it_was_said_for_etcd() {
         "runtimeClassName": "gvisor",
         "tolerations": [{"key": "example.com/tenants", "operator": "Exists"}],
     });
-    for name in ["control-plane", "ccm"] {
+    for name in ["control-plane", "controllers", "ccm"] {
         assert_eq!(
             said.get(name),
             Some(&expected),
@@ -89,7 +89,7 @@ fn pods_that_must_not_share_a_node_do_not_but_during_a_rollout() {
     v.scheduling.spread = Spread::Required;
     v.etcd.scheduling.spread = Spread::Required;
     let said = pods(&v);
-    for name in ["control-plane", "etcd"] {
+    for name in ["control-plane", "controllers", "etcd"] {
         let constraints = said[name]["topologySpreadConstraints"].as_array().unwrap();
         let [constraint] = constraints.as_slice() else {
             unreachable!("{constraints:?}")

@@ -65,6 +65,9 @@ reasons! {
         /// The API says that it is of another version than its pods can be; what it says is not believed.
         /// Cause: The registry has an image of another version under the tag; else a proxy answers in the API's place.
         ServesOtherVersion: Person, "Compare `kubectl version` with `spec.version`, and correct the image or `spec.images.registry`.";
+        /// The API answers, and no pod of kube-controller-manager and kube-scheduler is ready: nothing that is written is carried out.
+        /// Cause: A flag or feature gate that they do not take, or a memory limit; right after the first answer they start.
+        ControllersNotReady: Person, "See the condition `ControllersReady`; if it says nothing for minutes: `kubectl describe pods` of the Deployment `controllers` in the tenant namespace.";
         /// The API answers, and not all addons work although there are nodes.
         /// Cause: Nodes cannot pull the addon's image or are not ready; else an object of the addon was changed inside.
         AddonsNotReady: Person, "See the addons' own conditions: `kubectl describe tenantcluster`.";

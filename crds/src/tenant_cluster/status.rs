@@ -36,8 +36,8 @@ pub struct TenantClusterStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// Version that every kube-apiserver of this tenant cluster serves. Absent until one answered.
-    /// Example: `1.35.4`.
+    /// Version that every kube-apiserver of this tenant cluster serves, and that its other programs have
+    /// after an upgrade. Absent until one answered. Example: `1.35.4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub version: Option<String>,
@@ -112,6 +112,10 @@ pub struct RolloutStatus {
     /// none of another one was left. Example: `{"generation": 3, "hash": "5fda86c30d004a8b"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<RolledOut>,
+
+    /// The same of the Deployment `controllers`. Example: `{"generation": 2, "hash": "0c3e1f5d7a9b2468"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<RolledOut>,
 }
 
 /// A workload all of whose pods were seen to be of its template.
@@ -127,14 +131,14 @@ pub struct RolledOut {
 
 impl TenantClusterStatus {
     /// Since when the tenant's API answers, as far as the status says; none while it does not. Broken
-    /// addons are no silence: who waits for nodes must not wait for what runs on them. Where they broke
-    /// since, it is the time of that.
+    /// addons and controllers are no silence: who waits for nodes must not wait for what runs on them.
+    /// Where they broke since, it is the time of that.
     #[must_use]
     pub fn answers_since(&self) -> Option<Timestamp> {
         let mut conditions = self.conditions.iter();
         let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str())?;
         let is_true = ready.status == ConditionStatus::True.as_str();
-        let answers = is_true || ready.reason == Reason::AddonsNotReady;
+        let answers = is_true || Reason::ANSWERS.iter().any(|reason| ready.reason == *reason);
         answers.then_some(ready.last_transition_time.0)
     }
 }

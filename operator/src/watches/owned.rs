@@ -61,9 +61,10 @@ fn operator_bindings(client: &Client, clusters: &Store<TenantCluster>) -> Owners
 /// Deployment says. That a pod runs again, those do.
 fn pods(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
     let components = format!(
-        "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{})",
+        "{LABEL_TENANT_UID},{LABEL_COMPONENT} in ({},{},{})",
         names::ETCD,
-        names::CONTROL_PLANE
+        names::CONTROL_PLANE,
+        names::CONTROLLERS
     );
     let config = watcher::Config::default().labels(&components);
     let api = Api::<DeserializeGuard<Pod>>::all(client.clone());

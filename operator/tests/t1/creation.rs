@@ -23,14 +23,17 @@ use crate::support::{Operator, Site};
 /// All objects of a tenant cluster with one etcd member.
 const OBJECTS: &str = "\
 Deployment <tenant>/control-plane
+Deployment <tenant>/controllers
 Namespace /<tenant>
 NetworkPolicy <tenant>/control-plane
+NetworkPolicy <tenant>/controllers
 NetworkPolicy <tenant>/default-deny
 NetworkPolicy <tenant>/dns
 NetworkPolicy <tenant>/etcd
 NetworkPolicy <tenant>/workers
 PersistentVolumeClaim <tenant>/data-etcd-0
 PodDisruptionBudget <tenant>/control-plane
+PodDisruptionBudget <tenant>/controllers
 PodDisruptionBudget <tenant>/etcd
 RoleBinding <tenant>/covey-operator
 RoleBinding <users>/covey-operator
@@ -56,6 +59,7 @@ Service <tenant>/etcd-0
 Service <tenant>/etcd-peers
 Service <tenant>/konnectivity
 ServiceAccount <tenant>/control-plane
+ServiceAccount <tenant>/controllers
 ServiceAccount <tenant>/etcd
 StatefulSet <tenant>/etcd
 TenantCluster <users>/<name>";
@@ -155,7 +159,7 @@ async fn status_of_a_ready_tenant_cluster_is_complete() -> Result<()> {
     assert!(status.bootstrap_hash.is_some());
     let conditions = &status.conditions;
     assert!(!is_true(conditions, ConditionType::Degraded));
-    assert_eq!(conditions.len(), 13);
+    assert_eq!(conditions.len(), 14);
     for condition in conditions {
         assert_eq!(
             condition.observed_generation, cluster.metadata.generation,
@@ -282,6 +286,7 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
     for (kind, name) in [
         (kinds::STATEFUL_SET, "etcd"),
         (kinds::DEPLOYMENT, "control-plane"),
+        (kinds::DEPLOYMENT, "controllers"),
     ] {
         let workload = site.objects(kind, &ns).get(name).await?;
         assert_eq!(

@@ -127,10 +127,13 @@ fn program(
         let place = dir.path().display().to_string();
         dir.write(&file, &content.replace("/etc/kubernetes", &place))?;
     }
-    let deployment = workloads.iter().find(|o| o.name == "control-plane");
-    let pod = &deployment.context("no Deployment")?.value["spec"]["template"]["spec"];
-    let lists = [&pod["initContainers"], &pod["containers"]];
-    let mut containers = lists.iter().filter_map(|list| list.as_array()).flatten();
+    let pods = workloads
+        .iter()
+        .filter(|o| ["control-plane", "controllers"].contains(&o.name.as_str()))
+        .map(|o| &o.value["spec"]["template"]["spec"]);
+    let mut containers = pods
+        .filter_map(|pod| pod["containers"].as_array())
+        .flatten();
     let container = containers.find(|container| container["name"] == name);
     let args = container.context("no container")?["args"].as_array();
     let place = dir.path().display().to_string();
@@ -236,7 +239,7 @@ impl ControlPlane {
 
         let (manager_dir, mut args) =
             program(&secrets, &workloads, "controller-manager", |text| {
-                let server = "server: https://127.0.0.1:6443";
+                let server = "server: https://control-plane:6443";
                 let is_config = text.contains(server);
                 is_config.then(|| text.replace(server, &format!("server: https://{api}")))
             })?;

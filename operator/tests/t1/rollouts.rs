@@ -37,6 +37,7 @@ fn step(write: &AuditEntry) -> Option<&'static str> {
         ("apps/statefulsets", Some("etcd"), _) => Some("etcd"),
         ("pods", Some(_), "delete") => Some("members"),
         ("apps/deployments", Some("control-plane"), _) => Some("control plane"),
+        ("apps/deployments", Some("controllers"), _) => Some("controllers"),
         _ => None,
     }
 }
@@ -106,7 +107,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     let image = async || -> Result<String> {
         let deployments = site.objects(kinds::DEPLOYMENT, &namespace);
         let deployment = deployments.get("control-plane").await?;
-        let containers = &deployment.data["spec"]["template"]["spec"]["initContainers"];
+        let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
         let images = containers.as_array().into_iter().flatten();
         let mut images = images.filter_map(|c| c["image"].as_str());
         let image = images.find(|image| image.contains("kube-apiserver:"));
@@ -134,5 +135,18 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     operator.settle(&site, "demo").await?;
     ensure!(image().await?.ends_with(":v1.35.4"));
     ensure!(back.name_any() == "demo");
+
+    // Whoever asks a kube-apiserver follows it.
+    let window = site.api.audit().window()?;
+    site.change("demo", &version("1.35.5")).await?;
+    let is_of_it = |cluster: &TenantCluster| {
+        let status = cluster.status.as_ref();
+        status.and_then(|s| s.version.as_deref()) == Some("1.35.5")
+    };
+    site.wait("demo", is_of_it).await?;
+    operator.settle(&site, "demo").await?;
+    let writes = window.writes_of(&site.user())?;
+    let steps: Vec<_> = writes.iter().filter_map(step).collect();
+    ensure!(steps == ["control plane", "controllers"], "{steps:?}");
     Ok(())
 }

@@ -119,8 +119,9 @@ async fn addon_that_is_switched_off_goes_and_what_others_made_stays() -> Result<
         .objects(kinds::DEPLOYMENT, &ns)
         .get("control-plane")
         .await?;
-    let containers = &pod.data["spec"]["template"]["spec"]["initContainers"];
-    assert_eq!(containers.as_array().map(Vec::len), Some(1));
+    let spec = &pod.data["spec"]["template"]["spec"];
+    assert_eq!(spec["initContainers"], Value::Null);
+    assert_eq!(spec["containers"].as_array().map(Vec::len), Some(1));
 
     let on = json!({ "spec": { "addons": null } });
     site.change("demo", &on).await?;

@@ -208,24 +208,15 @@ fn consumer(v: &Validated, material: &Material, name: &str) -> Option<Files> {
             }
         }
         names::CONTROLLER_MANAGER => {
-            files.pair("controller-manager", store.get("controller-manager")?);
+            files.client(v, store, name)?;
             for authority in [names::KUBELET_SERVING_CA, names::CLIENT_CA, names::USERS_CA] {
                 files.signers(authority, store)?;
             }
-            files.trusted(names::CA, store)?;
             files.trusted(names::FRONT_PROXY_CA, store)?;
             files.clients(store)?;
             files.service_account_signers(&material.service_account)?;
-            files.put(
-                "kubeconfig",
-                &kubeconfig::of_component("controller-manager"),
-            );
         }
-        names::SCHEDULER => {
-            files.pair("scheduler", store.get("scheduler")?);
-            files.trusted(names::CA, store)?;
-            files.put("kubeconfig", &kubeconfig::of_component("scheduler"));
-        }
+        names::SCHEDULER => files.client(v, store, name)?,
         names::ETCD => {
             for member in 0..v.etcd.replicas {
                 for role in ["server", "peer"] {

@@ -147,7 +147,7 @@ fn api_server(v: &Validated, settings: &Settings, addresses: &Addresses) -> Want
         format!("{service}.{ns}.svc"),
         format!("{service}.{ns}.svc.cluster.local"),
         v.name.clone(),
-        // kube-controller-manager and kube-scheduler share the pod and use this one.
+        // Whoever reaches a pod by `kubectl port-forward`.
         Ipv4Addr::LOCALHOST.to_string(),
         addresses.cluster_ip.to_string(),
         network_address(&v.network.service_cidr, 1).to_string(),

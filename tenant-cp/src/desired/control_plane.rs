@@ -1,5 +1,8 @@
-//! Deployment `control-plane`: konnectivity's server, kube-apiserver, kube-controller-manager and
-//! kube-scheduler in one pod.
+//! Deployment `control-plane`: the kube-apiserver, and konnectivity's server beside it.
+//!
+//! Nothing else is in the pod: the endpoint leads to pods all of whose containers are ready, so whatever
+//! crashes beside the kube-apiserver takes the API away with it. Why konnectivity's server is there all
+//! the same is in docs/adr/0013.
 //!
 //! A renewed certificate changes a Secret and not the pod: these programs read their files again by
 //! themselves, but for konnectivity's server, which reads its serving certificate only when it
@@ -8,9 +11,7 @@
 //! Invariant: the number of replicas does not show in the pod template, so scaling restarts nobody.
 
 pub(crate) mod apiserver;
-mod controller_manager;
 pub(crate) mod konnectivity;
-mod scheduler;
 
 use std::collections::BTreeMap;
 
@@ -50,18 +51,12 @@ pub(crate) fn deployment(
     addresses: &Addresses,
     material: &Material,
 ) -> Object {
-    let mut init_containers = vec![apiserver::container(v, addresses, material)];
-    let mut volumes = vec![
-        pod::secret_volume(names::API_SERVER),
-        pod::secret_volume(names::CONTROLLER_MANAGER),
-        pod::secret_volume(names::SCHEDULER),
-        // Eleven files of 100 MB (the flags audit-log-*), and spare.
-        pod::empty_dir("audit", "1500Mi"),
-        pod::empty_dir("tmp", "64Mi"),
-    ];
+    let mut init_containers = Vec::new();
+    let mut volumes = vec![pod::secret_volume(names::API_SERVER)];
+    volumes.extend(apiserver::directories(v).map(apiserver::Directory::volume));
     let mut annotations = BTreeMap::new();
     if v.addons.konnectivity.enabled {
-        init_containers.insert(0, konnectivity::container(v, settings));
+        init_containers.push(konnectivity::container(v, settings));
         volumes.push(pod::secret_volume(names::KONNECTIVITY_SERVER));
         volumes.push(pod::empty_dir(names::KONNECTIVITY, "1Mi"));
         let certificate = material
@@ -75,7 +70,7 @@ pub(crate) fn deployment(
     }
     let configured = object::hash(&json!(configured_at_start(v)));
     annotations.insert(ANNOTATION_FILES.to_owned(), configured);
-    let keys = object::hash(&json!(keys_at_start(material)));
+    let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),
@@ -101,11 +96,8 @@ pub(crate) fn deployment(
                     &v.pod_metadata,
                 )),
                 spec: Some(PodSpec {
-                    init_containers: Some(init_containers),
-                    containers: vec![
-                        controller_manager::container(v, material),
-                        scheduler::container(v),
-                    ],
+                    init_containers: Some(init_containers).filter(|list| !list.is_empty()),
+                    containers: vec![apiserver::container(v, addresses, material)],
                     termination_grace_period_seconds: Some(GRACE_SECONDS),
                     volumes: Some(volumes),
                     ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
@@ -130,15 +122,15 @@ fn configured_at_start(v: &Validated) -> Vec<String> {
     files
 }
 
-/// Whom the kube-apiserver and the kube-controller-manager trust, and their keys, that they read only when
-/// they start. Not among it, because they read it again by themselves: their own pairs, who may sign clients
-/// and front proxies (`DynamicFileCAContent`), and what the kube-controller-manager signs with
-/// (`NewDynamicServingContentFromFiles`).
-fn keys_at_start(material: &Material) -> Vec<String> {
-    // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only;
-    // `--root-ca-file`, and what the kubeconfigs of all programs of the pod believe.
-    let trusted = [names::ETCD_CA, names::KUBELET_SERVING_CA, names::CA];
+/// Whom the programs of the pod trust, and keys, that they read only when they start. Not among it, because
+/// they read it again by themselves: their own pairs, but for konnectivity's, and who may sign clients and
+/// front proxies (`DynamicFileCAContent`).
+fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
+    // `--etcd-cafile`; `--kubelet-certificate-authority`, which client-go reads again from 1.36 on only; and
+    // what konnectivity's server believes.
+    let trusted = [names::ETCD_CA, names::KUBELET_SERVING_CA];
     let trusted = trusted.iter();
+    let trusted = trusted.chain(v.addons.konnectivity.then_some(&names::CA));
     let mut files: Vec<_> = trusted
         .filter_map(|name| bundle(&material.store, name))
         .collect();

@@ -1,4 +1,5 @@
-//! What may be changed next: etcd before the kube-apiserver, and the rest after it.
+//! What may be changed next: etcd before the kube-apiserver, then kube-controller-manager and
+//! kube-scheduler, and the rest after them.
 //!
 //! Invariant: never two of them at once, and nothing of a rollout before its turn has come. What was lost
 //! comes back at once: that is no rollout.
@@ -34,6 +35,8 @@ pub struct Facts {
     pub etcd: Progress,
     /// The Deployment `control-plane`.
     pub control_plane: Progress,
+    /// The Deployment `controllers`.
+    pub controllers: Progress,
     /// Whether adapters or objects inside the tenant cluster are not as they are wanted.
     pub rest_is_behind: bool,
     /// Whether its API has ever answered: what comes before that is its start and not a rollout.
@@ -55,6 +58,8 @@ pub struct Allowed {
     pub etcd: bool,
     /// The template of the control plane.
     pub control_plane: bool,
+    /// The template of kube-controller-manager and kube-scheduler.
+    pub controllers: bool,
     /// Templates of adapters, and of what runs inside the tenant cluster.
     pub rest: bool,
 }
@@ -66,13 +71,22 @@ impl Facts {
         if !self.has_run || self.keys_are_lost {
             return None;
         }
-        let parts = [self.etcd, self.control_plane];
         let is_over = match self.was_current {
-            true => parts == [Progress::Current; 2],
-            false => !parts.contains(&Progress::Behind),
+            true => self.is_over(),
+            false => !self.parts().contains(&Progress::Behind),
         };
         let rest_is_held = self.other_templates && self.was_current && self.rest_is_behind;
         (!is_over || rest_is_held).then(|| self.cause())
+    }
+
+    fn parts(&self) -> [Progress; 3] {
+        [self.etcd, self.control_plane, self.controllers]
+    }
+
+    /// Whether every pod of the tenant namespace that is rolled out is as it is wanted.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.parts() == [Progress::Current; 3]
     }
 
     fn cause(&self) -> Cause {
@@ -85,7 +99,7 @@ impl Facts {
     /// Whether pods are being replaced already, so that it holds a place whatever the queue says.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
-        self.was_current && [self.etcd, self.control_plane].contains(&Progress::Rolling)
+        self.was_current && self.parts().contains(&Progress::Rolling)
     }
 
     /// What may be changed now, where it has its turn or has it not.
@@ -94,29 +108,43 @@ impl Facts {
         let all = |allowed| Allowed {
             etcd: allowed,
             control_plane: allowed,
+            controllers: allowed,
             rest: allowed,
         };
         if !self.has_run || self.keys_are_lost {
             return all(!self.has_run);
         }
         let etcd_is_over = self.etcd == Progress::Current;
-        let is_over = etcd_is_over && self.control_plane == Progress::Current;
+        let serves = etcd_is_over && self.control_plane == Progress::Current;
         let of_the_fleet = self.was_current && self.cause() == Cause::Fleet;
         Allowed {
             etcd: has_turn,
             control_plane: has_turn && etcd_is_over,
+            // Neither is ever newer than a kube-apiserver that it asks (version skew policy).
+            controllers: has_turn && serves,
             // What a user changes there restarts no control plane, so it waits for none.
-            rest: !of_the_fleet || (has_turn && is_over),
+            rest: !of_the_fleet || (has_turn && self.is_over()),
         }
     }
 }
 
-/// The tenant cluster as its addons and adapters see it: of the version that serves (`status.version`),
-/// until every kube-apiserver has the one that is asked for (version skew policy: none of them may be newer).
+/// How far the programs of a control plane are together: what follows them waits for all.
 #[must_use]
-pub fn as_it_serves(valid: &Validated, control_plane: Progress, serves: Option<&str>) -> Validated {
+pub fn programs(control_plane: Progress, controllers: Progress) -> Progress {
+    match control_plane {
+        Progress::Current => controllers,
+        other => other,
+    }
+}
+
+/// The tenant cluster as what follows sees it: of the version that serves (`status.version`), until that
+/// which it follows has the one that is asked for. kube-controller-manager and kube-scheduler follow the
+/// kube-apiserver, addons and adapters follow all three (version skew policy: none of them may be newer
+/// than a kube-apiserver).
+#[must_use]
+pub fn as_it_serves(valid: &Validated, before: Progress, serves: Option<&str>) -> Validated {
     let mut served = valid.clone();
-    if control_plane != Progress::Current
+    if before != Progress::Current
         && let Some(Ok(version)) = serves.map(version::parse)
     {
         served.version = version;
@@ -133,6 +161,7 @@ mod tests {
     const CURRENT: Facts = Facts {
         etcd: Progress::Current,
         control_plane: Progress::Current,
+        controllers: Progress::Current,
         rest_is_behind: false,
         has_run: true,
         was_current: true,
@@ -173,6 +202,7 @@ mod tests {
         let starts = Facts {
             etcd: Progress::Rolling,
             control_plane: Progress::Behind,
+            controllers: Progress::Rolling,
             has_run: false,
             was_current: false,
             other_templates: true,
@@ -201,19 +231,23 @@ mod tests {
         fn nothing_of_a_rollout_comes_out_of_turn_or_order(
             etcd in progress(),
             control_plane in progress(),
+            controllers in progress(),
             rest_is_behind in any::<bool>(),
             other_templates in any::<bool>(),
             wanted_now in any::<bool>(),
             has_turn in any::<bool>(),
         ) {
             let facts = Facts {
-                etcd, control_plane, rest_is_behind, other_templates, wanted_now, ..CURRENT
+                etcd, control_plane, controllers, rest_is_behind, other_templates, wanted_now, ..CURRENT
             };
             let allowed = facts.allowed(has_turn);
-            prop_assert!(has_turn || !(allowed.etcd || allowed.control_plane));
+            prop_assert!(
+                has_turn || !(allowed.etcd || allowed.control_plane || allowed.controllers)
+            );
             prop_assert!(!allowed.control_plane || etcd == Progress::Current);
+            prop_assert!(!allowed.controllers || control_plane == Progress::Current);
             if facts.wanted() == Some(Cause::Fleet) {
-                prop_assert!(!allowed.rest || (has_turn && control_plane == Progress::Current));
+                prop_assert!(!allowed.rest || (has_turn && facts.is_over()));
                 prop_assert!(!facts.wanted_now);
             }
             // Whoever has the turn can always go on, so no place is held for nothing.
@@ -221,6 +255,7 @@ mod tests {
                 let waits_for_pods = facts.is_under_way();
                 let goes_on = (etcd == Progress::Behind && allowed.etcd)
                     || (control_plane == Progress::Behind && allowed.control_plane)
+                    || (controllers == Progress::Behind && allowed.controllers)
                     || (rest_is_behind && allowed.rest);
                 prop_assert!(waits_for_pods || goes_on);
             }

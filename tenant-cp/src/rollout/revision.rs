@@ -104,8 +104,8 @@ mod tests {
         for minor in SUPPORTED_MINORS {
             let of_minor = of_minor(minor, &Settings::default());
             let workloads = of_minor.as_array().expect("a list of workloads");
-            // etcd, control-plane, ccm, csi, both of the autoscaler, and what runs inside.
-            assert!(workloads.len() >= 10, "{of_minor}");
+            // etcd, control-plane, controllers, ccm, csi, both of the autoscaler, and what runs inside.
+            assert!(workloads.len() >= 11, "{of_minor}");
         }
     }
 

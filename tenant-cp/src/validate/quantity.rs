@@ -159,6 +159,27 @@ pub(crate) fn with_memory_limit(
     limits
 }
 
+/// Requests with one of `name` that is no less than `least`, but for a limit below that: the API refuses a
+/// request above the limit.
+pub(crate) fn with_at_least(
+    name: &str,
+    least: &str,
+    requests: &BTreeMap<String, String>,
+    limits: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let asked = requests.get(name).map(String::as_str);
+    let wanted = asked
+        .filter(|asked| nanos(asked) > nanos(least))
+        .unwrap_or(least);
+    let limit = limits.get(name).map(String::as_str);
+    let wanted = limit
+        .filter(|limit| nanos(limit) < nanos(wanted))
+        .unwrap_or(wanted);
+    let mut requests = requests.clone();
+    requests.insert(name.to_owned(), wanted.to_owned());
+    requests
+}
+
 /// Requests and limits in force: the user's, and for each resource without a request the
 /// operator's default, lowered to the user's limit (the API refuses a request above the limit).
 pub(crate) fn in_force(

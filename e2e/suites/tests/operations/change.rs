@@ -29,7 +29,7 @@ async fn change(s: &Scenario) -> Result<()> {
     tenant.settled(PATIENCE).await?;
     rolled_out(&tenant, 2).await?;
     ensure!(
-        counts(&tenant).await? == (1, 1),
+        counts(&tenant).await? == (2, 1),
         "after creation {:?}",
         counts(&tenant).await?
     );
@@ -64,7 +64,7 @@ async fn change(s: &Scenario) -> Result<()> {
         status.version
     );
     ensure!(
-        counts(&tenant).await? == (2, 1),
+        counts(&tenant).await? == (3, 1),
         "one change, {:?} templates",
         counts(&tenant).await?
     );
@@ -133,7 +133,7 @@ async fn names(s: &Scenario) -> Result<()> {
     let result = tokio::time::timeout(PATIENCE, served).await;
     result.context("the API does not serve the new name")?;
     ensure!(
-        counts(&tenant).await? == (1, 1),
+        counts(&tenant).await? == (2, 1),
         "it was rolled out: {:?}",
         counts(&tenant).await?
     );
@@ -153,7 +153,7 @@ fn has_name(pem: &[u8], name: &str) -> Result<bool> {
         .any(|n| matches!(n, GeneralName::DNSName(d) if *d == name)))
 }
 
-/// Pod templates that the control plane and etcd have had.
+/// Pod templates that the control plane, with its controllers, and etcd have had.
 async fn counts(tenant: &Tenant) -> Result<(usize, usize)> {
     let all = ListParams::default();
     let sets = tenant

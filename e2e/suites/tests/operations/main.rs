@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod change;
+mod controllers;
 mod deletion_orders;
 mod endpoints;
 mod etcd_members;

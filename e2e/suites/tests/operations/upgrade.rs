@@ -77,7 +77,7 @@ async fn settled(tenant: &Tenant) -> Result<()> {
         .rollout
         .context("nothing of rollouts in the status")?;
     ensure!(
-        rollout.etcd.is_some() && rollout.control_plane.is_some(),
+        rollout.etcd.is_some() && rollout.control_plane.is_some() && rollout.controllers.is_some(),
         "{rollout:?}"
     );
     Ok(())

@@ -1,6 +1,6 @@
 //! Plays the kubelet, the controllers of workloads, the volume binder and the load balancer: it
 //! writes the status that the objects of tenant namespaces would get in a real cluster, and makes the pods
-//! of etcd and control planes.
+//! of etcd, control planes and their controllers.
 //!
 //! Invariant: it writes only status and pods, only in namespaces of its [`Scope`], and nothing where the
 //! status is already right; so it comes to rest. It sees objects that bear the labels of the scope

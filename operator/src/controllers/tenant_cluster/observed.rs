@@ -45,7 +45,7 @@ pub struct Observed {
     /// Keys and certificates: read from the Secrets, or issued in this reconcile and not yet
     /// written.
     pub material: Material,
-    /// Pods of etcd and the control plane; none where they were not listed, and nothing is known of them.
+    /// Pods of etcd, the control plane and its controllers; none where they were not listed, and nothing is known of them.
     pub pods: Option<Vec<ComponentPod>>,
     /// Whether this tenant cluster may start its pods.
     pub start: Answer,
@@ -231,12 +231,12 @@ impl Observed {
         status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready))
     }
 
-    /// Whether the Deployment says that so many pods are of the newest template and ready.
+    /// Whether a Deployment says that so many pods are of the newest template and ready.
     #[must_use]
-    pub fn has_all_pods(&self, replicas: i32) -> bool {
+    pub fn has_all_pods(&self, deployment: &str, replicas: i32) -> bool {
         let ns = self.tenant_namespace();
         let number = |pointer: &str| {
-            let number = self.number("Deployment", &ns, names::CONTROL_PLANE, pointer);
+            let number = self.number("Deployment", &ns, deployment, pointer);
             number.or_absent(0)
         };
         let replicas = Some(i64::from(replicas));

@@ -23,8 +23,10 @@ pub enum PartName {
     Rollout,
     /// etcd with its volumes.
     Etcd,
-    /// kube-apiserver, kube-controller-manager, kube-scheduler and konnectivity-server.
+    /// kube-apiserver and konnectivity-server.
     ControlPlane,
+    /// kube-controller-manager and kube-scheduler.
+    Controllers,
     /// ccm, csi and the autoscaler.
     Adapters,
     /// The kubeconfig in the user's namespace.
@@ -47,6 +49,7 @@ impl fmt::Display for PartName {
             Self::Rollout => "rollout",
             Self::Etcd => "etcd",
             Self::ControlPlane => "control plane",
+            Self::Controllers => "controllers",
             Self::Adapters => "adapters",
             Self::Kubeconfig => "kubeconfig",
             Self::Prune => "what addons left behind",

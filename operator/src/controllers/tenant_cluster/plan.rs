@@ -11,11 +11,11 @@
 use api::Reason;
 use jiff::Timestamp;
 use kit_objects::object::Object;
-use tenant_cp::rollout::order::{Allowed, Facts, Progress};
+use tenant_cp::rollout::order::{self, Allowed, Facts, Progress};
 use tenant_cp::rollout::template;
 use tenant_cp::{Addresses, Settings, Validated, management_objects, names, validate};
 
-use super::observed::Observed;
+use super::observed::{Observed, Tenant};
 use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
@@ -108,6 +108,13 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     status::report(parts, in_place, facts, valid, observed, now)
 }
 
+/// Whether kube-controller-manager and kube-scheduler may be there. They wait for an API that does not answer
+/// yet, but longer after each try, up to ten seconds: made when it answers they work sooner, and take no
+/// processors from a kube-apiserver that starts.
+fn may_have_controllers(observed: &Observed) -> bool {
+    observed.has_been_ready() || matches!(observed.tenant, Tenant::Answers { .. })
+}
+
 /// What is wanted in the tenant namespace, before anybody asks whether it may be changed now.
 struct NamespacePlan {
     addresses: Option<Addresses>,
@@ -115,11 +122,11 @@ struct NamespacePlan {
     its_turn: bool,
     /// None while pods cannot be asked for.
     workloads: Vec<Object>,
-    /// How far etcd and the control plane are.
-    progress: [Progress; 2],
+    /// How far etcd, the control plane and its controllers are.
+    progress: [Progress; 3],
     /// Why etcd stays as it is.
     etcd_is_held: Option<Waiting>,
-    /// The tenant cluster as what follows its control plane sees it.
+    /// The tenant cluster as what follows its control plane and controllers sees it.
     served: Validated,
 }
 
@@ -137,19 +144,34 @@ impl NamespacePlan {
         };
         let mut workloads = of(valid);
         let etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
-        let progress = rollout::progress(valid, observed, &workloads);
-        let served = rollout::as_seen_inside(valid, observed, progress[1]);
-        // Adapters follow the version that serves.
-        if served.version != valid.version {
-            let is_adapter = |object: &Object| workloads::part_of(object) == PartName::Adapters;
-            workloads.retain(|object| !is_adapter(object));
-            workloads.extend(of(&served).into_iter().filter(is_adapter));
-        }
+        let progress = |workloads: &[Object], kind, name, replicas| {
+            rollout::progress(observed, workloads, (kind, name), replicas)
+        };
+        // What follows is of the version that serves.
+        let follow = |workloads: &mut Vec<Object>, served: &Validated, part: PartName| {
+            let follows = |object: &Object| workloads::part_of(object) == part;
+            if served.version != valid.version {
+                workloads.retain(|object| !follows(object));
+                workloads.extend(of(served).into_iter().filter(follows));
+            }
+        };
+        let etcd = progress(&workloads, "StatefulSet", names::ETCD, valid.etcd.replicas);
+        let deployment =
+            |workloads: &[Object], name| progress(workloads, "Deployment", name, valid.replicas);
+        let control_plane = deployment(&workloads, names::CONTROL_PLANE);
+        let served = rollout::as_seen_after(valid, observed, control_plane);
+        follow(&mut workloads, &served, PartName::Controllers);
+        let waits = !may_have_controllers(observed);
+        workloads.retain(|object| !waits || workloads::part_of(object) != PartName::Controllers);
+        let controllers = deployment(&workloads, names::CONTROLLERS);
+        let programs = order::programs(control_plane, controllers);
+        let served = rollout::as_seen_after(valid, observed, programs);
+        follow(&mut workloads, &served, PartName::Adapters);
         Self {
             addresses,
             its_turn,
             workloads,
-            progress,
+            progress: [etcd, control_plane, controllers],
             etcd_is_held,
             served,
         }
@@ -162,7 +184,7 @@ impl NamespacePlan {
     }
 
     fn facts(&self, observed: &Observed, settings: &Settings) -> Facts {
-        let [etcd, control_plane] = self.progress;
+        let [etcd, control_plane, controllers] = self.progress;
         let known = observed.rollout();
         let other_templates = known.and_then(|r| r.templates.as_ref()) != Some(&observed.templates);
         let is_behind = |wanted: &Object| {
@@ -180,9 +202,14 @@ impl NamespacePlan {
         Facts {
             etcd,
             control_plane,
+            controllers,
             rest_is_behind,
             has_run: observed.has_been_ready() && !self.workloads.is_empty(),
-            was_current: known.is_some_and(|r| r.etcd.is_some() && r.control_plane.is_some()),
+            was_current: known.is_some_and(|r| {
+                // Before there were controllers apart, all was current with the other two.
+                let controllers = r.controllers.is_some() || r.templates.is_some();
+                r.etcd.is_some() && r.control_plane.is_some() && controllers
+            }),
             other_templates,
             wanted_now: rollout::is_wanted_now(observed, &self.workloads),
             keys_are_lost: rollout::are_keys_lost(observed),
@@ -196,7 +223,7 @@ impl NamespacePlan {
         settings: &Settings,
         allowed: Allowed,
         now: Timestamp,
-    ) -> [Part; 7] {
+    ) -> [Part; 8] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
         let workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
@@ -209,9 +236,11 @@ impl NamespacePlan {
         };
         let policies = part(PartName::NetworkPolicies, "network policies", "");
         let mut control_plane = part(PartName::ControlPlane, "base of the control plane", "pods");
+        let base_of_controllers = "base of the controllers";
+        let mut controllers = part(PartName::Controllers, base_of_controllers, "controllers");
         let adapters = part(PartName::Adapters, "base of the adapters", "adapters");
-        control_plane.problem = pods::lasting_failure(observed, names::CONTROL_PLANE)
-            .or_else(|| pods::deadline_exceeded(observed));
+        control_plane.problem = pods::problem(observed, names::CONTROL_PLANE);
+        controllers.problem = pods::problem(observed, names::CONTROLLERS);
         if !self.its_turn {
             control_plane.waiting = Some(Waiting {
                 reason: Reason::WaitingForStart,
@@ -229,6 +258,7 @@ impl NamespacePlan {
             policies,
             etcd,
             control_plane,
+            controllers,
             adapters,
             kubeconfig::plan(valid, observed, addresses, self.its_turn),
         ]

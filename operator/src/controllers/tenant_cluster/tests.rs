@@ -20,6 +20,7 @@ use crate::rollouts::queue::Answer;
 
 mod autoscaler;
 mod cloud_controller;
+mod controllers;
 mod csi;
 mod etcd;
 mod fields;

@@ -1,19 +1,20 @@
 //! The kube-apiserver: flags and container.
 //!
-//! A restartable init container: the others of the pod start only once it answers, so they neither
-//! fail nor fall into back-off.
+//! What it writes to its node's disk it asks for (`ephemeral-storage`), so that the scheduler of the
+//! management cluster fills no node with control planes whose logs have no room.
 //! Invariant: a flag that Covey manages is set here and nowhere else.
 
 pub(crate) mod files;
 
 use api::tenant_cluster::AuditLog;
-use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext};
+use k8s_openapi::api::core::v1::{Capabilities, Container, ContainerPort, SecurityContext, Volume};
 
 use crate::desired::pod;
 use crate::flags::{Program, args, features};
 use crate::material::{Material, service_account_file};
 use crate::names::{self, API_PORT};
 use crate::network::addresses::Addresses;
+use crate::validate::quantity::with_at_least;
 use crate::validate::validated::Validated;
 
 pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -> Vec<String> {
@@ -90,7 +91,7 @@ fn in_folder(file: &str) -> String {
 /// whoever reads it; to a webhook too, and no more of them wait than fit beside the API server's own memory.
 fn audit(v: &Validated) -> Vec<(&'static str, String)> {
     let chosen = v.audit.as_ref();
-    let to_stdout = chosen.is_some_and(|audit| audit.log.unwrap_or_default() == AuditLog::Stdout);
+    let to_stdout = logs_to_stdout(v);
     let path = match to_stdout {
         true => "-".to_owned(),
         false => format!("{}/audit.log", names::AUDIT_DIR),
@@ -108,12 +109,53 @@ fn audit(v: &Validated) -> Vec<(&'static str, String)> {
     flags
 }
 
+fn logs_to_stdout(v: &Validated) -> bool {
+    let chosen = v.audit.as_ref();
+    chosen.is_some_and(|audit| audit.log.unwrap_or_default() == AuditLog::Stdout)
+}
+
+/// A directory that it writes to, on the disk of its node.
+#[derive(Clone, Copy)]
+pub(crate) struct Directory {
+    name: &'static str,
+    path: &'static str,
+    mebibytes: u64,
+}
+
+impl Directory {
+    pub(crate) fn volume(self) -> Volume {
+        pod::empty_dir(self.name, &format!("{}Mi", self.mebibytes))
+    }
+}
+
+/// All of them. An audit log that goes to the container's is kept small by the kubelet.
+pub(crate) fn directories(v: &Validated) -> impl Iterator<Item = Directory> {
+    let audit = Directory {
+        name: "audit",
+        path: names::AUDIT_DIR,
+        // Eleven files of 100 MB (the flags audit-log-*), and spare.
+        mebibytes: 1500,
+    };
+    let temporary = Directory {
+        name: "tmp",
+        path: "/tmp",
+        mebibytes: 64,
+    };
+    let audit = (!logs_to_stdout(v)).then_some(audit);
+    audit.into_iter().chain([temporary])
+}
+
 pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Material) -> Container {
-    let mut mounts = vec![
-        pod::mount(names::API_SERVER, names::SECRET_DIR, true),
-        pod::mount("audit", names::AUDIT_DIR, false),
-        pod::mount("tmp", "/tmp", false),
-    ];
+    let mut mounts = vec![pod::mount(names::API_SERVER, names::SECRET_DIR, true)];
+    let written = directories(v).map(|directory| pod::mount(directory.name, directory.path, false));
+    mounts.extend(written);
+    let mebibytes: u64 = directories(v).map(|directory| directory.mebibytes).sum();
+    let requests = with_at_least(
+        "ephemeral-storage",
+        &format!("{mebibytes}Mi"),
+        &v.api_server.requests,
+        &v.api_server.limits,
+    );
     if v.addons.konnectivity.enabled {
         mounts.push(pod::mount(
             names::KONNECTIVITY,
@@ -126,7 +168,6 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
         image: Some(format!("{}/kube-apiserver:v{}", v.registry, v.version)),
         command: Some(vec!["kube-apiserver".to_owned()]),
         args: Some(flags(v, addresses, material)),
-        restart_policy: Some("Always".to_owned()),
         ports: Some(vec![ContainerPort {
             name: Some("https".to_owned()),
             container_port: API_PORT,
@@ -138,7 +179,7 @@ pub(crate) fn container(v: &Validated, addresses: &Addresses, material: &Materia
         // delay the first answer, and a hundred idle tenants stay cheap.
         readiness_probe: Some(pod::probe("/readyz", API_PORT, "HTTPS", 3, 3)),
         liveness_probe: Some(pod::probe("/livez", API_PORT, "HTTPS", 10, 9)),
-        resources: Some(pod::resources(&v.api_server.requests, &v.api_server.limits)),
+        resources: Some(pod::resources(&requests, &v.api_server.limits)),
         security_context: Some(SecurityContext {
             // The published image gives its binary this capability (setcap), and without it in the
             // bounding set the kernel refuses to start such a binary. Nothing uses it.

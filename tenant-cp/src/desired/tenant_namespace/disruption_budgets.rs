@@ -16,9 +16,9 @@ use crate::names;
 use crate::validate::validated::Validated;
 use kit_objects::object::Object;
 
-/// The budgets of the control plane and of etcd.
+/// The budgets of the control plane, of its controllers and of etcd.
 pub(crate) fn budgets(v: &Validated) -> Vec<Object> {
-    [names::CONTROL_PLANE, names::ETCD]
+    [names::CONTROL_PLANE, names::CONTROLLERS, names::ETCD]
         .map(|name| budget(v, name))
         .into()
 }

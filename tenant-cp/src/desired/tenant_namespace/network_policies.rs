@@ -5,6 +5,7 @@
 //! | anywhere | control-plane | 6443 |
 //! | workers | control-plane | 8132 (konnectivity) |
 //! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
+//! | controllers | control-plane | 6443 |
 //! | control-plane | etcd | 2379 |
 //! | operator | etcd | 2382 |
 //! | etcd | etcd | 2379, 2380 |
@@ -86,6 +87,16 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
                 policy_types: types(&["Ingress", "Egress"]),
                 ingress: Some(control_plane_ingress(v)),
                 egress: Some(control_plane_egress(v)),
+            },
+        ),
+        policy(
+            names::CONTROLLERS,
+            NetworkPolicySpec {
+                pod_selector: Some(pods(selector(names::CONTROLLERS))),
+                policy_types: types(&["Ingress", "Egress"]),
+                // They listen on loopback: nobody has anything to ask them.
+                ingress: Some(vec![]),
+                egress: Some(vec![to_pods(names::CONTROL_PLANE, &[names::API_PORT])]),
             },
         ),
     ];

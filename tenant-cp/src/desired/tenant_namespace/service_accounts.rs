@@ -10,7 +10,7 @@ use crate::validate::validated::Validated;
 use kit_objects::object::Object;
 
 pub(crate) fn service_accounts(v: &Validated) -> Vec<Object> {
-    [names::CONTROL_PLANE, names::ETCD]
+    [names::CONTROL_PLANE, names::CONTROLLERS, names::ETCD]
         .map(|name| {
             Object::new(&ServiceAccount {
                 metadata: meta(v, name, name),

@@ -1,6 +1,6 @@
 //! Pods of the workloads that are played, as the controllers of workloads would make them.
 //!
-//! Only of etcd and of control planes: nobody looks at others. A Deployment's are replaced when its template
+//! Only of etcd, of control planes and of their controllers: nobody looks at others. A Deployment's are replaced when its template
 //! changes; those of a StatefulSet are made where they are missing, because its owner ends them (`OnDelete`).
 //! Invariant: pure; nothing to do when every pod is as it should be.
 
@@ -11,7 +11,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 /// Components whose pods are played.
-const COMPONENTS: [&str; 2] = ["etcd", "control-plane"];
+const COMPONENTS: [&str; 3] = ["etcd", "control-plane", "controllers"];
 
 /// Nobody goes by it.
 const SOME_TIME: &str = "2026-01-01T00:00:00Z";

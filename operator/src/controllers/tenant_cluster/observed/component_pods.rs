@@ -1,4 +1,4 @@
-//! Pods of etcd and of the control plane: of which template they are, and when they have to be looked at.
+//! Pods of etcd, of the control plane and of its controllers: of which template they are, and when they have to be looked at.
 //!
 //! Invariant: a pod that cannot be read as one counts as one that is not ready.
 
@@ -68,6 +68,10 @@ pub fn are_needed(
         (
             Key::new("Deployment", namespace, names::CONTROL_PLANE),
             rollout.and_then(|rollout| rollout.control_plane.as_ref()),
+        ),
+        (
+            Key::new("Deployment", namespace, names::CONTROLLERS),
+            rollout.and_then(|rollout| rollout.controllers.as_ref()),
         ),
     ];
     known.into_iter().any(|(key, known)| {

@@ -12,6 +12,7 @@ use kit_objects::object::Object;
 use tenant_cp::problem::Problem;
 use tenant_cp::{certificates, generations, names};
 
+use super::status::controllers;
 use super::types::{Action, Part, Plan, rest_what_failed};
 use super::{endpoint, status};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
@@ -122,6 +123,13 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
         Halt::Taken(why) => (why.reason, why.message.clone()),
     };
     let mut set = status::conditions(&mut plan, observed, now);
+    let without_controllers = match halt {
+        Halt::Paused | Halt::Refused { .. } if observed.has_been_ready() => {
+            controllers::report(&mut set, observed);
+            controllers::missing(&set, observed)
+        }
+        Halt::Paused | Halt::Refused { .. } | Halt::Taken(_) => None,
+    };
     set.set(
         ConditionType::Progressing,
         ConditionStatus::False,
@@ -139,7 +147,10 @@ fn tell(mut plan: Plan, observed: &Observed, halt: &Halt, now: Timestamp) -> Pla
             set.set(ConditionType::Ready, value, reason, &message);
         }
         _ if !observed.has_been_ready() => {}
-        Tenant::Answers { way, .. } => set.answered(way),
+        Tenant::Answers { way, .. } => match &without_controllers {
+            Some(message) => set.answers_without(Reason::ControllersNotReady, message),
+            None => set.answered(way),
+        },
         Tenant::Silent { message } => set.unreachable(message),
         Tenant::NotAsked if settled => {
             let missing = "its Service or the operator's key is missing";

@@ -25,15 +25,22 @@ pub(super) fn lasting_failure(observed: &Observed, component: &str) -> Option<Wa
     })
 }
 
+/// What of a Deployment's pods a person has to mend.
+pub(super) fn problem(observed: &Observed, component: &str) -> Option<Waiting> {
+    lasting_failure(observed, component).or_else(|| deadline_exceeded(observed, component))
+}
+
 /// The Deployment says that its new pods are not ready in time (ten minutes, its default); old ones serve on.
-pub(super) fn deadline_exceeded(observed: &Observed) -> Option<Waiting> {
-    let deployment = observed.started().there()?;
+fn deadline_exceeded(observed: &Observed, component: &str) -> Option<Waiting> {
+    let ns = observed.tenant_namespace();
+    let deployment = observed.find("Deployment", &ns, component).there()?;
     let mut conditions = deployment.pointer("/status/conditions")?.as_array()?.iter();
     conditions.find(|c| c["type"] == "Progressing" && c["reason"] == "ProgressDeadlineExceeded")?;
     Some(Waiting {
         reason: Reason::RolloutStuck,
-        message: "new pods of the control plane are not ready after ten minutes; what served before them \
-                  goes on. Mend what the pods say, or set the spec back"
-            .to_owned(),
+        message: format!(
+            "new pods of the Deployment {component} are not ready after ten minutes; what served before \
+             them goes on. Mend what the pods say, or set the spec back"
+        ),
     })
 }

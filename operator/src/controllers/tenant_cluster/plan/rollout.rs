@@ -27,21 +27,16 @@ pub(super) struct Rollout {
     pub(super) part: Part,
 }
 
-/// How far etcd and the control plane are with these workloads.
+/// How far a workload is that is among these.
 pub(super) fn progress(
-    valid: &Validated,
     observed: &Observed,
     workloads: &[Object],
-) -> [Progress; 2] {
-    let of = |kind: &str, name: &str, wanted: i32| {
-        let mut workloads = workloads.iter();
-        let object = workloads.find(|object| object.kind == kind && object.name == name);
-        object.map_or(Progress::Rolling, |object| one(observed, object, wanted))
-    };
-    [
-        of("StatefulSet", names::ETCD, valid.etcd.replicas),
-        of("Deployment", names::CONTROL_PLANE, valid.replicas),
-    ]
+    (kind, name): (&str, &str),
+    replicas: i32,
+) -> Progress {
+    let mut workloads = workloads.iter();
+    let object = workloads.find(|object| object.kind == kind && object.name == name);
+    object.map_or(Progress::Rolling, |object| one(observed, object, replicas))
 }
 
 fn one(observed: &Observed, wanted: &Object, replicas: i32) -> Progress {
@@ -57,6 +52,7 @@ fn one(observed: &Observed, wanted: &Object, replicas: i32) -> Progress {
         .rollout()
         .and_then(|rollout| match wanted.name.as_str() {
             names::ETCD => rollout.etcd.as_ref(),
+            names::CONTROLLERS => rollout.controllers.as_ref(),
             _ => rollout.control_plane.as_ref(),
         });
     if seen.is_some() && seen.as_ref() == known {
@@ -106,15 +102,11 @@ pub(super) fn hold_etcd(workloads: &mut [Object], observed: &Observed) -> Option
     })
 }
 
-/// The tenant cluster as what follows its control plane sees it.
-pub(super) fn as_seen_inside(
-    valid: &Validated,
-    observed: &Observed,
-    control_plane: Progress,
-) -> Validated {
+/// The tenant cluster as that sees it which follows what is so far.
+pub(super) fn as_seen_after(valid: &Validated, observed: &Observed, before: Progress) -> Validated {
     let status = observed.cluster.status.as_ref();
     let serves = status.and_then(|status| status.version.as_deref());
-    as_it_serves(valid, control_plane, serves)
+    as_it_serves(valid, before, serves)
 }
 
 pub(super) fn plan(observed: &Observed, facts: Facts) -> Rollout {
@@ -164,6 +156,7 @@ pub(super) fn held_back(
         let is_allowed = match (wanted.kind.as_str(), wanted.name.as_str()) {
             ("StatefulSet", names::ETCD) => allowed.etcd,
             ("Deployment", names::CONTROL_PLANE) => allowed.control_plane,
+            ("Deployment", names::CONTROLLERS) => allowed.controllers,
             _ => allowed.rest,
         };
         match observed.objects.get(&wanted.key()) {
@@ -197,12 +190,13 @@ pub(super) fn record(
     {
         rollout.control_plane = control_plane;
     }
-    let rest_is_over = !facts.rest_is_behind || is_in_place;
-    if is_over(facts.etcd)
-        && is_over(facts.control_plane)
-        && rest_is_over
-        && (is_in_place || observed.has_been_ready())
+    if is_over(facts.controllers)
+        && let Known::Known(controllers) = of("Deployment", names::CONTROLLERS)
     {
+        rollout.controllers = controllers;
+    }
+    let rest_is_over = !facts.rest_is_behind || is_in_place;
+    if facts.is_over() && rest_is_over && (is_in_place || observed.has_been_ready()) {
         rollout.templates = Some(observed.templates.clone());
     }
     if rollout != RolloutStatus::default() {

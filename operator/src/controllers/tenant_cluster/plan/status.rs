@@ -1,7 +1,7 @@
 //! The status that follows from an observation, and the plans that only change the status.
 //!
 //! Invariant: Ready is True only when the tenant's API answered an authenticated request in this
-//! very reconcile; it is never replica arithmetic.
+//! very reconcile; replicas alone never make it so.
 
 use std::time::Duration;
 
@@ -9,17 +9,19 @@ use api::condition::is_true;
 use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::Timestamp;
 use kit::events::Notice;
-use tenant_cp::rollout::order::{Cause, Facts, Progress};
-use tenant_cp::{Validated, certificates, version};
+use tenant_cp::rollout::order::{self, Cause, Facts, Progress};
+use tenant_cp::{Validated, certificates, names, version};
 
 use super::types::{Part, Plan, SLOW_SWEEP};
 use super::{endpoint, etcd};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
+use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 use kit_objects::known::Known;
 
 mod addons;
 mod conditions;
+pub(super) mod controllers;
 mod parts;
 
 pub(super) use conditions::conditions;
@@ -50,11 +52,19 @@ pub(super) fn report(
     let addons = addons::states(valid, observed);
     let settled = plan.is_settled();
     let problem = plan.parts.iter().find_map(|part| part.problem.clone());
-    let problem = problem.or_else(|| disbelieved(valid, observed));
+    // The API does without them.
+    let beside = |part: &&Part| part.name != PartName::Controllers;
+    let mut needed = plan.parts.iter().filter(beside);
+    let problem_of_api = needed.find_map(|part| part.problem.clone());
+    let disbelieved = disbelieved(valid, observed);
+    let problem = problem.or_else(|| disbelieved.clone());
+    let problem_of_api = problem_of_api.or(disbelieved);
     let waiting = waiting(&plan, rollout, valid, observed);
     let certificates = parts::certificates(&plan, observed);
     let mut set = conditions(&mut plan, observed, now);
     parts::report(&mut set, valid, observed);
+    controllers::report(&mut set, observed);
+    let without_controllers = controllers::missing(&set, observed);
     if let Tenant::Answers { way, .. } = &observed.tenant {
         set.reached(way);
     }
@@ -95,25 +105,26 @@ pub(super) fn report(
         );
     }
     match &observed.tenant {
-        Tenant::Answers { way, .. } => match (etcd::alarm(observed), addons::missing(&addons)) {
-            // It serves reads and deletions alone, or what nobody should believe.
-            (Some(alarm), _) => {
-                let value = ConditionStatus::False;
-                set.set(ConditionType::Ready, value, alarm.reason, &alarm.message);
+        Tenant::Answers { way, .. } => {
+            let without_addons = addons::missing(&addons);
+            let broken = [
+                (Reason::ControllersNotReady, without_controllers),
+                (Reason::AddonsNotReady, without_addons),
+            ];
+            let mut broken = broken.into_iter().filter_map(|(r, m)| Some((r, m?)));
+            match (etcd::alarm(observed), broken.next()) {
+                // It serves reads and deletions alone, or what nobody should believe.
+                (Some(alarm), _) => {
+                    let value = ConditionStatus::False;
+                    set.set(ConditionType::Ready, value, alarm.reason, &alarm.message);
+                }
+                (None, Some((reason, message))) => set.answers_without(reason, &message),
+                (None, None) => set.answered(way),
             }
-            (None, Some(message)) => {
-                set.answers_again();
-                set.set(
-                    ConditionType::Ready,
-                    ConditionStatus::False,
-                    Reason::AddonsNotReady,
-                    &message,
-                );
-            }
-            (None, None) => set.answered(way),
-        },
+        }
         Tenant::Silent { message } if observed.was_ready() || observed.has_been_ready() => {
-            set.unreachable(problem.as_ref().map_or(message, |problem| &problem.message));
+            let problem = problem_of_api.as_ref();
+            set.unreachable(problem.map_or(message, |problem| &problem.message));
         }
         Tenant::Silent { message } => {
             set.set(
@@ -128,7 +139,7 @@ pub(super) fn report(
         // It is about to be asked.
         Tenant::NotAsked if observed.was_ready() && !settled => {}
         Tenant::NotAsked if observed.has_been_ready() && settled => {
-            let message = match &problem {
+            let message = match &problem_of_api {
                 Some(problem) => problem.message.clone(),
                 None => not_asked(observed, "its Deployment or an address is missing"),
             };
@@ -199,9 +210,11 @@ fn facts(
     if let Tenant::Answers { version, .. } = &observed.tenant
         && let Some(served) = version::served(version, &valid.version)
     {
-        // While old pods still serve, the old version stays: it is never reported early. The first
-        // answer of all comes from the only version there is.
-        if status.version.is_none() || rollout.control_plane == Progress::Current {
+        // While old pods still serve, the old version stays: it is never reported early, and machines, which
+        // follow it, are not replaced before there is somebody to let them join. The first answer of all
+        // comes from the only version there is.
+        let programs = order::programs(rollout.control_plane, rollout.controllers);
+        if status.version.is_none() || programs == Progress::Current {
             status.version = Some(served.to_string());
         }
     }
@@ -245,9 +258,10 @@ fn waiting(plan: &Plan, rollout: Facts, valid: &Validated, observed: &Observed) 
         return Some(Waiting { reason, message });
     }
     // Without its keys nothing is rolled out, and what is wrong is said elsewhere.
-    let parts = [rollout.etcd, rollout.control_plane];
-    let is_rolled_out = (rollout.keys_are_lost || parts == [Progress::Current; 2])
-        && observed.has_all_pods(valid.replicas);
+    let deployments = [names::CONTROL_PLANE, names::CONTROLLERS];
+    let has_all = |name: &&str| observed.has_all_pods(name, valid.replicas);
+    let is_rolled_out =
+        (rollout.keys_are_lost || rollout.is_over()) && deployments.iter().all(has_all);
     if matches!(observed.tenant, Tenant::Answers { .. }) && !is_rolled_out {
         let message = "pods of an older template still serve, or new ones are not ready yet";
         return Some(Waiting {

@@ -51,6 +51,7 @@ pub(super) fn part_of(object: &Object) -> PartName {
         _ if object.kind == "NetworkPolicy" => PartName::NetworkPolicies,
         Some(names::CONTROL_PLANE) if is_service => PartName::Endpoint,
         Some(names::CONTROL_PLANE) => PartName::ControlPlane,
+        Some(names::CONTROLLERS) => PartName::Controllers,
         Some(names::ETCD) => PartName::Etcd,
         _ => PartName::Adapters,
     }

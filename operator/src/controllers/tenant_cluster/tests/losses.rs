@@ -272,6 +272,13 @@ fn pod_that_does_not_run_is_told_with_its_reason() {
             "ControlPlaneReady",
             "ImagePullFailed",
         ),
+        (
+            "controllers",
+            "Deployment",
+            image,
+            "ControllersReady",
+            "ImagePullFailed",
+        ),
     ];
     for (component, kind, status, condition, reason) in cases {
         let whole = ready(minimal());
@@ -374,7 +381,9 @@ proptest! {
         }
         // What is unknown is not absent.
         if unreadable && world.objects.contains_key(&Key::new("Namespace", "", NS)) {
-            for type_ in ["EtcdReady", "ControlPlaneReady", "EndpointReady", "CertificatesReady"] {
+            for type_ in [
+                "EtcdReady", "ControlPlaneReady", "ControllersReady", "EndpointReady", "CertificatesReady",
+            ] {
                 prop_assert_eq!(world.condition(type_), whole.condition(type_), "{}", type_);
             }
         }

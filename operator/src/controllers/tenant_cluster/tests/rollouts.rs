@@ -12,9 +12,10 @@ fn template_of<'a>(world: &'a World, kind: &str, name: &str) -> &'a Value {
 
 fn image(world: &World, kind: &str, name: &str, image: &str) -> String {
     let spec = &template_of(world, kind, name)["spec"];
-    let containers = ["initContainers", "containers"].map(|list| spec[list].as_array().unwrap());
+    let containers = ["initContainers", "containers"].map(|list| spec[list].as_array());
     let images = containers
         .into_iter()
+        .flatten()
         .flatten()
         .map(|c| c["image"].as_str().unwrap());
     let mut images = images.filter(|found| found.contains(image));
@@ -175,6 +176,7 @@ fn another_operator_changes_nobody_before_its_turn() {
     for (kind, name) in [
         ("StatefulSet", "etcd"),
         ("Deployment", "control-plane"),
+        ("Deployment", "controllers"),
         ("Deployment", "ccm"),
     ] {
         assert_eq!(
@@ -475,6 +477,7 @@ fn keys_that_are_lost_are_no_reason_to_restart_anything() {
         for (kind, name) in [
             ("StatefulSet", "etcd"),
             ("Deployment", "control-plane"),
+            ("Deployment", "controllers"),
             ("Deployment", "ccm"),
         ] {
             assert_eq!(

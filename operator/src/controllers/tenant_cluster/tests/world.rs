@@ -78,9 +78,9 @@ pub(super) struct World {
     pub(super) turn: Answer,
     /// Hash of the operator's templates.
     pub(super) templates: &'static str,
-    /// Pods of etcd and the control plane.
+    /// Pods of etcd, the control plane and its controllers.
     pub(super) pods: BTreeMap<Key, Value>,
-    /// Whether the Deployment replaces no pods.
+    /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
     pub(super) tenant_up: bool,
     /// What it says that it is, where that is not what its pods are.
@@ -403,7 +403,8 @@ impl World {
             }
             "Deployment" | "StatefulSet" => {
                 live["status"] = json!({ "observedGeneration": generation, "replicas": replicas,
-                    "updatedReplicas": replicas, "readyReplicas": replicas });
+                    "updatedReplicas": replicas, "readyReplicas": replicas,
+                    "availableReplicas": replicas });
             }
             _ => {}
         }

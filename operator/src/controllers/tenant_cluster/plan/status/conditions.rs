@@ -29,13 +29,22 @@ impl Conditions<'_> {
         set_condition(list, type_, value, reason, message, self.generation, now);
     }
 
-    /// From silence to broken addons Ready stays False, and is a transition all the same: its time says
-    /// since when the API answers.
-    pub(super) fn answers_again(&mut self) {
-        let silent =
-            |c: &Condition| c.type_ == ConditionType::Ready.as_str() && c.status == "False";
-        let list = &mut self.status.conditions;
-        list.retain(|c| !silent(c) || c.reason == Reason::AddonsNotReady);
+    /// What is said by now of one type.
+    pub(super) fn told(&self, type_: ConditionType) -> Option<&Condition> {
+        let mut conditions = self.status.conditions.iter();
+        conditions.find(|c| c.type_ == type_.as_str())
+    }
+
+    /// The API answers, and Ready is False all the same. After silence that is a transition, too: its time
+    /// says since when the API answers.
+    pub(in super::super) fn answers_without(&mut self, reason: Reason, message: &str) {
+        let silent = |c: &Condition| {
+            let is_ready = c.type_ == ConditionType::Ready.as_str();
+            is_ready && c.status == "False" && Reason::ANSWERS.iter().all(|why| c.reason != *why)
+        };
+        self.status.conditions.retain(|c| !silent(c));
+        let value = ConditionStatus::False;
+        self.set(ConditionType::Ready, value, reason, message);
     }
 
     /// The tenant's API answered.

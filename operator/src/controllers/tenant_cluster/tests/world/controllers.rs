@@ -13,7 +13,7 @@ impl World {
     pub(in super::super) fn serves(&self) -> String {
         let pods = self.pods.values();
         let of = |pod: &Value| {
-            let mut containers = pod["spec"]["initContainers"].as_array()?.iter();
+            let mut containers = pod["spec"]["containers"].as_array()?.iter();
             let image = containers.find_map(|c| {
                 let image = c["image"].as_str()?;
                 image.contains("kube-apiserver:v").then_some(image)
@@ -24,10 +24,14 @@ impl World {
         oldest.unwrap_or_else(|| self.cluster.spec.version.clone())
     }
 
-    /// What the controllers of the management cluster do: pods that are missing are made, and the Deployment
-    /// replaces those of an older template, unless that is stuck.
+    /// What the controllers of the management cluster do: pods that are missing are made, and Deployments
+    /// replace those of an older template, unless that is stuck.
     pub(in super::super) fn play_controllers(&mut self) {
-        for (kind, name) in [("StatefulSet", "etcd"), ("Deployment", "control-plane")] {
+        for (kind, name) in [
+            ("StatefulSet", "etcd"),
+            ("Deployment", "control-plane"),
+            ("Deployment", "controllers"),
+        ] {
             let Some(workload) = self.objects.get(&Key::new(kind, NS, name)) else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! The kube-scheduler: flags and container.
 //!
 //! On loopback and without probes, as the kube-controller-manager and for the same reason.
-//! Invariant: it speaks to the kube-apiserver of its own pod, never through the Service.
+//! Invariant: nothing of it depends on the number of replicas.
 
 use k8s_openapi::api::core::v1::Container;
 

@@ -2,7 +2,7 @@
 //!
 //! It listens on loopback only (CIS 1.3.7), so the kubelet cannot probe it. It ends by itself when it
 //! loses its Lease, which is what a liveness probe would find.
-//! Invariant: it speaks to the kube-apiserver of its own pod, never through the Service.
+//! Invariant: what it signs with is read from its own Secret alone.
 
 use k8s_openapi::api::core::v1::Container;
 
