@@ -2,12 +2,14 @@
 //!
 //! Invariant: counts come from objects that Kubernetes itself keeps, never from the operator.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, ReplicaSet},
     core::v1::Pod,
 };
-use kube::{Api, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 
 use suites::cluster::{Tenant, parts::restarts as restarts_of};
 
@@ -18,15 +20,19 @@ pub(super) async fn restarts(tenant: &Tenant) -> Result<i64> {
     Ok(counts.sum())
 }
 
-/// Pod templates that were rolled out, of whichever of Deployment and StatefulSet has had more: 1
-/// after a creation that wrote each of them once.
+/// Pod templates that were rolled out, of whichever Deployment or StatefulSet has had most: 1 after a
+/// creation that wrote each of them once.
 pub(super) async fn rollouts(tenant: &Tenant) -> Result<usize> {
     let all = ListParams::default();
     let replica_sets: Api<ReplicaSet> = tenant.parts();
     let revisions: Api<ControllerRevision> = tenant.parts();
-    let counts = [
-        replica_sets.list_metadata(&all).await?.items.len(),
-        revisions.list_metadata(&all).await?.items.len(),
-    ];
-    Ok(counts.into_iter().max().unwrap_or_default())
+    let sets = replica_sets.list_metadata(&all).await?.items;
+    let revisions = revisions.list_metadata(&all).await?.items;
+    let sets = sets.iter().map(ResourceExt::owner_references);
+    let owners = sets.chain(revisions.iter().map(ResourceExt::owner_references));
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for owner in owners.flatten() {
+        *counts.entry(&owner.uid).or_default() += 1;
+    }
+    Ok(counts.into_values().max().unwrap_or_default())
 }

@@ -139,11 +139,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     // Whoever asks a kube-apiserver follows it.
     let window = site.api.audit().window()?;
     site.change("demo", &version("1.35.5")).await?;
-    let is_of_it = |cluster: &TenantCluster| {
-        let status = cluster.status.as_ref();
-        status.and_then(|s| s.version.as_deref()) == Some("1.35.5")
-    };
-    site.wait("demo", is_of_it).await?;
+    site.wait_ready("demo").await?;
     operator.settle(&site, "demo").await?;
     let writes = window.writes_of(&site.user())?;
     let steps: Vec<_> = writes.iter().filter_map(step).collect();

@@ -131,7 +131,7 @@ async fn pool_follows_the_room_for_one_machine_more_and_another_is_not_touched()
     let pods = world.put_taker("3584Mi").await?;
     let message = world.wait_room("workers", ("False", "NoRoom")).await?;
     assert!(
-        message.contains("1264Mi of memory") && message.contains("3000m and 512Mi"),
+        message.contains("1264Mi of memory") && message.contains("3000m, 512Mi"),
         "{message}"
     );
     world
