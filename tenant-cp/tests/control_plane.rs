@@ -37,7 +37,7 @@ fn names(pod: &Value) -> Vec<&str> {
 fn scheduler_that_crashes_makes_no_pod_of_the_endpoint_unready() {
     for konnectivity in [true, false] {
         let mut v = minimal();
-        v.addons.konnectivity = konnectivity;
+        v.addons.konnectivity.enabled = konnectivity;
         let objects = objects(&v, &addresses("demo.example.com"));
         let service = objects
             .iter()
@@ -125,7 +125,7 @@ fn disk(pod: &Value) -> [u64; 2] {
 fn whatever_an_api_server_may_write_to_its_node_is_asked_for() {
     const MIB: u64 = 1 << 20;
     let mut v = minimal();
-    v.addons.konnectivity = false;
+    v.addons.konnectivity.enabled = false;
     let of = |v: &Validated| disk(&pod(v, "control-plane"));
     assert_eq!(of(&v), [1564 * MIB; 2]);
     let set = |amount: &str| [("ephemeral-storage".to_owned(), amount.to_owned())].into();
@@ -139,7 +139,7 @@ fn whatever_an_api_server_may_write_to_its_node_is_asked_for() {
     assert_eq!(of(&v)[0], 1024 * MIB);
     // Nodes rotate a container's log.
     let mut to_stdout = minimal();
-    to_stdout.addons.konnectivity = false;
+    to_stdout.addons.konnectivity.enabled = false;
     to_stdout.audit = Some(serde_json::from_value(json!({})).unwrap());
     assert_eq!(of(&to_stdout), [64 * MIB; 2]);
 }

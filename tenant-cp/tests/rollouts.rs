@@ -80,7 +80,7 @@ fn only_what_is_read_at_the_start_makes_pods_roll_out_when_it_is_renewed() {
 #[test]
 fn authority_of_the_api_is_read_beside_it_by_konnectivity_alone() {
     let (mut v, a, settings) = (minimal(), addresses("x"), Settings::default());
-    v.addons.konnectivity = false;
+    v.addons.konnectivity.enabled = false;
     let template = |material: &Material| {
         let objects = management_objects::workloads(&v, &settings, &a, material);
         let object = objects.iter().find(|object| object.name == "control-plane");

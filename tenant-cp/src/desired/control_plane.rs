@@ -130,7 +130,7 @@ fn keys_at_start(v: &Validated, material: &Material) -> Vec<String> {
     // what konnectivity's server believes.
     let trusted = [names::ETCD_CA, names::KUBELET_SERVING_CA];
     let trusted = trusted.iter();
-    let trusted = trusted.chain(v.addons.konnectivity.then_some(&names::CA));
+    let trusted = trusted.chain(v.addons.konnectivity.enabled.then_some(&names::CA));
     let mut files: Vec<_> = trusted
         .filter_map(|name| bundle(&material.store, name))
         .collect();

@@ -27,8 +27,8 @@ use crate::generations::bundle;
 use crate::material::Material;
 use crate::meta::{meta, pod_meta, selector};
 use crate::names;
-use crate::object::{self, Object};
 use crate::validate::validated::Validated;
+use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the keys that its programs read only when they start, and whom they trust.
 const ANNOTATION_KEYS: &str = "covey.dev/keys-hash";

@@ -95,7 +95,7 @@ pub fn disks(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<i64> {
     let sizes = wanted.disks.iter().map(|disk| &disk.size);
     let mut sizes = sizes.chain([&settings.root_disk_request]);
     sizes.try_fold(0_i64, |sum, size| {
-        sum.checked_add(kit::apply::bytes(&size.0).filter(|bytes| *bytes >= 0)?)
+        sum.checked_add(kit_objects::quantity::bytes(&size.0).filter(|bytes| *bytes >= 0)?)
     })
 }
 

@@ -12,7 +12,7 @@ use tenant_cp::names;
 use super::super::pods;
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
-use crate::known::Known;
+use kit_objects::known::Known;
 
 /// What is known of the Deployment.
 struct Counts {
