@@ -15,19 +15,14 @@ pub(crate) mod konnectivity;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{PodSpec, PodTemplateSpec},
-    },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::json;
 
 use crate::desired::pod;
 use crate::generations::bundle;
 use crate::material::{Material, encryption_configuration};
-use crate::meta::{meta, pod_meta, selector};
+use crate::meta::{meta, pod_meta};
 use crate::names;
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
@@ -72,39 +67,24 @@ pub(crate) fn deployment(
     annotations.insert(ANNOTATION_FILES.to_owned(), configured);
     let keys = object::hash(&json!(keys_at_start(v, material)));
     annotations.insert(ANNOTATION_KEYS.to_owned(), keys);
+    let template = PodTemplateSpec {
+        metadata: Some(pod_meta(
+            v,
+            names::CONTROL_PLANE,
+            annotations,
+            &v.pod_metadata,
+        )),
+        spec: Some(PodSpec {
+            init_containers: Some(init_containers).filter(|list| !list.is_empty()),
+            containers: vec![apiserver::container(v, addresses, material)],
+            termination_grace_period_seconds: Some(GRACE_SECONDS),
+            volumes: Some(volumes),
+            ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
+        }),
+    };
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROL_PLANE, names::CONTROL_PLANE),
-        spec: Some(DeploymentSpec {
-            replicas: Some(v.replicas),
-            revision_history_limit: Some(2),
-            selector: LabelSelector {
-                match_labels: Some(selector(names::CONTROL_PLANE)),
-                ..LabelSelector::default()
-            },
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_surge: Some(IntOrString::Int(1)),
-                    max_unavailable: Some(IntOrString::Int(0)),
-                }),
-            }),
-            template: PodTemplateSpec {
-                metadata: Some(pod_meta(
-                    v,
-                    names::CONTROL_PLANE,
-                    annotations,
-                    &v.pod_metadata,
-                )),
-                spec: Some(PodSpec {
-                    init_containers: Some(init_containers).filter(|list| !list.is_empty()),
-                    containers: vec![apiserver::container(v, addresses, material)],
-                    termination_grace_period_seconds: Some(GRACE_SECONDS),
-                    volumes: Some(volumes),
-                    ..pod::spec(names::CONTROL_PLANE, &v.scheduling)
-                }),
-            },
-            ..DeploymentSpec::default()
-        }),
+        spec: Some(pod::rolling(v, names::CONTROL_PLANE, template)),
         ..Deployment::default()
     })
 }

@@ -13,19 +13,14 @@ mod scheduler;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{PodSpec, PodTemplateSpec},
-    },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
-};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::json;
 
 use crate::desired::pod;
 use crate::generations::bundle;
 use crate::material::Material;
-use crate::meta::{meta, pod_meta, selector};
+use crate::meta::{meta, pod_meta};
 use crate::names;
 use crate::validate::validated::Validated;
 use kit_objects::object::{self, Object};
@@ -38,43 +33,30 @@ const MIN_READY_SECONDS: i32 = 10;
 
 pub(crate) fn deployment(v: &Validated, material: &Material) -> Object {
     let keys = object::hash(&json!(keys_at_start(material)));
+    let template = PodTemplateSpec {
+        metadata: Some(pod_meta(
+            v,
+            names::CONTROLLERS,
+            BTreeMap::from([(ANNOTATION_KEYS.to_owned(), keys)]),
+            &v.pod_metadata,
+        )),
+        spec: Some(PodSpec {
+            containers: vec![
+                controller_manager::container(v, material),
+                scheduler::container(v),
+            ],
+            volumes: Some(vec![
+                pod::secret_volume(names::CONTROLLER_MANAGER),
+                pod::secret_volume(names::SCHEDULER),
+            ]),
+            ..pod::spec(names::CONTROLLERS, &v.scheduling)
+        }),
+    };
     Object::new(&Deployment {
         metadata: meta(v, names::CONTROLLERS, names::CONTROLLERS),
         spec: Some(DeploymentSpec {
-            replicas: Some(v.replicas),
-            revision_history_limit: Some(2),
             min_ready_seconds: Some(MIN_READY_SECONDS),
-            selector: LabelSelector {
-                match_labels: Some(selector(names::CONTROLLERS)),
-                ..LabelSelector::default()
-            },
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_surge: Some(IntOrString::Int(1)),
-                    max_unavailable: Some(IntOrString::Int(0)),
-                }),
-            }),
-            template: PodTemplateSpec {
-                metadata: Some(pod_meta(
-                    v,
-                    names::CONTROLLERS,
-                    BTreeMap::from([(ANNOTATION_KEYS.to_owned(), keys)]),
-                    &v.pod_metadata,
-                )),
-                spec: Some(PodSpec {
-                    containers: vec![
-                        controller_manager::container(v, material),
-                        scheduler::container(v),
-                    ],
-                    volumes: Some(vec![
-                        pod::secret_volume(names::CONTROLLER_MANAGER),
-                        pod::secret_volume(names::SCHEDULER),
-                    ]),
-                    ..pod::spec(names::CONTROLLERS, &v.scheduling)
-                }),
-            },
-            ..DeploymentSpec::default()
+            ..pod::rolling(v, names::CONTROLLERS, template)
         }),
         ..Deployment::default()
     })

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 
 use api::tenant_cluster::Spread;
 use k8s_openapi::{
-    api::core::v1::{
-        Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
-        KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
-        PodSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-        SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
-        WeightedPodAffinityTerm,
+    api::{
+        apps::v1::{DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{
+            Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
+            KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
+            PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
+            SecretKeySelector, SecretVolumeSource, SecurityContext, TopologySpreadConstraint,
+            Volume, VolumeMount, WeightedPodAffinityTerm,
+        },
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
@@ -21,7 +24,7 @@ use k8s_openapi::{
 
 use crate::meta::selector;
 use crate::settings::Settings;
-use crate::validate::validated::Scheduling;
+use crate::validate::validated::{Scheduling, Validated};
 
 /// The user and group "nonroot" of distroless images; any other than 0 would do.
 const USER: i64 = 65532;
@@ -88,6 +91,28 @@ pub(crate) fn go_threads(limits: &BTreeMap<String, String>) -> Option<Vec<EnvVar
         ..EnvVar::default()
     };
     (!limits.contains_key("cpu")).then(|| vec![one])
+}
+
+/// As many pods of a component as the control plane has replicas, of which a new one is ready before an old
+/// one ends.
+pub(super) fn rolling(v: &Validated, component: &str, template: PodTemplateSpec) -> DeploymentSpec {
+    DeploymentSpec {
+        replicas: Some(v.replicas),
+        revision_history_limit: Some(2),
+        selector: LabelSelector {
+            match_labels: Some(selector(component)),
+            ..LabelSelector::default()
+        },
+        strategy: Some(DeploymentStrategy {
+            type_: Some("RollingUpdate".to_owned()),
+            rolling_update: Some(RollingUpdateDeployment {
+                max_surge: Some(IntOrString::Int(1)),
+                max_unavailable: Some(IntOrString::Int(0)),
+            }),
+        }),
+        template,
+        ..DeploymentSpec::default()
+    }
 }
 
 /// What every pod has; the caller adds containers and volumes.

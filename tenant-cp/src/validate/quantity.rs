@@ -1,12 +1,12 @@
 //! Quantities: amounts compared by value, and the amounts of one container.
 //!
 //! Invariant: exact; an amount that does not fit is refused, never rounded into another one.
-//! Suffixes as in apimachinery `pkg/api/resource`.
 
 use std::collections::BTreeMap;
 
 use api::tenant_cluster::Resources;
 use api::{Quantity, Reason};
+use kit_objects::quantity::billionths;
 
 use crate::problem::Problem;
 
@@ -14,45 +14,9 @@ use crate::problem::Problem;
 const LEAST_MEMORY: (&str, i128) = ("16Mi", (16 << 20) * NANOS);
 const NANOS: i128 = 1_000_000_000;
 
-/// The amount in billionths; none if it is not one, is negative, or is beyond all measure.
+/// The amount in billionths; none if it is not one, has a sign, or is beyond all measure.
 pub(crate) fn nanos(text: &str) -> Option<i128> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (factor, exponent): (i128, i32) = match suffix {
-        "" => (1, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        _ => match ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-            .iter()
-            .position(|s| *s == suffix)
-        {
-            Some(at) => (1 << (10 * (at + 1)), 0),
-            None => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-        },
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    let mantissa: i128 = digits.parse().ok()?; // also refuses "." and a second point
-    let exponent = exponent
-        .checked_add(9)?
-        .checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
-    let value = mantissa.checked_mul(factor)?;
-    if exponent >= 0 {
-        value.checked_mul(power)
-    } else {
-        // Kubernetes rounds what is finer than a billionth up.
-        Some(value / power + i128::from(value % power != 0))
-    }
+    (!text.starts_with(['+', '-'])).then(|| billionths(text))?
 }
 
 /// The amount in whole bytes; none if it is not one, or no whole number of them.

@@ -116,7 +116,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "lab-agent",
-        uses: &["proto"],
+        uses: &["kit-objects", "proto"],
         pure: false,
     },
     Rule {
