@@ -192,7 +192,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.wait(Reason::VirtualMachineUnknown, why);
         return conditions::report(plan, observed, now);
     }
-    if let Some((reason, message)) = lost(observed) {
+    if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
         fail(&mut plan, reason, message);
         return conditions::report(plan, observed, now);
     }
@@ -215,6 +215,10 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     if !observed.has_joined() {
         join::plan(&mut plan, observed, now);
+        // Its node joined while nobody could see that, and it does not run any more.
+        if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
+            fail(&mut plan, reason, message);
+        }
     }
     conditions::report(plan, observed, now)
 }
@@ -227,15 +231,14 @@ fn unchanged(observed: &Observed) -> Plan {
 }
 
 /// Why a machine will never be a node (again); none when it may.
-fn lost(observed: &Observed) -> Option<(Reason, String)> {
-    let status = observed.machine.status.as_ref();
-    if let Some(failed) = status.and_then(failure) {
+fn lost(status: &MachineStatus, vm: &Known<Description>) -> Option<(Reason, String)> {
+    if let Some(failed) = failure(status) {
         return Some(failed);
     }
-    let phase = status.and_then(|s| s.phase).unwrap_or_default();
+    let phase = status.phase.unwrap_or_default();
     let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
-    let joined = status.and_then(|s| s.instance.as_deref());
-    match &observed.vm {
+    let joined = status.instance.as_deref();
+    match vm {
         Known::Known(vm) if vm.foreign => Some((
             Reason::VirtualMachineTaken,
             "there is a virtual machine of this name that is not this machine's".to_owned(),
