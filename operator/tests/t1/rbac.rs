@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use api::names;
+use api::storage::Class;
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
@@ -305,9 +306,14 @@ fn compare(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_and_webhook_use_every_right_that_they_have_and_lack_none() -> Result<()> {
-    let Some(site) = Site::new("rights").await? else {
+    let Some(mut site) = Site::new("rights").await? else {
         return Ok(());
     };
+    site.storage.classes.push(Class {
+        name: "standard".to_owned(),
+        storage_class: "standard".to_owned(),
+        ..Class::default()
+    });
     let window = site.api.audit().window()?;
     live(&site).await?;
     let seen = window.entries()?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
+use api::storage::Offer;
 use ipnet::IpNet;
 use kit_objects::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -39,6 +40,8 @@ pub(crate) struct Site {
     pub(crate) system: String,
     pub(crate) tenants: Arc<TenantApis>,
     pub(crate) kubelet: FakeKubelet,
+    /// Storage that is offered to tenant clusters; none at first.
+    pub(crate) storage: Offer,
 }
 
 /// The management API of all tests, with the operator's roles.
@@ -122,6 +125,7 @@ impl Site {
             api,
             tenants: Arc::new(TenantApis::start(&admin, &scope, fixtures::VERSION)),
             kubelet: FakeKubelet::start(&admin, &scope, Extras::all()),
+            storage: Offer::default(),
             admin,
             users,
             system,
@@ -173,6 +177,7 @@ impl Site {
                 ..EndpointPolicy::default()
             },
             etcd_storage_classes: vec!["fast".to_owned(), "slow".to_owned()],
+            storage: self.storage.clone(),
             // Nodes and ServiceCIDRs are there where a test plays them.
             network: NetworkSettings {
                 reserved: vec![RESERVED],
