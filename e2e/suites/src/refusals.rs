@@ -20,6 +20,26 @@ pub struct Row {
     pub says: &'static str,
 }
 
+impl Row {
+    /// A spec that would be let in, made bad by this.
+    #[must_use]
+    pub fn merged_into(&self, mut spec: Value) -> Value {
+        merge(&mut spec, &self.spec);
+        spec
+    }
+}
+
+fn merge(spec: &mut Value, change: &Value) {
+    match (spec, change) {
+        (Value::Object(spec), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(spec.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (spec, change) => *spec = change.clone(),
+    }
+}
+
 /// The value is that of the field.
 fn row(field: &'static str, value: Value, says: &'static str) -> Row {
     within(field, field, value, says)

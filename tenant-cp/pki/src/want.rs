@@ -28,6 +28,39 @@ pub struct Want {
 }
 
 impl Want {
+    /// An authority that lasts so many hours.
+    #[must_use]
+    pub fn authority(name: &str, common_name: &str, lifetime_hours: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            signer: Signer::Own,
+            common_name: common_name.to_owned(),
+            organizations: Vec::new(),
+            server: false,
+            client: false,
+            // kubeadm puts the common name there, and some verifiers look for it.
+            dns_names: vec![common_name.to_owned()],
+            addresses: Vec::new(),
+            lifetime_hours,
+        }
+    }
+
+    /// A client's certificate by the authority `signer`, for a user of no group, that lasts so many hours.
+    #[must_use]
+    pub fn client(name: &str, signer: &str, user: &str, lifetime_hours: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            signer: Signer::By(signer.to_owned()),
+            common_name: user.to_owned(),
+            organizations: Vec::new(),
+            server: false,
+            client: true,
+            dns_names: Vec::new(),
+            addresses: Vec::new(),
+            lifetime_hours,
+        }
+    }
+
     /// Whether it is an authority, which signs others.
     #[must_use]
     pub fn is_authority(&self) -> bool {

@@ -20,14 +20,14 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use pki::{Signer, Want};
+use kit_objects::object::Object;
+use pki::Want;
 
 use crate::meta::{meta, selector, tenant_meta};
 use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -47,33 +47,13 @@ pub(crate) fn rules(rights: &[Right]) -> Vec<PolicyRule> {
 
 /// A client certificate by the tenant cluster's authority of machinery, `client-ca`.
 pub(crate) fn certificate(settings: &Settings, name: &str, user: &str) -> Want {
-    Want {
-        name: name.to_owned(),
-        signer: Signer::By(names::CLIENT_CA.to_owned()),
-        common_name: user.to_owned(),
-        organizations: Vec::new(),
-        server: false,
-        client: true,
-        dns_names: Vec::new(),
-        addresses: Vec::new(),
-        lifetime_hours: settings.certificates.leaf_hours,
-    }
+    let hours = settings.certificates.leaf_hours;
+    Want::client(name, names::CLIENT_CA, user, hours)
 }
 
 /// A small authority, which only the two ends of one connection know.
 pub(crate) fn authority(settings: &Settings, name: &str) -> Want {
-    Want {
-        name: name.to_owned(),
-        signer: Signer::Own,
-        common_name: name.to_owned(),
-        organizations: Vec::new(),
-        server: false,
-        client: false,
-        // kubeadm puts the common name there, and some verifiers look for it.
-        dns_names: vec![name.to_owned()],
-        addresses: Vec::new(),
-        lifetime_hours: settings.certificates.authority_hours,
-    }
+    Want::authority(name, name, settings.certificates.authority_hours)
 }
 
 /// ClusterRole and ClusterRoleBinding of a user, inside the tenant cluster.

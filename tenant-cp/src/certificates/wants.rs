@@ -7,7 +7,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use pki::{Signer, Want};
+use pki::Want;
 
 use crate::addons::registry::wanted;
 use crate::names;
@@ -19,17 +19,8 @@ use crate::validate::validated::Validated;
 /// there are no addresses, and so is what addons need addresses for.
 #[must_use]
 pub fn wants(v: &Validated, settings: &Settings, addresses: Option<&Addresses>) -> Vec<Want> {
-    let authority = |name: &str, common_name: &str| Want {
-        name: name.to_owned(),
-        signer: Signer::Own,
-        common_name: common_name.to_owned(),
-        organizations: Vec::new(),
-        server: false,
-        client: false,
-        // kubeadm puts the common name there, and some verifiers look for it.
-        dns_names: vec![common_name.to_owned()],
-        addresses: Vec::new(),
-        lifetime_hours: settings.certificates.authority_hours,
+    let authority = |name: &str, common_name: &str| {
+        Want::authority(name, common_name, settings.certificates.authority_hours)
     };
     let client = |name: &str, signer: &str, user: &str, group: Option<&str>| Want {
         lifetime_hours: settings.certificates.leaf_hours,
@@ -117,15 +108,8 @@ pub fn super_admin() -> Want {
 
 fn client(name: &str, signer: &str, user: &str, group: Option<&str>) -> Want {
     Want {
-        name: name.to_owned(),
-        signer: Signer::By(signer.to_owned()),
-        common_name: user.to_owned(),
         organizations: group.into_iter().map(str::to_owned).collect(),
-        server: false,
-        client: true,
-        dns_names: Vec::new(),
-        addresses: Vec::new(),
-        lifetime_hours: 0,
+        ..Want::client(name, signer, user, 0)
     }
 }
 

@@ -53,7 +53,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit", "kit-client", "kit-objects", "tenant-cp"],
+        uses: &["api", "kit-client", "kit-objects", "tenant-cp"],
         pure: false,
     },
     Rule {
@@ -111,7 +111,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "autoscaler-client",
-        uses: &["kit", "kit-client", "kit-objects", "proto"],
+        uses: &["kit-objects", "proto"],
         pure: false,
     },
     Rule {
@@ -124,7 +124,6 @@ const RULES: &[Rule] = &[
         uses: &[
             "api",
             "autoscaler-client",
-            "kit",
             "kit-client",
             "kit-objects",
             "lab",
@@ -134,15 +133,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "bench",
-        uses: &[
-            "api",
-            "autoscaler-client",
-            "kit",
-            "kit-client",
-            "kit-objects",
-            "lab",
-            "suites",
-        ],
+        uses: &["api", "autoscaler-client", "kit", "lab", "suites"],
         pure: false,
     },
     Rule {

@@ -240,21 +240,6 @@ fn field_that_nobody_judged_is_found() {
     all_are_judged(&fields, &of_clusters(), OF_CLUSTERS);
 }
 
-fn merged(mut spec: Value, row: &Row) -> Value {
-    fn merge(spec: &mut Value, change: &Value) {
-        match (spec, change) {
-            (Value::Object(spec), Value::Object(change)) => {
-                for (key, value) in change {
-                    merge(spec.entry(key.clone()).or_insert(Value::Null), value);
-                }
-            }
-            (spec, change) => *spec = change.clone(),
-        }
-    }
-    merge(&mut spec, &row.spec);
-    spec
-}
-
 fn object(kind: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "covey.dev/v1alpha1", "kind": kind,
         "metadata": { "name": "bad", "namespace": "users" }, "spec": spec })
@@ -270,7 +255,7 @@ fn each_is_refused_with_what_would_allow_it() {
     let read: TenantCluster = serde_json::from_value(object("TenantCluster", &good)).unwrap();
     assert!(validate::admit(None, &read, &nobody, &settings).is_empty());
     for row in of_clusters() {
-        let spec = merged(good.clone(), &row);
+        let spec = row.merged_into(good.clone());
         let new: TenantCluster = serde_json::from_value(object("TenantCluster", &spec)).unwrap();
         let problems = validate::admit(None, &new, &nobody, &settings);
         is_said(
@@ -281,7 +266,7 @@ fn each_is_refused_with_what_would_allow_it() {
     let good = json!({ "clusterName": read.name_any(), "replicas": 0,
         "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } });
     for row in of_pools() {
-        let spec = merged(good.clone(), &row);
+        let spec = row.merged_into(good.clone());
         let new: NodePool = serde_json::from_value(object("NodePool", &spec)).unwrap();
         let problems = validate::admit_pool(None, &new, &nobody, &settings);
         is_said(

@@ -39,8 +39,7 @@ async fn user(s: &Scenario) -> Result<()> {
     tenant.settled(PATIENCE).await?;
 
     for (number, row) in refusals::of_clusters().into_iter().enumerate() {
-        let mut spec = json!({ "version": scenario::VERSION });
-        merge(&mut spec, &row.spec);
+        let spec = row.merged_into(json!({ "version": scenario::VERSION }));
         let name = format!("bad-{number}");
         refused(
             create(&clusters, "TenantCluster", &name, &spec).await,
@@ -55,9 +54,8 @@ async fn user(s: &Scenario) -> Result<()> {
         refused(changed.map(drop), &row.spec, &[row.says, "cannot"])?;
     }
     for (number, row) in refusals::of_pools().into_iter().enumerate() {
-        let mut spec = json!({ "clusterName": "good", "replicas": 0,
-            "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } });
-        merge(&mut spec, &row.spec);
+        let spec = row.merged_into(json!({ "clusterName": "good", "replicas": 0,
+            "provider": { "kubevirt": { "cpu": 1, "memory": "1Gi" } } }));
         let name = format!("bad-{number}");
         refused(
             create(&pools, "NodePool", &name, &spec).await,
@@ -194,15 +192,4 @@ async fn rights(client: &Client, namespace: &str) -> Result<Value> {
     rules.sort_by_key(Value::to_string);
     rules.dedup();
     Ok(Value::Array(rules))
-}
-
-fn merge(spec: &mut Value, change: &Value) {
-    match (spec, change) {
-        (Value::Object(spec), Value::Object(change)) => {
-            for (key, value) in change {
-                merge(spec.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (spec, change) => *spec = change.clone(),
-    }
 }
