@@ -6,7 +6,6 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
 
-use kit_client::untyped;
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,6 +20,7 @@ use clap::Parser;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kit_client::untyped;
 use kit_objects::kinds;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event, watcher};

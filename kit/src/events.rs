@@ -13,12 +13,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event as Written;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kit_client::errors;
+use kit_objects::rbac::Rule;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::time::Instant;
-
-use kit_client::errors;
-use kit_objects::rbac::Rule;
 
 /// How long the same Event about the same object is not written again.
 pub const QUIET: Duration = Duration::from_secs(600);

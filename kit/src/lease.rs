@@ -16,6 +16,8 @@ pub mod plan;
 use std::future::Future;
 use std::time::Duration;
 
+use kit_client::errors;
+use kit_objects::rbac::Rule;
 use kube::Client;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -25,8 +27,6 @@ use self::client::LeaseClient;
 pub use self::config::LeaseConfig;
 pub use self::plan::Timing;
 use self::plan::{Elector, Step};
-use kit_client::errors;
-use kit_objects::rbac::Rule;
 
 /// Rights that an election needs, in the Lease's namespace only.
 pub const RULES: [Rule; 2] = [

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kit_client::errors::Class;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,7 +20,6 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 pub use self::process::{ProcessMetrics, Usage, usage, usage_in};
-use kit_client::errors::Class;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {

@@ -5,10 +5,11 @@
 use std::io;
 use std::time::Duration;
 
+use kit_client::crypto::install_crypto;
+
 use crate::args::LogArgs;
 use crate::shutdown::Shutdown;
 use crate::{panics, telemetry};
-use kit_client::crypto::install_crypto;
 
 /// Why a process cannot begin.
 #[derive(Debug, thiserror::Error)]

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use kit_client::backoff::Backoff;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::runtime::{WatchStreamExt, utils};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-
-use kit_client::backoff::Backoff;
 
 /// Objects of one page of a list: whole pages are in memory at a time.
 const PAGE: u32 = 50;

@@ -8,6 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{
     ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
+use kit_objects::object::Object;
 use pki::{Key, KeyPair, Store};
 use serde::Deserialize;
 
@@ -15,7 +16,6 @@ use crate::generations::bundle;
 use crate::meta::{labels, meta};
 use crate::names;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// Largest kubeconfig that is read back; ours has 5 KiB, and the user may write this Secret.
 const MAX_BYTES: usize = 64 * 1024;

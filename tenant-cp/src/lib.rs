@@ -2,10 +2,11 @@
 //!
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
-//! control plane's objects, part by part), [`addons`], [`material`] (everything secret, in [`generations`]),
-//! [`certificates`] (what PKI is wanted), [`node`] (how a machine becomes a node), [`quota`] (what all of it takes, and whether it may). On top,
-//! [`management_objects`] and [`tenant_objects`] are all that is
-//! wanted outside and inside.
+//! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]),
+//! [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
+//! [`certificates`] (what PKI is wanted), [`node`] (how a machine becomes a node), [`quota`] (what all of it
+//! takes, and whether it may). On top, [`management_objects`] and [`tenant_objects`] are all that is wanted
+//! outside and inside.
 //!
 //! Invariant: no I/O, no clock, no randomness, no environment. Same input, same output.
 

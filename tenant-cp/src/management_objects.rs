@@ -6,6 +6,8 @@
 //! Invariant: everything but the user's binding and those of addons there is in the tenant namespace, or
 //! is it.
 
+use kit_objects::object::Object;
+
 use crate::addons::registry::wanted;
 use crate::desired::etcd::{self, volumes};
 use crate::desired::tenant_namespace::{disruption_budgets, network_policies, service_accounts};
@@ -14,7 +16,6 @@ use crate::material::Material;
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// What needs no addresses: Services, ServiceAccounts, volumes, NetworkPolicies,
 /// PodDisruptionBudgets.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kit_objects::object::Object;
 use pki::{KeyPair, Store};
 
 use crate::desired::services;
@@ -16,7 +17,6 @@ use crate::material::{ServiceAccountKeys, service_account_file};
 use crate::meta::meta;
 use crate::names;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// What a Secret with one certificate for a connection calls it (`kubernetes.io/tls`).
 pub(crate) const TLS: &str = "tls";

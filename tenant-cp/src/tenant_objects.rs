@@ -6,13 +6,14 @@
 //! what is there.
 //! Invariant: the operator can neither raise its own rights nor hand out any.
 
+use kit_objects::object::Object;
+
 use crate::addons::registry;
 use crate::desired::bootstrap::rbac::{self, is_privileged};
 use crate::desired::bootstrap::{endpoints, kubeadm};
 use crate::network::addresses::Addresses;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// Whom nodes and agents believe, as PEM.
 #[derive(Clone, Copy, Debug)]

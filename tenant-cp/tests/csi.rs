@@ -2,12 +2,12 @@
 
 mod fixtures;
 
+use kit_objects::object::Object;
 use std::collections::BTreeSet;
 use tenant_cp::addons::addon::Addon as _;
 
 use api::storage::{Hotplug, Offer};
 use fixtures::{TRUST, addresses, minimal, offer};
-use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::addons::csi::{
     Csi, NAME, certificates, rules_outside, sidecars, tenant_objects as inside,

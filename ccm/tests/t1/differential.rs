@@ -13,15 +13,14 @@ mod ours;
 mod scenario;
 mod stock;
 
-use kit_client::untyped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_client::untyped;
+use kit_objects::kinds::{self, Kind};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Builds the Kubernetes client: its time-outs, retries, rate limit and request counts.
 //!
 //! A request passes, from the outside in: retries ([`crate::retry`]), rate limit ([`crate::rate`]), counter
-//! ([`crate::count`]), time-out ([`crate::deadline`]), an extra layer of the caller ([`crate::fence`], [`crate::meter`], faults in tests),
-//! and credentials and connections ([`crate::transport`]). So every attempt is counted, limited and timed, and
+//! ([`crate::count`]), time-out ([`crate::deadline`]), an extra layer of the caller ([`crate::fence`],
+//! [`crate::meter`], faults in tests), and credentials and connections ([`crate::transport`]). So every attempt is counted, limited and timed, and
 //! an injected fault is retried as a real one would be.
 //!
 //! kube's own retry (15 tries with waits of up to 1000 s, also of writes) is not there: a reconcile

@@ -1,7 +1,8 @@
 //! Sends writes only while this process leads: the last look at the leadership before a request leaves.
 //!
 //! Whoever writes has checked it already, so that it stops early and says why. After that the request may
-//! wait for its turn ([`crate::rate`], [`crate::retry`]) for longer than what is left of the Lease. Invariant: no write is handed to the connection once another process may lead.
+//! wait for its turn ([`crate::rate`], [`crate::retry`]) for longer than what is left of the Lease.
+//! Invariant: no write is handed to the connection once another process may lead.
 //! Reads pass, and so do requests of the Lease, which is how one comes to lead.
 
 use std::task::{Context, Poll};

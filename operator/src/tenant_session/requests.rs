@@ -2,15 +2,13 @@
 //!
 //! Invariant: what the tenant answers is untrusted and read as bounded data only; nothing is cached.
 
-use kit_client::untyped;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use kit_client::untyped;
 use kit_client::write;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
-use kit_objects::object::Key;
-use kit_objects::object::Object;
+use kit_objects::kinds::{self, Kind};
+use kit_objects::object::{Key, Object};
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;

@@ -13,8 +13,7 @@ use kit_client::body_limit::BodyLimitLayer;
 use kit_client::deadline::DeadlineLayer;
 use kit_client::errors::{Class, Classify};
 use kit_client::fence::FenceLayer;
-use kit_client::transport;
-use kit_client::transport::Transport;
+use kit_client::transport::{self, Transport};
 use kit_client::write;
 use kube::{Client, Config};
 use rustls_pki_types::{

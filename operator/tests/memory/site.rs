@@ -4,22 +4,22 @@
 //! is what the other is asked. Time is real: tenants' stand-ins listen on sockets, and a paused clock
 //! would run away while they answer.
 
-use kit_client::untyped;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::TenantCluster;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
+use kit_client::untyped;
+use kit_objects::rbac::Rule;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use ipnet::IpNet;
-use kit_client::args::ClientArgs;
-use kit_client::count::RequestCounter;
-use kit_objects::rbac::Rule;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::client::Body;
 use kube::{Client, Config};

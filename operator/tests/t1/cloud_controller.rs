@@ -6,8 +6,7 @@
 
 use anyhow::{Context as _, Result};
 use api::{ConditionType, TenantCluster, names};
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
 use operator::controllers::tenant_cluster::plan::tenant_objects::release::{

@@ -6,8 +6,7 @@
 use anyhow::{Context as _, Result};
 use api::names;
 use api::tenant_cluster::EndpointStatus;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -6,8 +6,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::{TenantCluster, names};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_objects::kinds::{self, Kind};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tenant_cp::settings::NetworkSettings;

@@ -15,6 +15,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kit_objects::kinds;
+use kit_objects::object::Object;
 use pki::{Store, Want};
 use serde_json::Value;
 
@@ -28,7 +29,6 @@ use crate::network::addresses::Addresses;
 use crate::secret_files::{Files, TLS};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) mod certificates;
 pub(crate) mod names;

@@ -20,6 +20,8 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
+use kit_objects::kinds;
+use kit_objects::object::{self, Object};
 use pki::{Store, Want};
 use serde_json::{Value, json};
 
@@ -36,8 +38,6 @@ use crate::network::addresses::Addresses;
 use crate::secret_files::Files;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::kinds;
-use kit_objects::object::{self, Object};
 
 /// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
 pub const NAME: &str = "ccm";

@@ -5,12 +5,12 @@
 use std::net::IpAddr;
 
 use api::tenant_cluster::EndpointStatus;
+use kit_objects::object::hash;
 use serde_json::{Value, json};
 
 use crate::desired::pod;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::hash;
 
 /// What addons need to know.
 pub struct Inputs<'a> {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{
     ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kit_objects::object::Object;
 use pki::{Key, KeyPair, Signer, Want};
 use serde_json::Value;
 
@@ -25,7 +26,6 @@ use crate::material::{
 use crate::names;
 use crate::secret_files::{Files, TLS};
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// What the Secrets hold: Secret name to key to bytes.
 pub type SecretData = BTreeMap<String, BTreeMap<String, Vec<u8>>>;

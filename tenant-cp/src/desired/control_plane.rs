@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use kit_objects::object::{self, Object};
 use serde_json::json;
 
 use crate::desired::pod;
@@ -28,7 +29,6 @@ use crate::network::addresses::Addresses;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
 use apiserver::files::{self, choices};
-use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the files that the kube-apiserver reads only when it starts.
 const ANNOTATION_FILES: &str = "covey.dev/files-hash";

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use kit_objects::object::{self, Object};
 use serde_json::json;
 
 use crate::desired::pod;
@@ -23,7 +24,6 @@ use crate::material::Material;
 use crate::meta::{meta, pod_meta};
 use crate::names;
 use crate::validate::validated::Validated;
-use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the keys that its programs read only when they start, and whom they trust.
 const ANNOTATION_KEYS: &str = "covey.dev/keys-hash";

@@ -18,6 +18,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
+use kit_objects::object::{self, Object};
 use serde_json::json;
 
 use crate::desired::pod;
@@ -30,7 +31,6 @@ use crate::network::addresses::{Addresses, any_address};
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
-use kit_objects::object::{self, Object};
 
 /// Size in the StatefulSet's template, which cannot change. The claims are made by [`volumes`]
 /// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the

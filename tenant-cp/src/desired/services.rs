@@ -11,12 +11,12 @@ use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
     apimachinery::pkg::util::intstr::IntOrString,
 };
+use kit_objects::object::Object;
 
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::text::is_ours;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// Port of the Service `control-plane`. The user's port is the node port where there is one; the
 /// Service's own port then stays 6443, so that it is the same inside the management cluster

@@ -14,11 +14,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kit_objects::object::Object;
 
 use crate::meta::{labels, meta};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) mod disruption_budgets;
 pub(crate) mod network_policies;

@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use k8s_openapi::{
     ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kit_objects::object::Object;
 use pki::Key;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::names::BOOTSTRAPPERS;
-use kit_objects::object::Object;
 
 /// 32 of the 36 characters that a token may have (`bootstrap/token/util`: `[a-z0-9]{6}.[a-z0-9]{16}`),
 /// so that five bits choose each without preferring any.

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use api::TenantCluster;
 use api::tenant_cluster::{Addons, EndpointStatus};
+use kit_objects::object::{self, Object};
 use serde_json::{Value, json};
 
 use crate::material::Material;
@@ -17,7 +18,6 @@ use crate::settings::Settings;
 use crate::validate::build;
 use crate::version::SUPPORTED_MINORS;
 use crate::{management_objects, tenant_objects};
-use kit_objects::object::{self, Object};
 
 /// Hash of the templates of all pods that the operator asks for with these settings.
 #[must_use]

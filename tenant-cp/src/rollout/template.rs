@@ -2,10 +2,8 @@
 //!
 //! Invariant: a pinned workload never changes what its pods are made from.
 
-use kit_objects::object::{ANNOTATION_HASH, ANNOTATION_TEMPLATE_HASH};
+use kit_objects::object::{ANNOTATION_HASH, ANNOTATION_TEMPLATE_HASH, Object};
 use serde_json::Value;
-
-use kit_objects::object::Object;
 
 /// Hash of the template that a workload's pods are made from; none where it has none of ours.
 #[must_use]

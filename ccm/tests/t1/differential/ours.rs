@@ -4,14 +4,13 @@
 //! Invariant: the same cloud is shown as to the stock controllers, in the objects that there are in
 //! a management cluster.
 
-use kit_client::untyped;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Service;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_client::untyped;
+use kit_objects::kinds::{self, Kind};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};

@@ -2,7 +2,6 @@
 //!
 //! Invariant: nobody else has the users of an environment, so their audit entries are its own alone.
 
-use kit_client::untyped;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use ccm::names;
 use ccm::settings::Settings;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kit_client::untyped;
 use kit_objects::rbac::Rule;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};

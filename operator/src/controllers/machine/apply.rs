@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify};
-use kit_client::write;
-use kit_client::write::Deletion;
+use kit_client::write::{self, Deletion};
 use kit_objects::kinds;
+use kit_objects::known::Known;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
 use providers::{Answer, Description, Provider};
@@ -27,7 +27,6 @@ use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::status::reason_of;
 use crate::tenant_session::bulkhead::Interrupted;
-use kit_objects::known::Known;
 
 /// Why a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@
 use api::{Machine, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kit_client::errors::{Class, Classify};
+use kit_objects::known::Known;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use providers::Description;
@@ -18,7 +19,6 @@ use crate::context::Context;
 use crate::state;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Interrupted, Pass};
-use kit_objects::known::Known;
 
 /// What nobody needs to know of a machine that has joined, before it goes.
 const NOT_ASKED: Known<UserData> = Known::Unknown {

@@ -9,11 +9,11 @@ use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kit_objects::known::Known;
 use providers::Description;
 use tenant_cp::node::bootstrap_token::Token;
 
 use crate::tenant_session::budget::Budget;
-use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

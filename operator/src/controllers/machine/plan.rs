@@ -12,6 +12,7 @@ use api::machine::MachinePhase;
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use providers::{Description, State, Topology};
 use serde_json::Value;
@@ -19,7 +20,6 @@ use tenant_cp::node::serving_certificate::{self as csr, Verdict};
 
 use super::observed::{Observed, Pod, Seen, Tenant};
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 mod conditions;
 mod deletion;

@@ -12,10 +12,9 @@ use k8s_openapi::api::core::v1::{Node as LiveNode, Pod as LivePod, Secret};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use kit_client::errors::{Class, Classify};
-use kit_client::write;
-use kit_client::write::Deletion;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_client::write::{self, Deletion};
+use kit_objects::kinds::{self, Kind};
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Status;
@@ -27,7 +26,6 @@ use super::observed::{Node, Pod, Seen, TokenSeen};
 use crate::FIELD_MANAGER;
 use crate::tenant_session::budget::{Budget, Exceeded, PAGE};
 use crate::tenant_session::registry::TenantClient;
-use kit_objects::known::Known;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use api::{Machine, NodePool, TenantCluster, names};
 use kit_client::errors::{Class, Classify};
+use kit_objects::known::Known;
 use kube::api::ListParams;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
@@ -14,7 +15,6 @@ use kube::{Api, ResourceExt};
 use super::observed::{Observed, is_owned};
 use crate::capacity::Answer;
 use crate::context::Context;
-use kit_objects::known::Known;
 
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
+use kit_objects::known::Known;
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
-use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

@@ -13,12 +13,12 @@ use std::time::Duration;
 use api::{Machine, NodePoolStatus, Reason, TenantCluster, names};
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt;
 
 use super::observed::{Observed, is_going, number};
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 mod autoscaling;
 mod capacity;

@@ -3,7 +3,6 @@
 //! Invariant: every write is fenced by the Lease; the first error ends its part and no other, and whatever
 //! was written until then is known to the next plan.
 
-use kit_client::untyped;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,10 +12,9 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify};
-use kit_client::write;
-use kit_client::write::Deletion;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_client::untyped;
+use kit_client::write::{self, Deletion};
+use kit_objects::kinds::{self, Kind};
 use kit_objects::object::{Key, Object};
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};

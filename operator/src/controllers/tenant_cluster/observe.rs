@@ -3,7 +3,6 @@
 //! Invariant: bodies are read live, never from a cache: what is decided on them (keys are missing,
 //! a namespace may go) cannot be undone.
 
-use kit_client::untyped;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,8 +11,9 @@ use base64::Engine as _;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use kit_client::errors::{Class, Classify};
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_client::untyped;
+use kit_objects::kinds::{self, Kind};
+use kit_objects::known::Known;
 use kit_objects::object::Key;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
@@ -28,7 +28,6 @@ use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
-use kit_objects::known::Known;
 
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);

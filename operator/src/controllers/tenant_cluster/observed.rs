@@ -9,6 +9,7 @@ use api::condition::is_true;
 use api::tenant_cluster::{NetworkStatus, RolloutStatus};
 use api::{ConditionType, TenantCluster};
 use kit_client::errors::Class;
+use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::certificates::Material;
@@ -22,7 +23,6 @@ use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::MemberStatus;
 use component_pods::ComponentPod;
-use kit_objects::known::Known;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]

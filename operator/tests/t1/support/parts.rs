@@ -1,8 +1,7 @@
 //! The parts of an addon in the tenant namespace are laid, kept, and then left alone.
 
 use anyhow::{Context as _, Result};
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_objects::kinds::{self, Kind};
 use kit_objects::object::Key;
 use kube::api::DynamicObject;
 use testkit::fixtures::wait_for;

@@ -3,7 +3,6 @@
 //! Invariant: the operator's user has exactly the rights of [`operator::rbac`], bound as the chart
 //! binds them, and nobody else has that user; so its audit entries are this site's alone.
 
-use kit_client::untyped;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use anyhow::{Context as _, Result};
 use api::TenantCluster;
 use api::storage::Offer;
 use ipnet::IpNet;
+use kit_client::untyped;
 use kit_objects::rbac::Rule;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config, ResourceExt};

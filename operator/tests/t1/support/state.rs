@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use api::TenantCluster;
-use kit_objects::kinds;
-use kit_objects::kinds::Kind;
+use kit_objects::kinds::{self, Kind};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};

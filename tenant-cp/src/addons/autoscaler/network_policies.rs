@@ -6,11 +6,11 @@
 use k8s_openapi::api::networking::v1::{
     NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicySpec,
 };
+use kit_objects::object::Object;
 
 use crate::addons::adapter;
 use crate::addons::autoscaler::names::{NAME, PORT, STOCK};
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) fn policies(v: &Validated) -> [Object; 2] {
     let grpc = || Some(vec![adapter::port("TCP", PORT, None)]);

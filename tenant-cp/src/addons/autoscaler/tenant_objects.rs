@@ -6,12 +6,12 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit_objects::object::Object;
 
 use crate::addons::adapter::{self, Right};
 use crate::addons::autoscaler::names::{ROLE, STOCK, STOCK_ROLE, STOCK_USER, USER};
 use crate::addons::autoscaler::rules::{rules_inside, rules_kube_system};
 use crate::meta::tenant_meta;
-use kit_objects::object::Object;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const APPS: &str = "apps";

@@ -14,6 +14,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
+use kit_objects::object::{self, Object};
 use pki::Store;
 use serde_json::json;
 
@@ -26,7 +27,6 @@ use crate::names;
 use crate::settings::Settings;
 use crate::validate::quantity::bytes;
 use crate::validate::validated::Validated;
-use kit_objects::object::{self, Object};
 
 /// Port of the adapter for probes and metrics.
 const ADMIN_PORT: i32 = 8080;

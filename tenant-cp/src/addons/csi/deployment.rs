@@ -16,6 +16,7 @@ use k8s_openapi::api::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kit_objects::object::{self, Object};
 use pki::Store;
 use serde_json::json;
 
@@ -27,7 +28,6 @@ use crate::meta::{labels, meta, selector};
 use crate::names;
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::{self, Object};
 
 /// Annotation of the pod: hash of the authority that the sidecars start with.
 const ANNOTATION_AUTHORITY: &str = "covey.dev/authority-hash";

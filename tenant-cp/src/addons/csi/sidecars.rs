@@ -4,12 +4,12 @@
 //! its own.
 
 use api::storage::Offer;
+use kit_objects::object::Object;
 use pki::Want;
 
 use crate::addons::adapter::{self, Right};
 use crate::addons::csi::rules::{READ, SNAPSHOTS, STORAGE, TOPOLOGY};
 use crate::settings::Settings;
-use kit_objects::object::Object;
 
 /// Without it the snapshot-controller looks for kinds that are not there for half a minute first.
 const NO_GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=false";

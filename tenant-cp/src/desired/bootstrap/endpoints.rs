@@ -13,12 +13,12 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kit_objects::object::Object;
 
 use crate::desired::services;
 use crate::meta::tenant_labels;
 use crate::network::addresses::Addresses;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) fn endpoints(v: &Validated, addresses: &Addresses) -> Vec<Object> {
     let address = addresses.cluster_ip.to_string();

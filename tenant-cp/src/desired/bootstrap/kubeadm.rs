@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kit_objects::object::Object;
 use serde_json::json;
 
 use crate::meta::tenant_labels;
 use crate::names;
 use crate::network::addresses::{Addresses, host_and_port, network_address};
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// Readable by everybody who can reach the API: authority and endpoint.
 pub(crate) const CLUSTER_INFO: &str = "cluster-info";

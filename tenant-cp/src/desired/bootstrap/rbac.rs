@@ -11,12 +11,12 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kit_objects::object::Object;
 
 use crate::desired::bootstrap::kinds::{KINDS, WATCHED};
 use crate::desired::bootstrap::kubeadm::{CLUSTER_INFO, KUBEADM_CONFIG, KUBELET_CONFIG};
 use crate::meta::tenant_meta;
 use crate::names;
-use kit_objects::object::Object;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";

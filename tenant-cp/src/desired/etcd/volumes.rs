@@ -10,11 +10,11 @@ use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
+use kit_objects::object::Object;
 
 use crate::meta::meta;
 use crate::names;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) fn volumes(v: &Validated) -> Vec<Object> {
     (0..v.etcd.replicas)

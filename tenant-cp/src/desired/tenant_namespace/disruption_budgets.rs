@@ -10,11 +10,11 @@ use k8s_openapi::{
     api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
+use kit_objects::object::Object;
 
 use crate::meta::{meta, selector};
 use crate::names;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 /// The budgets of the control plane, of its controllers and of etcd.
 pub(crate) fn budgets(v: &Validated) -> Vec<Object> {

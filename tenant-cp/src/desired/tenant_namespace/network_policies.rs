@@ -30,6 +30,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
+use kit_objects::object::Object;
 
 use k8s_openapi::{
     api::networking::v1::{
@@ -47,7 +48,6 @@ use crate::names;
 use crate::network::metadata::{METADATA_V4, METADATA_V6};
 use crate::settings::Settings;
 use crate::validate::validated::Validated;
-use kit_objects::object::Object;
 
 pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object> {
     let policy = |name: &str, spec: NetworkPolicySpec| {

@@ -18,13 +18,13 @@ use api::machine::MachinePhase;
 use api::{ConditionStatus, ConditionType, Reason, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit_objects::known::Known;
 use kube::ResourceExt;
 use providers::State;
 use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
-use kit_objects::known::Known;
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);

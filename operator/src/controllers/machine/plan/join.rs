@@ -10,6 +10,7 @@ use std::time::Duration;
 use api::{Machine, Reason, names};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use tenant_cp::node::user_data;
 
 use super::{Action, Plan};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
-use kit_objects::known::Known;
 
 /// How long a token is valid at a time.
 pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);

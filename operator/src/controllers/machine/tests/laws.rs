@@ -4,6 +4,7 @@
 //! there is never a second virtual machine, and that none is left behind; here it only lives.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit_objects::known::Known;
 use proptest::prelude::*;
 use providers::{Description, State};
 
@@ -11,7 +12,6 @@ use super::pod;
 use super::world::{Api, World};
 use crate::controllers::machine::observed::Observed;
 use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
-use kit_objects::known::Known;
 
 /// What may happen.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit_objects::known::Known;
 use kube::ResourceExt;
 use providers::{Description, State};
 use serde_json::{Value, json};
@@ -18,7 +19,6 @@ use crate::controllers::machine::observed::{
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
 use crate::tenant_session::budget::Budget;
-use kit_objects::known::Known;
 
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
 pub(super) const NAME: &str = "workers-x2k9p";

@@ -5,12 +5,12 @@
 
 use api::{Machine, Reason, names};
 use jiff::Timestamp;
+use kit_objects::known::Known;
 use kube::ResourceExt;
 
 use super::{Action, Plan, follow, list, sorted, status, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 /// The garbage collector's finalizer: dependents are let go of, not deleted.
 const ORPHAN: &str = "orphan";

@@ -6,6 +6,7 @@
 use api::machine::MachinePhase;
 use api::{Reason, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit_objects::known::Known;
 use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::json;
@@ -14,7 +15,6 @@ use tenant_cp::problem::Problem;
 use super::world::World;
 use crate::capacity::Answer;
 use crate::controllers::node_pool::plan::{Plan, plan};
-use kit_objects::known::Known;
 
 /// What may happen to a pool.
 #[derive(Clone, Debug)]

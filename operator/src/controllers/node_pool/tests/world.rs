@@ -9,6 +9,7 @@ use api::machine::MachinePhase;
 use api::{ConditionType, Machine, NodePool, TenantCluster, names, set_condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kit_objects::known::Known;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
@@ -16,7 +17,6 @@ use tenant_cp::problem::Problem;
 use crate::capacity::Answer;
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::controllers::node_pool::plan::{Action, Plan, plan};
-use kit_objects::known::Known;
 
 pub(super) const POOL: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";

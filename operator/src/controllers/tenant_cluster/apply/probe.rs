@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
 use jiff::Timestamp;
-use kit_objects::object::Key;
-use kit_objects::object::Object;
+use kit_objects::object::{Key, Object};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Pods of etcd, of the control plane and of its controllers: of which template they are, and when they have to be looked at.
+//! Pods of etcd, of the control plane and of its controllers: of which template they are, and when
+//! they have to be looked at.
 //!
 //! Invariant: a pod that cannot be read as one counts as one that is not ready.
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use api::Reason;
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
 
@@ -29,7 +30,6 @@ use super::types::{Action, Part, Plan, Target};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let meta = &observed.cluster.metadata;

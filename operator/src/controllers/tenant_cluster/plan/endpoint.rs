@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use api::Reason;
 use api::tenant_cluster::{AddressesStatus, EndpointStatus, EndpointType, TenantClusterStatus};
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use serde_json::{Value, json};
 use tenant_cp::names;
@@ -17,7 +18,6 @@ use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 pub(super) fn plan(
     valid: &Validated,

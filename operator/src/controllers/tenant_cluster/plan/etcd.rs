@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use api::{ConditionType, Reason};
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use tenant_cp::Validated;
 use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
@@ -21,7 +22,6 @@ use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::Alarm;
-use kit_objects::known::Known;
 
 pub(super) fn plan(
     valid: &Validated,

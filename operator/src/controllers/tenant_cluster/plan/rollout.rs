@@ -5,6 +5,7 @@
 
 use api::tenant_cluster::RolloutStatus;
 use api::{Reason, TenantClusterStatus};
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use serde_json::Value;
 use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
@@ -17,7 +18,6 @@ use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod,
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 /// The rollout of a tenant cluster.
 pub(super) struct Rollout {

@@ -9,6 +9,7 @@ use api::condition::is_true;
 use api::{ConditionStatus, ConditionType, Reason, TenantClusterStatus};
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::known::Known;
 use tenant_cp::rollout::order::{self, Cause, Facts, Progress};
 use tenant_cp::{Validated, certificates, names, version};
 
@@ -17,7 +18,6 @@ use super::{endpoint, etcd};
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant, Way};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 mod addons;
 mod conditions;

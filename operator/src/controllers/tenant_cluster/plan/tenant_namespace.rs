@@ -5,6 +5,7 @@
 
 use api::Reason;
 use api::names::LABEL_TENANT_UID;
+use kit_objects::known::Known;
 use serde_json::Value;
 use tenant_cp::{Settings, Validated, desired};
 
@@ -12,7 +13,6 @@ use super::types::Part;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 pub(super) fn plan(valid: &Validated, observed: &Observed, settings: &Settings) -> Part {
     let mut part = Part::new(PartName::TenantNamespace);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::tenant_cluster::{EndpointStatus, EtcdStatus, NetworkStatus, TenantClusterStatus};
 use kit::events::Notice;
 use kit_objects::difference::difference;
+use kit_objects::known::Known;
 use kit_objects::object::{Key, Object};
 use tenant_cp::certificates;
 use tenant_cp::rollout::order::Cause;
@@ -16,7 +17,6 @@ use tenant_cp::rollout::order::Cause;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use kit_objects::known::Known;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
 pub const SLOW_SWEEP: Duration = Duration::from_secs(10 * 3600);

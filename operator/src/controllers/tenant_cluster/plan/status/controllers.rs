@@ -6,13 +6,13 @@
 //! Invariant: a program that ends again and again is never said to work in between.
 
 use api::{ConditionType, Reason};
+use kit_objects::known::Known;
 use serde_json::Value;
 use tenant_cp::names;
 
 use super::super::pods;
 use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
-use kit_objects::known::Known;
 
 /// What is known of the Deployment.
 struct Counts {

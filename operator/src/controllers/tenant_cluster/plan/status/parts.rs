@@ -4,6 +4,7 @@
 //! pods nor no address.
 
 use api::{ConditionStatus, ConditionType, Reason};
+use kit_objects::known::Known;
 use tenant_cp::Validated;
 use tenant_cp::names;
 
@@ -13,7 +14,6 @@ use super::conditions::Conditions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::reason_of;
-use kit_objects::known::Known;
 
 /// None: as it was.
 pub(super) fn certificates(
