@@ -55,8 +55,6 @@ const CLASS: &str = "endpoint.loadBalancerClass cannot be added, changed or remo
                      (Kubernetes does not allow it on a Service); create a new tenant cluster";
 const STORAGE_CLASS: &str = "etcd.storage.storageClassName cannot be added, changed or removed \
                              later: the data would be left behind; create a new tenant cluster";
-const SIZE: &str = "etcd.storage.size cannot become less: volumes cannot shrink; keep the old \
-                    size or more";
 const PODS: &str = "network.podCIDR cannot change: nodes and pods hold addresses of it; create a \
                     new tenant cluster";
 const PODS_ADDED: &str = "network.podCIDR cannot be added later, unless it says what is in force \
@@ -143,13 +141,6 @@ fn refused() -> Vec<Case> {
             storage(&json!({"storageClassName": "a"})),
             storage(&json!({"storageClassName": "b"})),
             STORAGE_CLASS,
-        ),
-        change(none.clone(), storage(&json!({"size": "1Gi"})), SIZE),
-        change(storage(&json!({"size": "3Gi"})), none.clone(), SIZE),
-        change(
-            storage(&json!({"size": 4_000_000_000_u64})),
-            storage(&json!({"size": "3G"})),
-            SIZE,
         ),
         change(
             network(&json!({"podCIDR": "10.0.0.0/16"})),

@@ -73,12 +73,11 @@ fn default_members() -> i32 {
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!isQuantity(string(self.size)) || !isQuantity(string(oldSelf.size)) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0").field_path(".size").message("etcd.storage.size cannot become less: volumes cannot shrink; keep the old size or more"),
     validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)").field_path(".storageClassName").message("etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster")
 )]
 pub struct Storage {
     /// Size in bytes with the suffixes of Kubernetes, 1Gi or more. May grow where the class allows
-    /// it, never shrink. Default: `2Gi`. Example: `8Gi`.
+    /// it, and be set back while the volumes did not; they never shrink. Default: `2Gi`. Example: `8Gi`.
     #[serde(default = "default_storage_size")]
     pub size: Quantity,
 

@@ -191,6 +191,10 @@ pub struct EtcdMemberStatus {
     /// `0a1b2c3d-1111-4222-8333-444455556666`.
     #[serde(rename = "volumeUID")]
     pub volume_uid: String,
+    /// What that claim asks for: a volume has been given as much or will be, and never gets smaller.
+    /// Example: `8Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_size: Option<String>,
     /// Identifier of the member in its cluster, hexadecimal, once it said so. Example:
     /// `8e9e05c52164694d`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -213,7 +213,7 @@ async fn what_may_change_changes_and_what_may_not_is_refused() -> Result<()> {
         ),
         (
             spec(json!({ "etcd": { "storage": { "size": "2Gi" } } })),
-            "spec.etcd.storage.size: Invalid value: etcd.storage.size cannot become less: volumes cannot shrink; keep the old size or more",
+            "spec.etcd.storage.size: 2Gi is less than ",
         ),
         (
             spec(json!({ "etcd": { "storage": { "storageClassName": "slow" } } })),

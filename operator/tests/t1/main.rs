@@ -35,3 +35,4 @@ mod rbac;
 mod rollouts;
 mod support;
 mod tenant_objects;
+mod volumes;

@@ -62,6 +62,16 @@ fn review<T: Borrow<TenantCluster>>(
     problems
 }
 
+/// What the largest of etcd's volumes was given, or will be, in billionths and as it is written; none where
+/// that is not known.
+fn held(tc: &TenantCluster) -> Option<(i128, &String)> {
+    let etcd = tc.status.as_ref()?.etcd.as_ref()?;
+    let sizes = etcd.members.iter().filter_map(|m| m.volume_size.as_ref());
+    sizes
+        .filter_map(|size| Some((quantity::nanos(size)?, size)))
+        .max()
+}
+
 /// What may not change in this direction. (What may not change at all is said by CEL.)
 fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -89,11 +99,15 @@ fn transition(old: &TenantCluster, new: &TenantCluster) -> Vec<Problem> {
     if let (Some(was), Some(is)) = (quantity::nanos(from), quantity::nanos(to))
         && is < was
     {
-        problems.push(Problem::new(
-            "spec.etcd.storage.size",
-            Reason::StorageShrinks,
-            format!("{to} is less than {from}: volumes cannot shrink; keep {from} or more"),
-        ));
+        // What was asked for and never came about can be taken back.
+        let (least, text) = held(old).unwrap_or((was, from));
+        if is < least {
+            problems.push(Problem::new(
+                "spec.etcd.storage.size",
+                Reason::StorageShrinks,
+                format!("{to} is less than {text}: volumes cannot shrink; keep {text} or more"),
+            ));
+        }
     }
     problems
 }

@@ -13,6 +13,11 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
 use semver::Version;
 
+use crate::validate::quantity;
+
+/// Bytes of a volume for write-ahead log and snapshots, beside the database.
+const SPARE: u64 = 512 << 20;
+
 /// A TenantCluster that can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
@@ -148,6 +153,22 @@ pub struct Etcd {
     pub pod_metadata: PodMetadata,
     /// Where its pods run.
     pub scheduling: Scheduling,
+}
+
+impl Etcd {
+    /// The same while a volume holds only so much: volumes grow after they are asked to, if at all, and a
+    /// database that may be larger than its volume breaks it.
+    #[must_use]
+    pub fn within(&self, volume: &str) -> Self {
+        let most = quantity::bytes(volume).map(|volume| volume.saturating_sub(SPARE));
+        Self {
+            storage_size: volume.to_owned(),
+            quota_backend_bytes: self
+                .quota_backend_bytes
+                .map(|asked| most.map_or(asked, |most| asked.min(most))),
+            ..self.clone()
+        }
+    }
 }
 
 /// Where pods run in the management cluster: what the platform says and what the user chose, together.

@@ -54,6 +54,12 @@ pub enum Error {
         #[source]
         source: write::Error,
     },
+    /// A volume may not grow.
+    #[error(
+        "a volume of etcd does not grow: have its StorageClass allow it (allowVolumeExpansion), or set \
+         spec.etcd.storage.size back to what the volumes have"
+    )]
+    Grow(#[source] write::Error),
     /// An object could not be created, or somebody else created it.
     #[error("create {key}")]
     Create {
@@ -84,6 +90,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Fence(_) => Class::Transient,
+            Self::Grow(_) => Class::Invalid,
             Self::Write { source, .. } => source.class(),
             Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
             Self::Issue(_) => Class::Bug,
@@ -281,6 +288,7 @@ async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Resul
     let mut tries = 0;
     let live = loop {
         match write().await {
+            Err(error) if is_about_growing(&error) => return Err(Error::Grow(error)),
             // The binding that allows it, or the TenantCluster that an admission policy asks for, is
             // a moment old.
             Err(error) if tries < 20 && is_early(&error) => {
@@ -294,6 +302,14 @@ async fn apply_one(ctx: &Context, stage: &'static str, object: &Object) -> Resul
         Some(kind) => body(kind, &live),
         None => object.value.clone(),
     })
+}
+
+/// What the API server says of a claim that is not bound, or whose class lets no volume grow
+/// (`plugin/pkg/admission/storage/persistentvolume/resize`).
+fn is_about_growing(error: &write::Error) -> bool {
+    let text = kit_client::errors::chain(error);
+    let texts = ["pvc can be resized", "claims can be expanded"];
+    error.code() == Some(403) && texts.iter().any(|said| text.contains(said))
 }
 
 /// A refusal that a moment mends: not quota, and not a namespace that is going.

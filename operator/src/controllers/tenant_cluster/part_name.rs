@@ -23,6 +23,8 @@ pub enum PartName {
     Rollout,
     /// etcd with its volumes.
     Etcd,
+    /// That etcd's volumes grow.
+    EtcdVolumes,
     /// kube-apiserver and konnectivity-server.
     ControlPlane,
     /// kube-controller-manager and kube-scheduler.
@@ -48,6 +50,7 @@ impl fmt::Display for PartName {
             Self::Endpoint => "endpoint",
             Self::Rollout => "rollout",
             Self::Etcd => "etcd",
+            Self::EtcdVolumes => "size of etcd's volumes",
             Self::ControlPlane => "control plane",
             Self::Controllers => "controllers",
             Self::Adapters => "adapters",

@@ -142,7 +142,8 @@ impl NamespacePlan {
             Some(addresses) => management_objects::workloads(valid, settings, addresses, material),
             None => Vec::new(),
         };
-        let mut workloads = of(valid);
+        let sized = etcd::volumes::as_they_are(valid, observed);
+        let mut workloads = of(&sized);
         let etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
         let progress = |workloads: &[Object], kind, name, replicas| {
             rollout::progress(observed, workloads, (kind, name), replicas)
@@ -223,7 +224,7 @@ impl NamespacePlan {
         settings: &Settings,
         allowed: Allowed,
         now: Timestamp,
-    ) -> [Part; 8] {
+    ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
         let workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
@@ -250,6 +251,8 @@ impl NamespacePlan {
         }
         let members = pods.take(PartName::Etcd).pop();
         let etcd_base = base.take(PartName::Etcd);
+        let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
+        let claims = etcd_base.iter().filter(is_claim).cloned().collect();
         let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
@@ -257,6 +260,7 @@ impl NamespacePlan {
             endpoint::plan(valid, observed, base.take(PartName::Endpoint), addresses),
             policies,
             etcd,
+            etcd::volumes::plan(valid, observed, claims),
             control_plane,
             controllers,
             adapters,

@@ -116,6 +116,30 @@ fn volumes_do_not_shrink() {
 }
 
 #[test]
+fn size_that_no_volume_was_given_is_taken_back() {
+    let asks = |size: &str, held: &str| {
+        json!({
+            "spec": { "etcd": { "storage": { "size": size } } },
+            "status": { "etcd": { "members": [
+                { "name": "etcd-0", "volumeUID": "a", "volumeSize": held },
+                { "name": "etcd-1", "volumeUID": "b", "volumeSize": "1Gi" },
+            ] } },
+        })
+    };
+    let change = |held: &str, to: &str| refused(Some(&asks("8Gi", held)), &asks(to, held), &[]);
+    assert_eq!(change("2Gi", "2Gi"), [""; 0]);
+    assert_eq!(change("2Gi", "4Gi"), [""; 0]);
+    assert_eq!(
+        change("2Gi", "1Gi"),
+        ["spec.etcd.storage.size: 1Gi is less than 2Gi: volumes cannot shrink; keep 2Gi or more"]
+    );
+    assert_eq!(
+        change("8Gi", "4Gi"),
+        ["spec.etcd.storage.size: 4Gi is less than 8Gi: volumes cannot shrink; keep 8Gi or more"]
+    );
+}
+
+#[test]
 fn what_was_wrong_before_does_not_keep_a_change_out() {
     let mut old = json!({"spec": {"version": "1.33.1"}});
     merge(&mut old, &network(&json!({"podCIDR": "10.0.0.0/30"})));

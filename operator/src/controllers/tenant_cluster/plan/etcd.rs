@@ -15,6 +15,7 @@ use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::names;
 
 mod members;
+pub(super) mod volumes;
 
 use super::pods;
 use super::types::{Action, Part};
@@ -41,7 +42,7 @@ pub(super) fn plan(
     part.apply(
         "etcd volumes",
         observed,
-        base.into_iter().filter(is_kept).collect(),
+        volumes::keeping_their_size(base.into_iter().filter(is_kept).collect(), observed),
     );
     part.apply("etcd", observed, members.into_iter().collect());
     if may_roll && part.is_settled() {
@@ -208,6 +209,7 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
             .map(|(number, volume_uid)| EtcdMemberStatus {
                 name: names::etcd_member(number),
                 volume_uid,
+                volume_size: None,
                 id: None,
                 started: false,
             })
@@ -215,6 +217,10 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     };
     for member in &mut members {
         member.started |= has_run(&member.name);
+        if loss(observed, member).is_none() {
+            let size = volumes::request(observed, &member.name);
+            member.volume_size = size.or(member.volume_size.take());
+        }
     }
     // What is written once is what the same cluster means; another one is told and not taken for it.
     let mut cluster_id = known.and_then(|known| known.cluster_id.clone());

@@ -56,7 +56,7 @@ pub(super) fn report(
     let beside = |part: &&Part| part.name != PartName::Controllers;
     let mut needed = plan.parts.iter().filter(beside);
     let problem_of_api = needed.find_map(|part| part.problem.clone());
-    let disbelieved = disbelieved(valid, observed);
+    let disbelieved = disbelieved(rollout, valid, observed);
     let problem = problem.or_else(|| disbelieved.clone());
     let problem_of_api = problem_of_api.or(disbelieved);
     let waiting = waiting(&plan, rollout, valid, observed);
@@ -220,11 +220,15 @@ fn facts(
     }
 }
 
-/// The API says that it is what no pod of ours is. Were it believed, the spec would be judged by it.
-fn disbelieved(valid: &Validated, observed: &Observed) -> Option<Waiting> {
+/// The API says that it is what no pod of ours is. Were it believed, the spec would be judged by it. While
+/// pods are replaced one of a version that was taken back may answer.
+fn disbelieved(rollout: Facts, valid: &Validated, observed: &Observed) -> Option<Waiting> {
     let Tenant::Answers { version, .. } = &observed.tenant else {
         return None;
     };
+    if rollout.control_plane != Progress::Current {
+        return None;
+    }
     let asked = &valid.version;
     version::served(version, asked).is_none().then(|| Waiting {
         reason: Reason::ServesOtherVersion,

@@ -160,3 +160,80 @@ fn lost_volume_is_told_and_nothing_is_bootstrapped_over_it() {
         }
     }
 }
+
+fn claim() -> Key {
+    Key::new("PersistentVolumeClaim", NS, "data-etcd-0")
+}
+
+fn ask_for(world: &mut World, size: &str) {
+    world.cluster.spec.etcd.storage.size = api::Quantity(size.to_owned());
+    *world.cluster.metadata.generation.as_mut().unwrap() += 1;
+}
+
+fn request(world: &World) -> &Value {
+    &world.objects[&claim()]["spec"]["resources"]["requests"]["storage"]
+}
+
+fn quota(world: &World) -> String {
+    let etcd = &world.objects[&Key::new("StatefulSet", NS, "etcd")];
+    let pod = &etcd["spec"]["template"]["spec"];
+    let args = pod["containers"][0]["args"].as_array().unwrap().iter();
+    let mut args = args.filter_map(Value::as_str);
+    let found = args.find_map(|arg| arg.strip_prefix("--quota-backend-bytes="));
+    found.unwrap().to_owned()
+}
+
+/// Finding C4: a StorageClass that lets no volume grow stopped everything after the volumes.
+#[test]
+fn volume_that_may_not_grow_holds_nothing_up_and_is_asked_for_no_more_once_taken_back() {
+    let mut world = ready(minimal());
+    world.refused.push(claim());
+    ask_for(&mut world, "8Gi");
+    world.cluster.spec.control_plane.replicas = 2;
+    world.settle();
+    assert_eq!(request(&world), "2Gi");
+    let control_plane = &world.objects[&Key::new("Deployment", NS, "control-plane")];
+    assert_eq!(control_plane["spec"]["replicas"], 2);
+    assert_eq!(world.condition("Ready").0, "True");
+    ask_for(&mut world, "2Gi");
+    world.refused.clear();
+    world.settle();
+    assert_eq!(request(&world), "2Gi");
+    assert_eq!(world.condition("Degraded").0, "False");
+}
+
+#[test]
+fn database_grows_once_its_volume_has() {
+    let mut world = ready(minimal());
+    let before = quota(&world);
+    let holds = |world: &mut World, size: &str| {
+        let claim = world.objects.get_mut(&claim()).unwrap();
+        claim["status"]["capacity"]["storage"] = json!(size);
+    };
+    holds(&mut world, "2Gi");
+    ask_for(&mut world, "8Gi");
+    world.settle();
+    assert_eq!(request(&world), "8Gi");
+    assert_eq!(quota(&world), before, "the volume holds 2Gi");
+    holds(&mut world, "8Gi");
+    world.settle();
+    assert_eq!(quota(&world), (4_u64 << 30).to_string());
+}
+
+#[test]
+fn volume_that_is_larger_than_asked_for_stays_and_is_told() {
+    let mut world = ready(minimal());
+    ask_for(&mut world, "8Gi");
+    world.settle();
+    let status = world.cluster.status.as_ref().unwrap();
+    let members = &status.etcd.as_ref().unwrap().members;
+    assert_eq!(members[0].volume_size.as_deref(), Some("8Gi"));
+    ask_for(&mut world, "4Gi");
+    world.settle();
+    assert_eq!(request(&world), "8Gi");
+    assert_eq!(
+        world.condition("Degraded"),
+        ("True".into(), "StorageShrinks".into())
+    );
+    assert_eq!(world.condition("Ready").0, "True");
+}

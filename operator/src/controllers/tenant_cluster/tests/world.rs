@@ -401,6 +401,12 @@ impl World {
                     parent[field] = value;
                 }
             }
+            // What it holds is the volume's matter.
+            "PersistentVolumeClaim" => {
+                if let Some(status) = before.and_then(|live| live.get("status")) {
+                    live["status"] = status.clone();
+                }
+            }
             "Deployment" | "StatefulSet" => {
                 live["status"] = json!({ "observedGeneration": generation, "replicas": replicas,
                     "updatedReplicas": replicas, "readyReplicas": replicas,
