@@ -2,7 +2,7 @@
 //!
 //! Invariant: each apiVersion and kind appears once, and every plural is the API server's own.
 
-use kube::api::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind};
 
 /// One kind of one version of one API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
