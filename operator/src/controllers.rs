@@ -13,7 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Machine, NodePool, TenantCluster, TenantQuota, names};
+use api::condition::is_true;
+use api::{ConditionType, Machine, NodePool, TenantCluster, TenantQuota, names};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
@@ -70,6 +71,10 @@ pub async fn run(
         quotas,
         namespaces,
     } = triggered;
+    let clusters_now = context.stores.clusters.state();
+    let at_rest = clusters_now.iter().filter(|cluster| is_at_rest(cluster));
+    let at_rest = at_rest.map(|cluster| state::key_of(&**cluster));
+    context.throttle.begin_first_looks(at_rest);
     // The receivers are in this very function.
     context.triggers.all(&context.stores);
     let clusters = tenant_clusters(context, clusters, concurrency, shutdown);
@@ -88,7 +93,7 @@ fn tenant_clusters(
 ) -> impl Future<Output = ()> + Send {
     let streams = [
         stream(triggered).boxed(),
-        watches::owned::owned(&context.client, &context.stores.clusters).boxed(),
+        watches::owned::owned(&context.client, &context.stores.clusters, &context.throttle).boxed(),
         all_of(context, clusters_read, |context| &context.stores.clusters),
     ];
     Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
@@ -119,6 +124,12 @@ fn urgency(cluster: &TenantCluster) -> Urgency {
         None if !has_been_ready || seen != cluster.metadata.generation => Urgency::Awaited,
         None => Urgency::Ordinary,
     }
+}
+
+/// Whether nobody waits for anything of it, as last seen.
+fn is_at_rest(cluster: &TenantCluster) -> bool {
+    let conditions = cluster.status.as_ref().map_or(&[][..], |s| &s.conditions);
+    urgency(cluster) == Urgency::Ordinary && is_true(conditions, ConditionType::Ready)
 }
 
 fn node_pools(
@@ -236,6 +247,9 @@ fn tenant_namespaces(
 fn on_namespace(context: &Context, namespace: &TenantNamespace, there: bool) {
     let triggers = &context.triggers;
     if let Some(owner) = watches::owned::owner(&namespace.metadata, &context.stores.clusters) {
+        if !there {
+            context.throttle.call(&state::key(&owner));
+        }
         // Sending fails only once the controllers have ended.
         let _ = triggers.clusters.send(owner);
     }

@@ -228,6 +228,7 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
     }
     if context.leadership.is_leader() {
         let (triggers, stores) = (&context.triggers, &context.stores);
+        context.throttle.call(&state::key_of(cluster));
         triggers.on_cluster(stores, cluster, there);
         if !there {
             context.trigger_without_ranges();

@@ -13,6 +13,7 @@ use kit_client::meter::metered;
 use kube::runtime::controller::Action as Requeue;
 use tokio::time::Instant;
 
+use crate::first_looks::{FirstLooks, Pace};
 use crate::request_rate::{RequestRates, Urgency};
 
 /// Pause between two reconciles that went well. What is being started changes many times a second, and
@@ -34,6 +35,9 @@ struct Pauses {
     urgent: HashSet<String>,
     /// What reconciles sent to the management API, by UID.
     rates: RequestRates,
+    /// Who was at rest when we began to lead, and was not looked at yet.
+    first: FirstLooks,
+    pace: Pace,
 }
 
 impl Throttle {
@@ -72,6 +76,22 @@ impl Throttle {
         self.lock().urgent.insert(key.to_owned());
     }
 
+    /// From now on these, which are at rest, take turns for their first look.
+    pub fn begin_first_looks(&self, keys: impl IntoIterator<Item = String>) {
+        let pauses = &mut *self.lock();
+        pauses.first.begin(keys, pauses.pace, Instant::now());
+    }
+
+    /// Something happened to an object: it waits for no turn. To be called before it is triggered.
+    pub fn call(&self, key: &str) {
+        self.lock().first.remove(key);
+    }
+
+    /// Lets first looks follow each other so fast, when they begin.
+    pub fn pace(&self, pace: Pace) {
+        self.lock().pace = pace;
+    }
+
     /// Owes nothing any more.
     pub fn forgive(&self, uid: &str) {
         self.lock().rates.forget(uid);
@@ -88,6 +108,7 @@ impl Throttle {
         pauses.rates.forget(uid);
         pauses.done.remove(key);
         pauses.urgent.remove(key);
+        pauses.first.remove(key);
     }
 
     fn lock(&self) -> MutexGuard<'_, Pauses> {
@@ -107,8 +128,11 @@ impl Pauses {
         let just_now = since.and_then(|since| PAUSE.checked_sub(since));
         let just_now = just_now.filter(|_| !urged).unwrap_or_default();
         let debt = self.rates.wait(uid, urgency, Instant::now());
-        let pause = just_now.max(debt);
+        let turn = self.first.wait(key, Instant::now());
+        let turn = Some(turn).filter(|_| urgency == Urgency::Ordinary);
+        let pause = just_now.max(debt).max(turn.unwrap_or_default());
         if pause.is_zero() {
+            self.first.remove(key);
             self.urgent.remove(key);
             return None;
         }
@@ -232,6 +256,31 @@ mod tests {
             })
             .await;
         assert_eq!(other, Err(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_look_waits_for_its_turn_unless_something_happens() {
+        let pauses = Throttle::default();
+        let second = Duration::from_secs(1);
+        pauses.pace(Pace {
+            at_once: 1,
+            period: second,
+        });
+        pauses.begin_first_looks(["a", "b", "c", "d"].map(str::to_owned));
+        let look = async |key, urgency| {
+            let work = async { Ok::<_, ()>(Requeue::await_change()) };
+            pauses.reconcile(key, (key, urgency), work).await.unwrap()
+        };
+        let done = Requeue::await_change();
+        assert_eq!(look("a", Urgency::Ordinary).await, done);
+        assert_eq!(look("b", Urgency::Ordinary).await, Requeue::requeue(second));
+        let third = Requeue::requeue(3 * second);
+        assert_eq!(look("d", Urgency::Ordinary).await, third);
+        assert_eq!(look("c", Urgency::Awaited).await, done, "its spec changed");
+        pauses.call("d");
+        assert_eq!(look("d", Urgency::Ordinary).await, done, "it was called");
+        tokio::time::advance(second).await;
+        assert_eq!(look("b", Urgency::Ordinary).await, done);
     }
 
     #[tokio::test(start_paused = true)]

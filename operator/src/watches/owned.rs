@@ -24,23 +24,41 @@ use tenant_cp::names;
 
 use crate::parts::watched_everywhere;
 use crate::pod_failures::{self, Pod};
+use crate::state;
+use crate::throttle::Throttle;
 
 type Owners = BoxStream<'static, ObjectRef<TenantCluster>>;
 
-/// All watches over the whole management cluster. `clusters` are those that there are.
-pub fn owned(client: &Client, clusters: &Store<TenantCluster>) -> SelectAll<Owners> {
+/// All watches over the whole management cluster. `clusters` are those that there are; who has news waits
+/// for no turn in `throttle`.
+pub fn owned(
+    client: &Client,
+    clusters: &Store<TenantCluster>,
+    throttle: &Throttle,
+) -> SelectAll<Owners> {
     let mut all = SelectAll::new();
-    all.extend(watched_everywhere().map(|kind| labelled(client, clusters, kind)));
+    all.extend(watched_everywhere().map(|kind| labelled(client, clusters, throttle, kind)));
     all.push(operator_bindings(client, clusters));
     all.push(pods(client, clusters));
     all
 }
 
-fn labelled(client: &Client, clusters: &Store<TenantCluster>, kind: Kind) -> Owners {
+fn labelled(
+    client: &Client,
+    clusters: &Store<TenantCluster>,
+    throttle: &Throttle,
+    kind: Kind,
+) -> Owners {
     let config = watcher::Config::default().labels(LABEL_TENANT_UID);
-    let clusters = clusters.clone();
+    let (clusters, throttle) = (clusters.clone(), throttle.clone());
     let changes = changes(client, kind, config);
-    let owners = changes.filter_map(move |meta| std::future::ready(owner(&meta, &clusters)));
+    let owners = changes.filter_map(move |change| {
+        let owner = owner(&change.meta, &clusters);
+        if let Some(owner) = owner.as_ref().filter(|_| change.is_news) {
+            throttle.call(&state::key(owner));
+        }
+        std::future::ready(owner)
+    });
     owners.boxed()
 }
 
@@ -50,8 +68,8 @@ fn operator_bindings(client: &Client, clusters: &Store<TenantCluster>) -> Owners
     let config = watcher::Config::default().fields(&format!("metadata.name={OPERATOR_BINDING}"));
     let clusters = clusters.clone();
     let changes = changes(client, kinds::ROLE_BINDING, config);
-    let owners = changes.flat_map(move |meta| {
-        let namespace = meta.namespace.unwrap_or_default();
+    let owners = changes.flat_map(move |change| {
+        let namespace = change.meta.namespace.unwrap_or_default();
         stream::iter(users_of_binding(&namespace, &clusters.state()))
     });
     owners.boxed()
@@ -95,18 +113,32 @@ fn interrupted(error: &watcher::Error) {
     );
 }
 
+/// What a watch tells of an object.
+struct Change {
+    meta: ObjectMeta,
+    /// Not of what is listed.
+    is_news: bool,
+}
+
 /// Metadata of what changed; deletions count, what is only relisted after a reconnect counts too (it may
 /// have changed meanwhile). One that is not selected any more is told as it was before.
 fn changes(
     client: &Client,
     kind: Kind,
     config: watcher::Config,
-) -> impl Stream<Item = ObjectMeta> + Send + 'static + use<> {
+) -> impl Stream<Item = Change> + Send + 'static + use<> {
     let api = Api::<PartialObjectMeta>::all_with(client.clone(), &kind.resource());
     let events = watcher(api, config).default_backoff();
     events.filter_map(|event| async move {
         match event {
-            Ok(Event::Apply(o) | Event::InitApply(o) | Event::Delete(o)) => Some(o.metadata),
+            Ok(Event::Apply(o) | Event::Delete(o)) => Some(Change {
+                meta: o.metadata,
+                is_news: true,
+            }),
+            Ok(Event::InitApply(o)) => Some(Change {
+                meta: o.metadata,
+                is_news: false,
+            }),
             Ok(Event::Init | Event::InitDone) => None,
             Err(error) => {
                 interrupted(&error);

@@ -3,7 +3,7 @@
 //! Invariant: no time is compared. What is shown is how many looks and places the broken ones take: a
 //! question to a tenant's API that is open in a reconcile is a place that is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,9 @@ use anyhow::{Context as _, Result, ensure};
 use api::condition::is_true;
 use api::{ConditionType, TenantCluster};
 use kit_client::meter::metered;
+use kit_objects::kinds;
 use kube::ResourceExt;
+use operator::first_looks::Pace;
 use operator::rollouts::queue::Counts;
 use serde_json::{Value, json};
 use tenant_cp::Settings;
@@ -187,6 +189,79 @@ async fn panic_over_one_tenant_cluster_ends_nothing_else() -> Result<()> {
     site.change("broken", &sans).await?;
     site.wait_ready("broken").await?;
     operator.stop().await
+}
+
+/// Finding C28: after a fail-over each tenant cluster was read at once, and whatever changed waited in
+/// between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn change_after_a_fail_over_waits_for_no_tenant_cluster_that_is_at_rest() -> Result<()> {
+    let Some(site) = Site::new("fail-over").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        site.create(name).await?;
+    }
+    for name in names {
+        site.wait_ready(name).await?;
+        operator.settle(&site, name).await?;
+    }
+    operator.stop().await?;
+
+    let looks = Looks::new();
+    let operator = Launch {
+        // One has its turn, and no other in the life of this test.
+        pace: Pace {
+            at_once: 1,
+            period: Duration::from_secs(3600),
+        },
+        ..Launch::new(&site)?.plan(&looks.plan())
+    }
+    .start(&site)?;
+    let seen = || looks.so_far().into_keys().collect::<BTreeSet<_>>();
+    let is_seen = || match seen().is_empty() {
+        false => ready(Ok(Ok(()))),
+        true => ready(Ok(Err("none".to_owned()))),
+    };
+    ask_until("one is looked at", PATIENCE, is_seen).await?;
+    let first = seen().pop_first().context("none")?;
+    // What is taken from the first comes back by a watch, once its first look is over; so all are up.
+    lose_a_policy(&site, &first).await?;
+    operator.settle(&site, &first).await?;
+    lose_a_policy(&site, &first).await?;
+    ensure!(seen().len() == 1, "{:?} did not wait", seen());
+
+    let mut waiting = names.into_iter().filter(|name| *name != first);
+    let mut next = || waiting.next().context("none is left");
+    let (loses, changes, at_rest) = (next()?, next()?, next()?);
+    lose_a_policy(&site, loses).await?;
+    let sans =
+        json!({ "spec": { "controlPlane": { "endpoint": { "certSANs": ["a.example.com"] } } } });
+    let generation = site.change(changes, &sans).await?.metadata.generation;
+    let is_observed = |cluster: &TenantCluster| {
+        let status = cluster.status.as_ref();
+        status.is_some_and(|status| status.observed_generation == generation)
+    };
+    site.wait(changes, is_observed).await?;
+    ensure!(!seen().contains(at_rest), "{at_rest} was looked at between");
+    operator.stop().await
+}
+
+/// Takes a NetworkPolicy from a tenant cluster, and waits until it is back.
+async fn lose_a_policy(site: &Site, name: &str) -> Result<()> {
+    let ns = tenant_namespace(&site.clusters().get(name).await?);
+    let policies = site.objects(kinds::NETWORK_POLICY, &ns);
+    let lost = policies.get("etcd").await?.uid();
+    policies.delete("etcd", &Default::default()).await?;
+    let back = || async {
+        let found = policies.get_opt("etcd").await?;
+        Ok(found
+            .filter(|policy| policy.uid() != lost)
+            .ok_or("it is gone".to_owned()))
+    };
+    ask_until("the policy is back", PATIENCE, back).await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

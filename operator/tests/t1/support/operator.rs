@@ -17,6 +17,7 @@ use kit_client::meter::MeterLayer;
 use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
 use operator::controllers::{machine, node_pool, tenant_cluster};
+use operator::first_looks::Pace;
 use operator::manager::Manager;
 use operator::tenant_session::session::Dial;
 use tenant_cp::Settings;
@@ -36,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) instance: String,
     /// How tenants are reached; none: by the site's stand-ins.
     pub(crate) dial: Option<Dial>,
+    /// How fast first looks at what is at rest follow each other.
+    pub(crate) pace: Pace,
 }
 
 impl Launch {
@@ -48,6 +51,7 @@ impl Launch {
             leadership: Leadership::always(),
             instance: "operator-1".to_owned(),
             dial: None,
+            pace: Pace::default(),
         })
     }
 
@@ -87,6 +91,7 @@ impl Launch {
             instance,
             plan,
             dial,
+            pace,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
@@ -94,6 +99,7 @@ impl Launch {
         let context = Arc::clone(&manager.context);
         // As above.
         context.throttle.limit(500.0, 1000.0);
+        context.throttle.pace(pace);
         let shutdown = Shutdown::new();
         let store = tokio::spawn(manager.run_stores());
         let lead = tokio::spawn(manager.lead(16, shutdown.clone()));
@@ -191,6 +197,16 @@ impl Operator {
 
     /// Ends it in an orderly way.
     pub(crate) async fn stop(mut self) -> Result<()> {
+        self.end().await
+    }
+
+    /// As [`Self::settle`], once nothing of it runs beside: what both wrote would be written twice.
+    pub(crate) async fn stop_and_settle(mut self, site: &Site, name: &str) -> Result<()> {
+        self.end().await?;
+        self.settle(site, name).await
+    }
+
+    async fn end(&mut self) -> Result<()> {
         self.shutdown.trigger();
         self.ended().await
     }
