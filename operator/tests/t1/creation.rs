@@ -281,7 +281,7 @@ async fn each_object_is_written_once_and_pods_roll_out_once() -> Result<()> {
     let window = site.api.audit().window()?;
     site.create("demo").await?;
     let cluster = site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
+    operator.stop_and_settle(&site, "demo").await?;
     let ns = tenant_namespace(&cluster);
     for (kind, name) in [
         (kinds::STATEFUL_SET, "etcd"),

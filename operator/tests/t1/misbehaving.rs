@@ -40,9 +40,10 @@ const fn silent(name: &'static str, mode: Mode, words: &'static str) -> Way {
 }
 
 const WAYS: [Way; 9] = [
-    silent("goaway", Mode::Wire(Wire::GoAway), "connection error"),
+    // Whether the frame or the end of the connection is seen first is chance.
+    silent("goaway", Mode::Wire(Wire::GoAway), "client error"),
     silent("refuses", Mode::Wire(Wire::Refuses), "refused"),
-    silent("header", Mode::Wire(Wire::EndlessHeader), "http2 error"),
+    silent("header", Mode::Wire(Wire::EndlessHeader), "client error"),
     silent(
         "drips",
         Mode::Drip(Duration::from_millis(20)),

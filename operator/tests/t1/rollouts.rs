@@ -140,7 +140,7 @@ async fn version_of_a_running_tenant_cluster_changes_and_can_be_set_back() -> Re
     let window = site.api.audit().window()?;
     site.change("demo", &version("1.35.5")).await?;
     site.wait_ready("demo").await?;
-    operator.settle(&site, "demo").await?;
+    operator.stop_and_settle(&site, "demo").await?;
     let writes = window.writes_of(&site.user())?;
     let steps: Vec<_> = writes.iter().filter_map(step).collect();
     ensure!(steps == ["control plane", "controllers"], "{steps:?}");
