@@ -105,3 +105,23 @@ fn pods_that_must_not_share_a_node_do_not_but_during_a_rollout() {
     v.replicas = 5;
     assert_eq!(pods(&v), said, "the number of replicas restarts nobody");
 }
+
+/// Finding D13: with a lost node nothing was attached for six minutes.
+#[test]
+fn pods_that_are_alone_leave_a_lost_node_soon_unless_the_user_says_otherwise() {
+    let mut v = minimal();
+    v.addons.csi.enabled = true;
+    v.storage = Some(Default::default());
+    let taints = [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ];
+    let soon = |taint: &str, seconds: i64| json!({ "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds });
+    let expected = taints.map(|taint| soon(taint, 15));
+    assert_eq!(pods(&v)["csi"]["tolerations"], json!(expected));
+    assert_eq!(pods(&v)["control-plane"], json!({}));
+    let own = soon(taints[1], 60);
+    v.scheduling.tolerations = vec![serde_json::from_value(own.clone()).unwrap()];
+    let expected = [own, soon(taints[0], 15)];
+    assert_eq!(pods(&v)["csi"]["tolerations"], json!(expected));
+}

@@ -13,8 +13,8 @@ use k8s_openapi::{
             Affinity, Capabilities, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
             KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
             PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
-            SecretKeySelector, SecretVolumeSource, SecurityContext, TopologySpreadConstraint,
-            Volume, VolumeMount, WeightedPodAffinityTerm,
+            SecretKeySelector, SecretVolumeSource, SecurityContext, Toleration,
+            TopologySpreadConstraint, Volume, VolumeMount, WeightedPodAffinityTerm,
         },
     },
     apimachinery::pkg::{
@@ -143,6 +143,33 @@ pub(crate) fn spec(component: &str, scheduling: &Scheduling) -> PodSpec {
         }),
         ..PodSpec::default()
     }
+}
+
+/// How long a pod that is alone stays on a node that is not heard of, in seconds. Kubernetes' default is 300
+/// (`DefaultTolerationSeconds`), which is five minutes in which no volume is attached and no node made; two
+/// of these at the same time do no harm.
+const LONE_STAYS: i64 = 15;
+
+/// As [`spec`], for a component with one pod that another may replace while it still runs somewhere.
+pub(crate) fn lone(component: &str, scheduling: &Scheduling) -> PodSpec {
+    let mut spec = spec(component, scheduling);
+    let taints = [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ];
+    let tolerations = taints.map(|taint| Toleration {
+        key: Some(taint.to_owned()),
+        operator: Some("Exists".to_owned()),
+        effect: Some("NoExecute".to_owned()),
+        toleration_seconds: Some(LONE_STAYS),
+        ..Toleration::default()
+    });
+    let own = spec.tolerations.get_or_insert_default();
+    // What the user says of one of them holds.
+    let is_said = |taint: &Toleration| own.iter().any(|said| said.key == taint.key);
+    let added: Vec<_> = tolerations.into_iter().filter(|t| !is_said(t)).collect();
+    own.extend(added);
+    spec
 }
 
 /// More than any component has pods: with fewer nodes than this the emptiest one counts as empty, so

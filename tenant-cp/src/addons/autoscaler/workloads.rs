@@ -98,7 +98,7 @@ fn deployment(v: &Validated, store: &Store, pod: Pod) -> Object {
             automount_service_account_token: Some(pod.account),
             containers: vec![pod.container],
             volumes: Some(pod.secrets.map(pod::secret_volume).into()),
-            ..pod::spec(pod.name, &v.scheduling)
+            ..pod::lone(pod.name, &v.scheduling)
         }),
     };
     Object::new(&Deployment {

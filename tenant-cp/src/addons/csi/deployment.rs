@@ -74,7 +74,7 @@ pub(crate) fn deployment(
         spec: Some(PodSpec {
             containers,
             volumes: Some(volumes),
-            ..pod::spec(NAME, &v.scheduling)
+            ..pod::lone(NAME, &v.scheduling)
         }),
     };
     Object::new(&Deployment {
