@@ -23,8 +23,8 @@ mod service_accounts;
 mod status;
 pub use crate::taints::PodToleration;
 pub use addons::{
-    Addon, Addons, Autoscaler, AutoscalerLimits, Cni, CniType, CoreDns, Csi, ForwardedZone,
-    KubeProxy, KubeProxyMode, OptionalAddon,
+    Addon, Addons, Autoscaler, AutoscalerLimits, CloudController, Cni, CniType, CoreDns, Csi,
+    ForwardedZone, KubeProxy, KubeProxyMode, LoadBalancers,
 };
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};

@@ -27,7 +27,7 @@ pub fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     objects.extend(service_accounts::service_accounts(v));
     objects.extend(network_policies::network_policies(v, settings));
     objects.extend(disruption_budgets::budgets(v));
-    objects.extend(wanted(v).flat_map(|addon| addon.base(v)));
+    objects.extend(wanted(v).flat_map(|addon| addon.base(v, settings)));
     objects
 }
 

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 pub(crate) mod policy;
 pub(crate) mod providers;
 pub(crate) mod tenant_pods;
-pub use policy::{ApiServerPolicy, EndpointPolicy, Prefixes};
+pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
 };
@@ -33,6 +33,8 @@ pub struct Settings {
     pub allowed_machine_images: Prefixes,
     /// What users may choose of how their tenant cluster's API is published.
     pub endpoint: EndpointPolicy,
+    /// What load balancers of tenant clusters may be given, and what they are like.
+    pub load_balancers: LoadBalancerPolicy,
     /// What users may have their kube-apiservers do.
     pub api_server: ApiServerPolicy,
     /// StorageClasses of the management cluster that etcd's volumes may be of, besides its default.
@@ -54,6 +56,8 @@ pub struct Settings {
     pub certificates: CertificateSettings,
     /// How DNS pods of the management cluster are found by a NetworkPolicy.
     pub dns: DnsSettings,
+    /// Where programs in tenant namespaces reach the management API.
+    pub management_api: ManagementApi,
     /// Namespace of the operator. Default: `covey-system`.
     pub operator_namespace: String,
     /// ServiceAccount of the operator. Default: `covey-operator`.
@@ -274,6 +278,25 @@ pub struct DnsSettings {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Where programs in tenant namespaces reach the management API, after the translation of its Service.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ManagementApi {
+    /// Its addresses. Default: none, which is any but those of metadata services.
+    pub cidrs: Vec<IpNet>,
+    /// Its ports. Default: 443 and 6443.
+    pub ports: Vec<u16>,
+}
+
+impl Default for ManagementApi {
+    fn default() -> Self {
+        Self {
+            cidrs: Vec::new(),
+            ports: vec![443, 6443],
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -281,6 +304,7 @@ impl Default for Settings {
             allowed_registries: Prefixes::default(),
             allowed_machine_images: Prefixes::default(),
             endpoint: EndpointPolicy::default(),
+            load_balancers: LoadBalancerPolicy::default(),
             api_server: ApiServerPolicy::default(),
             etcd_storage_classes: Vec::new(),
             etcd_image: "etcd:3.6.16-0".to_owned(),
@@ -291,6 +315,7 @@ impl Default for Settings {
             tenant_pods: TenantPods::default(),
             certificates: CertificateSettings::default(),
             dns: DnsSettings::default(),
+            management_api: ManagementApi::default(),
             operator_namespace: "covey-system".to_owned(),
             operator_service_account: "covey-operator".to_owned(),
             tenant_namespace_role: "covey-tenant-namespace".to_owned(),

@@ -20,6 +20,7 @@ mod dns;
 mod endpoint;
 mod etcd;
 mod features;
+mod load_balancers;
 mod nodes;
 mod pod_metadata;
 mod pod_security;

@@ -10,6 +10,7 @@ use tenant_cp::addons::addon::Addon as _;
 use tenant_cp::addons::cloud_controller::{
     CloudController, NAME, certificate, rules_outside, tenant_objects as inside,
 };
+use tenant_cp::validate::validated::LoadBalancers;
 use tenant_cp::{
     Settings, Validated,
     certificates::{self, Material},
@@ -228,4 +229,38 @@ fn image_never_comes_from_the_registry_that_the_tenant_cluster_names() {
     };
     assert_eq!(image("registry.k8s.io"), IMAGE);
     assert_eq!(image("evil.example/k8s"), IMAGE);
+}
+
+/// Finding D8: documented features of load balancers could not be switched on.
+#[test]
+fn what_load_balancers_may_be_given_is_told_by_flags_and_nothing_is_by_default() {
+    let args = |v: &Validated, settings: &Settings| {
+        let store = Store::new();
+        let deployments = CloudController.deployments(v, settings, &store);
+        assert_eq!(deployments.len(), 1);
+        let args = &deployments[0].value["spec"]["template"]["spec"]["containers"][0]["args"];
+        let args: Vec<String> = serde_json::from_value(args.clone()).unwrap();
+        args.into_iter().skip(4).collect::<Vec<_>>()
+    };
+    let (mut v, mut settings) = (with_addon(), Settings::default());
+    assert_eq!(args(&v, &settings), [""; 0]);
+    settings.load_balancers.node_ports = false;
+    v.load_balancers = LoadBalancers {
+        classes: vec!["a".to_owned(), "b".to_owned()],
+        management_class: Some("example.com/internal".to_owned()),
+        annotations: vec!["metallb.io/".to_owned(), "example.com/a".to_owned()],
+        addresses: vec!["203.0.113.0/28".parse().unwrap()],
+        labels: [("example.com/zone".to_owned(), "x".to_owned())].into(),
+    };
+    assert_eq!(
+        args(&v, &settings),
+        [
+            "--load-balancer-classes=a,b",
+            "--mirror-class=example.com/internal",
+            "--allow-annotations=metallb.io/*,example.com/a",
+            "--allow-addresses=203.0.113.0/28",
+            "--mirror-labels=example.com/zone=x",
+            "--no-node-ports",
+        ]
+    );
 }

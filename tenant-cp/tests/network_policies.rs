@@ -146,3 +146,30 @@ fn workers_reach_an_endpoint_that_is_a_port_of_nodes_and_nothing_else_of_them() 
             .contains(&json!("169.254.0.0/16"))
     );
 }
+
+/// Finding S10: a program in a tenant namespace that was taken over reached whatever serves HTTPS.
+#[test]
+fn programs_beside_control_planes_reach_no_more_than_where_the_management_api_is() {
+    let mut v = minimal();
+    v.addons.cloud_controller.enabled = true;
+    v.addons.autoscaler.enabled = true;
+    v.autoscaler = Some(Default::default());
+    v.addons.csi.enabled = true;
+    v.storage = Some(Default::default());
+    let mut settings = Settings::default();
+    let outside = |settings: &Settings, name: &str| {
+        let spec = policy(&v, settings, name).unwrap();
+        spec["egress"].as_array().unwrap().last().unwrap().clone()
+    };
+    let anywhere = outside(&settings, "ccm");
+    assert_eq!(anywhere["to"][0]["ipBlock"]["cidr"], "0.0.0.0/0");
+    settings.management_api.cidrs = vec!["192.0.2.7/32".parse().unwrap()];
+    settings.management_api.ports = vec![8443];
+    let there = json!({
+        "to": [{ "ipBlock": { "cidr": "192.0.2.7/32" } }],
+        "ports": [{ "protocol": "TCP", "port": 8443 }],
+    });
+    for name in ["ccm", "csi", "autoscaler"] {
+        assert_eq!(outside(&settings, name), there, "{name}");
+    }
+}

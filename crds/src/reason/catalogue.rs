@@ -637,6 +637,12 @@ reasons! {
         /// This label may not be set.
         /// Cause: The platform lists what users may set, and this is not on it.
         LabelNotAllowed: Person, "Remove it from `spec.controlPlane.endpoint.labels`, or have `config.endpoint` allow it.";
+        /// This is nothing that load balancers can be given.
+        /// Cause: A key with a blank, or an address where a range is expected.
+        LoadBalancerMalformed: Person, "Correct `spec.addons.cloudController.loadBalancers`, as the message says.";
+        /// Load balancers of this platform may not be given this.
+        /// Cause: The platform lists what tenant clusters may ask of its load balancers, and this is not on it.
+        LoadBalancerNotAllowed: Person, "Remove it from `spec.addons.cloudController.loadBalancers`, or have `config.loadBalancers` allow it.";
         /// This is no label or annotation of a pod.
         /// Cause: A value with a blank or a /, or of more than 63 characters.
         PodMetadataMalformed: Person, "Correct `podMetadata` of `spec.controlPlane` or `spec.etcd`, as the message says.";

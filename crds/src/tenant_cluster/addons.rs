@@ -3,6 +3,8 @@
 //! Invariant: every addon can be switched on and off at any time; what has no default of its own is
 //! on. Whoever brings something of his own switches ours off.
 
+use std::collections::BTreeMap;
+
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,9 +38,10 @@ pub struct Addons {
 
     /// Load balancers and node lifecycle: Services of type LoadBalancer get addresses of the
     /// management cluster, nodes go with their machines. Switched off, such Services lose their
-    /// addresses. Default: `{"enabled": false}`. Example: `{"enabled": true}`.
+    /// addresses. Default: `{"enabled": false}`.
+    /// Example: `{"enabled": true, "loadBalancers": {"classes": ["example.com/internal"]}}`.
     #[serde(default)]
-    pub cloud_controller: OptionalAddon,
+    pub cloud_controller: CloudController,
 
     /// Volumes: claims of the tenant cluster become claims in the management cluster, attached to
     /// the machine on which the pod runs. There is a StorageClass for each class of storage that the
@@ -157,12 +160,65 @@ pub struct ForwardedZone {
     pub servers: Vec<String>,
 }
 
-/// An addon that is off unless it is switched on.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+/// Load balancers and node lifecycle.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OptionalAddon {
+pub struct CloudController {
     /// Whether Covey installs it. Default: `false`. Example: `true`.
     pub enabled: bool,
+
+    /// What Services of type LoadBalancer inside the tenant cluster may ask of the management cluster's load
+    /// balancers. Default: all that the platform allows (`config.loadBalancers` of the chart).
+    /// Example: `{"annotations": ["metallb.io/ip-allocated-from-pool"], "addresses": ["203.0.113.0/28"]}`.
+    #[serde(skip_serializing_if = "LoadBalancers::is_default")]
+    pub load_balancers: LoadBalancers,
+}
+
+/// What Services of type LoadBalancer may ask for, and what their load balancers are like.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancers {
+    /// Values of `loadBalancerClass` inside the tenant cluster that get a load balancer of the management
+    /// cluster, besides Services without a class, at most 16. Default: none.
+    /// Example: `["example.com/internal"]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 63)))]
+    pub classes: Vec<String>,
+
+    /// Class of the load balancers in the management cluster, one of `config.loadBalancers.classes` of the
+    /// chart. Those that there are keep theirs. Default: `config.loadBalancers.defaultClass`.
+    /// Example: `example.com/internal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub management_class: Option<String>,
+
+    /// Keys of annotations that load balancers take over from Services, of those that the platform allows; one
+    /// that ends in `/` stands for all with this prefix. At most 32. Default: all that it allows.
+    /// Example: `["metallb.io/ip-allocated-from-pool"]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 317)))]
+    pub annotations: Option<Vec<String>>,
+
+    /// Ranges in which the fixed addresses lie that Services may ask for (`loadBalancerIP`, `externalIPs`),
+    /// within those that the platform allows. At most 32. Default: all that it allows.
+    /// Example: `["203.0.113.0/28"]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 45)))]
+    pub addresses: Option<Vec<String>>,
+
+    /// Further labels of the load balancers' Services in the management cluster, with keys that the platform
+    /// allows, at most 16. Default: none. Example: `{"example.com/zone": "public"}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl LoadBalancers {
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Volumes.

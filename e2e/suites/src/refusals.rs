@@ -56,6 +56,9 @@ fn within(place: &str, field: &'static str, value: Value, says: &'static str) ->
 /// Nodes of the management cluster's own control plane: their label, and their taint.
 const OF_MANAGEMENT: &str = "node-role.kubernetes.io/control-plane";
 
+/// What load balancers of Services are like.
+const LOAD_BALANCERS: &str = "addons.cloudController.loadBalancers";
+
 /// Of TenantClusters.
 #[must_use]
 pub fn of_clusters() -> Vec<Row> {
@@ -97,6 +100,30 @@ pub fn of_clusters() -> Vec<Row> {
             "addons.csi.classes[]",
             json!({ "enabled": true, "classes": ["somebody-elses"] }),
             "offered",
+        ),
+        within(
+            LOAD_BALANCERS,
+            "addons.cloudController.loadBalancers.annotations[]",
+            json!({ "annotations": ["lbipam.cilium.io/ips"] }),
+            "config.loadBalancers.annotations",
+        ),
+        within(
+            LOAD_BALANCERS,
+            "addons.cloudController.loadBalancers.addresses[]",
+            json!({ "addresses": ["0.0.0.0/0"] }),
+            "config.loadBalancers.addresses",
+        ),
+        within(
+            LOAD_BALANCERS,
+            "addons.cloudController.loadBalancers.managementClass",
+            json!({ "managementClass": "evil.example/lb" }),
+            "config.loadBalancers.classes",
+        ),
+        within(
+            LOAD_BALANCERS,
+            "addons.cloudController.loadBalancers.labels",
+            json!({ "labels": { "service.cilium.io/global": "true" } }),
+            "config.loadBalancers.labels",
         ),
         row("network.podCIDR", json!("127.0.0.0/16"), "private range"),
         row(

@@ -145,15 +145,15 @@ fn role_ref(kind: &str, name: &str) -> RoleRef {
     }
 }
 
-/// It reaches the tenant's API, and, wherever that is, the management API.
-pub(crate) fn both_apis(v: &Validated, name: &str) -> Object {
+/// It reaches the tenant's API and the management API.
+pub(crate) fn both_apis(v: &Validated, settings: &Settings, name: &str) -> Object {
     policy(
         v,
         name,
         NetworkPolicySpec {
             pod_selector: Some(pods(name)),
             policy_types: Some(vec!["Egress".to_owned()]),
-            egress: Some(to_both_apis()),
+            egress: Some(to_both_apis(settings)),
             ..NetworkPolicySpec::default()
         },
     )
@@ -167,26 +167,34 @@ pub(crate) fn to_tenant_api() -> NetworkPolicyEgressRule {
     }
 }
 
-/// The ways to the tenant's API, and, wherever that is, the management API.
-pub(crate) fn to_both_apis() -> Vec<NetworkPolicyEgressRule> {
-    let range = |cidr: &str, metadata: &[&str]| NetworkPolicyPeer {
+/// The ways to the tenant's API and to the management API.
+pub(crate) fn to_both_apis(settings: &Settings) -> Vec<NetworkPolicyEgressRule> {
+    let range = |cidr: String, metadata: &[&str]| NetworkPolicyPeer {
         ip_block: Some(IPBlock {
-            cidr: cidr.to_owned(),
-            except: Some(metadata.iter().map(|&range| range.to_owned()).collect()),
+            cidr,
+            except: (!metadata.is_empty())
+                .then(|| metadata.iter().map(|&range| range.to_owned()).collect()),
         }),
         ..NetworkPolicyPeer::default()
     };
+    let api = &settings.management_api;
+    let to = match api.cidrs.is_empty() {
+        true => vec![
+            range("0.0.0.0/0".to_owned(), &METADATA_V4),
+            range("::/0".to_owned(), &METADATA_V6),
+        ],
+        false => {
+            let cidrs = api.cidrs.iter();
+            cidrs.map(|cidr| range(cidr.to_string(), &[])).collect()
+        }
+    };
+    let ports = api.ports.iter();
+    let ports = ports.map(|number| port("TCP", i32::from(*number), None));
     vec![
         to_tenant_api(),
         NetworkPolicyEgressRule {
-            to: Some(vec![
-                range("0.0.0.0/0", &METADATA_V4),
-                range("::/0", &METADATA_V6),
-            ]),
-            ports: Some(vec![
-                port("TCP", 443, None),
-                port("TCP", names::API_PORT, None),
-            ]),
+            to: Some(to),
+            ports: Some(ports.collect()),
         },
     ]
 }

@@ -116,8 +116,8 @@ pub trait Addon: Debug + Send + Sync {
 
     /// What it has in the tenant namespace before there are addresses: accounts, rights, NetworkPolicies,
     /// Services. Default: nothing.
-    fn base(&self, v: &Validated) -> Vec<Object> {
-        let _ = v;
+    fn base(&self, v: &Validated, settings: &Settings) -> Vec<Object> {
+        let _ = (v, settings);
         Vec::new()
     }
 

@@ -95,8 +95,8 @@ impl Addon for Autoscaler {
         Some(files)
     }
 
-    fn base(&self, v: &Validated) -> Vec<Object> {
-        base(v)
+    fn base(&self, v: &Validated, settings: &Settings) -> Vec<Object> {
+        base(v, settings)
     }
 
     fn deployment_names(&self) -> &'static [&'static str] {
@@ -152,14 +152,14 @@ impl Addon for Autoscaler {
 }
 
 /// Service, accounts and NetworkPolicies in the tenant namespace, and the binding in the user's.
-fn base(v: &Validated) -> Vec<Object> {
+fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     let mut objects = vec![
         service(v),
         adapter::bare_account(v, NAME),
         adapter::bare_account(v, STOCK),
         user_binding(v),
     ];
-    objects.extend(network_policies::policies(v));
+    objects.extend(network_policies::policies(v, settings));
     objects
 }
 

@@ -37,7 +37,7 @@ use crate::names;
 use crate::network::addresses::Addresses;
 use crate::secret_files::Files;
 use crate::settings::Settings;
-use crate::validate::validated::Validated;
+use crate::validate::validated::{LoadBalancers, Validated};
 
 /// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
 pub const NAME: &str = "ccm";
@@ -154,8 +154,8 @@ impl Addon for CloudController {
         Files::of_client(v, store, name)
     }
 
-    fn base(&self, v: &Validated) -> Vec<Object> {
-        base(v)
+    fn base(&self, v: &Validated, settings: &Settings) -> Vec<Object> {
+        base(v, settings)
     }
 
     fn deployment_names(&self) -> &'static [&'static str] {
@@ -206,10 +206,10 @@ impl Addon for CloudController {
 }
 
 /// Disruption budget, account, rights and NetworkPolicies in the tenant namespace.
-fn base(v: &Validated) -> Vec<Object> {
+fn base(v: &Validated, settings: &Settings) -> Vec<Object> {
     let mut objects = vec![disruption_budgets::budget(v, NAME)];
     objects.extend(adapter::account(v, NAME, CLUSTER_ROLE));
-    objects.extend([adapter::both_apis(v, NAME), node_ports_policy(v)]);
+    objects.extend([adapter::both_apis(v, settings, NAME), node_ports_policy(v)]);
     objects
 }
 
@@ -256,12 +256,7 @@ fn container(v: &Validated, settings: &Settings) -> Container {
     Container {
         name: NAME.to_owned(),
         image: Some(pod::own_image(settings, &images.ccm_registry, &images.ccm)),
-        args: Some(vec![
-            format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
-            format!("--namespace={}", v.tenant_namespace),
-            format!("--cluster-uid={}", v.uid),
-            format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
-        ]),
+        args: Some(args(v, settings)),
         env: Some(vec![pod::own_name("POD_NAME")]),
         resources: Some(pod::resources(
             &settings.resources.cloud_controller,
@@ -274,6 +269,51 @@ fn container(v: &Validated, settings: &Settings) -> Container {
         volume_mounts: Some(vec![pod::mount(NAME, names::SECRET_DIR, true)]),
         ..Container::default()
     }
+}
+
+fn args(v: &Validated, settings: &Settings) -> Vec<String> {
+    let mut args = vec![
+        format!("--tenant-kubeconfig={}/kubeconfig", names::SECRET_DIR),
+        format!("--namespace={}", v.tenant_namespace),
+        format!("--cluster-uid={}", v.uid),
+        format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+    ];
+    let LoadBalancers {
+        classes,
+        management_class,
+        annotations,
+        addresses,
+        labels,
+    } = &v.load_balancers;
+    let annotations = annotations.iter().map(|key| match key.ends_with('/') {
+        true => format!("{key}*"),
+        false => key.clone(),
+    });
+    let class: Vec<String> = management_class.iter().cloned().collect();
+    for (flag, values) in [
+        ("load-balancer-classes", classes.clone()),
+        ("mirror-class", class),
+        ("allow-annotations", annotations.collect()),
+        (
+            "allow-addresses",
+            addresses.iter().map(ToString::to_string).collect(),
+        ),
+        (
+            "mirror-labels",
+            labels
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect(),
+        ),
+    ] {
+        if !values.is_empty() {
+            args.push(format!("--{flag}={}", values.join(",")));
+        }
+    }
+    if !settings.load_balancers.node_ports {
+        args.push("--no-node-ports".to_owned());
+    }
+    args
 }
 
 /// Clients of load balancers come from anywhere, to node ports.

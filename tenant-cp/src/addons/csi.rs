@@ -87,9 +87,9 @@ impl Addon for Csi {
         Some(files)
     }
 
-    fn base(&self, v: &Validated) -> Vec<Object> {
+    fn base(&self, v: &Validated, settings: &Settings) -> Vec<Object> {
         let mut objects = Vec::from(adapter::account(v, NAME, CLUSTER_ROLE));
-        objects.push(adapter::both_apis(v, NAME));
+        objects.push(adapter::both_apis(v, settings, NAME));
         objects
     }
 

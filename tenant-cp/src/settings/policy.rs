@@ -3,6 +3,7 @@
 //! Invariant: what is left out allows no more than an ordinary tenant cluster needs.
 
 use api::tenant_cluster::EndpointType;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// Prefixes of images and registries; each ends at a `/` of what it allows.
@@ -46,6 +47,61 @@ impl EndpointPolicy {
     #[must_use]
     pub fn allows_label(&self, key: &str) -> bool {
         allows(&self.labels, key)
+    }
+}
+
+/// What load balancers of tenant clusters may be given, and what they are like.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LoadBalancerPolicy {
+    /// Keys of annotations that they take over from Services of tenant clusters; one that ends in `/` stands
+    /// for all with this prefix. Default: none.
+    pub annotations: Vec<String>,
+    /// Where fixed addresses may lie that Services of tenant clusters ask for. Default: nowhere.
+    pub addresses: Vec<IpNet>,
+    /// Values of `loadBalancerClass` that users may choose for them. Default: none.
+    pub classes: Vec<String>,
+    /// `loadBalancerClass` of those whose user chose none. Default: none, which is the management cluster's
+    /// own choice.
+    pub default_class: Option<String>,
+    /// Keys of labels that users may set on their Services in the management cluster; one that ends in `/`
+    /// stands for all with this prefix. Default: none.
+    pub labels: Vec<String>,
+    /// Whether they take node ports of the management cluster, of which there are 2768 for all tenant
+    /// clusters together. Load balancers that reach pods by themselves need none. Default: true.
+    pub node_ports: bool,
+}
+
+impl Default for LoadBalancerPolicy {
+    fn default() -> Self {
+        Self {
+            annotations: Vec::new(),
+            addresses: Vec::new(),
+            classes: Vec::new(),
+            default_class: None,
+            labels: Vec::new(),
+            node_ports: true,
+        }
+    }
+}
+
+impl LoadBalancerPolicy {
+    /// Whether annotations with this key, or with this prefix, may be taken over.
+    #[must_use]
+    pub fn allows_annotation(&self, key: &str) -> bool {
+        allows(&self.annotations, key)
+    }
+
+    /// Whether a label with this key may be set.
+    #[must_use]
+    pub fn allows_label(&self, key: &str) -> bool {
+        allows(&self.labels, key)
+    }
+
+    /// Whether all addresses of a range may be asked for.
+    #[must_use]
+    pub fn allows_range(&self, range: &IpNet) -> bool {
+        self.addresses.iter().any(|allowed| allowed.contains(range))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::validated::{Component, Dns, Endpoint, Etcd, Network, Validated};
-use crate::validate::{quantity, scheduling};
+use crate::validate::{load_balancers, quantity, scheduling};
 use crate::version;
 
 pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
@@ -88,6 +88,10 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         pod_security: control_plane.pod_security.clone(),
         storage: storage(&spec.addons.csi, settings),
         autoscaler: autoscaler(&spec.addons.autoscaler),
+        load_balancers: load_balancers::in_force(
+            &spec.addons.cloud_controller.load_balancers,
+            &settings.load_balancers,
+        ),
         registry: spec
             .images
             .registry

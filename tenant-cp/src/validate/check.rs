@@ -20,8 +20,8 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, configuration, dns, endpoint, etcd, features, nodes, pod_metadata,
-    pod_security, quantity, scheduling,
+    api_server, authentication, configuration, dns, endpoint, etcd, features, load_balancers,
+    nodes, pod_metadata, pod_security, quantity, scheduling,
 };
 use crate::{text, version};
 
@@ -65,6 +65,7 @@ pub(super) fn check_with(
     pod_security::check(&control_plane.pod_security, &mut problems);
     pod_metadata::check(tc, &mut problems);
     dns::check(tc, &mut problems);
+    load_balancers::check(tc, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
     if let Some(registry) = &tc.spec.images.registry

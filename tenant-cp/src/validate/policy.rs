@@ -15,7 +15,9 @@ use crate::settings::providers::KubeVirtSettings;
 use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
-use crate::validate::{api_server, attached, component, features, pod_metadata, scheduling};
+use crate::validate::{
+    api_server, attached, component, features, load_balancers, pod_metadata, scheduling,
+};
 use crate::version;
 
 /// From the next on the programs log bodies of requests, of Secrets too.
@@ -32,6 +34,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     storage_class(tc, settings, &mut problems);
     scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
+    load_balancers::check_policy(tc, &settings.load_balancers, &mut problems);
     api_server::check_policy(tc, settings, &mut problems);
     features::check_policy(tc, &settings.api_server, &mut problems);
     pod_metadata::check_policy(tc, &settings.tenant_pods.allowed, &mut problems);

@@ -76,8 +76,26 @@ pub struct Validated {
     pub storage: Option<api::storage::Offer>,
     /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
     pub autoscaler: Option<api::tenant_cluster::AutoscalerLimits>,
+    /// What load balancers of Services may be given, and what they are like.
+    pub load_balancers: LoadBalancers,
     /// Registry without a trailing slash.
     pub registry: String,
+}
+
+/// What load balancers of Services may be given, and what they are like; what the platform does not allow is
+/// not among it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadBalancers {
+    /// Values of `loadBalancerClass` inside the tenant cluster that get one, besides none.
+    pub classes: Vec<String>,
+    /// Their class in the management cluster.
+    pub management_class: Option<String>,
+    /// Keys of annotations that they take over; one that ends in `/` stands for all with this prefix.
+    pub annotations: Vec<String>,
+    /// Where fixed addresses lie that Services may ask for.
+    pub addresses: Vec<IpNet>,
+    /// Further labels of their Services.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Settings of CoreDNS.

@@ -47,9 +47,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 system:serviceaccount:{{ .Release.Namespace }}:covey-operator
 {{- end }}
 
-{{/* What the user set, and the one setting that only the release knows. */}}
+{{/* What the user set, the one setting that only the release knows, and the way to the management API, which
+programs in tenant namespaces go as the operator does. */}}
 {{- define "covey.config" -}}
-{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) .Values.config) }}
+{{- $api := dict "managementApi" .Values.networkPolicy.managementApi }}
+{{- toYaml (merge (dict "operatorNamespace" .Release.Namespace) .Values.config $api) }}
 {{- end }}
 
 {{/* Matches requests of the operator's own account. */}}

@@ -42,6 +42,10 @@ const OF_CLUSTERS: Harmless = &[
         ],
     ),
     (
+        "which Services of its own get a load balancer",
+        &["addons.cloudController.loadBalancers.classes[]"],
+    ),
+    (
         "what its own API writes down of what it was asked",
         &[
             "controlPlane.audit.rules[].namespaces[]",

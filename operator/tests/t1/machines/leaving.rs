@@ -27,7 +27,7 @@ async fn with_balancers(prefix: &str) -> Result<Option<(World, String)>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_balancers_are_told_that_a_node_goes_before_its_virtual_machine_does() -> Result<()> {
-    let Some((world, name)) = with_balancers("leaving").await? else {
+    let Some((world, name)) = Box::pin(with_balancers("leaving")).await? else {
         return Ok(());
     };
     world.put_pod(&name, "web", &json!({}));
@@ -51,7 +51,7 @@ async fn load_balancers_are_told_that_a_node_goes_before_its_virtual_machine_doe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_of_a_machine_that_is_gone_are_ended_once_that_is_proven() -> Result<()> {
-    let Some((world, name)) = with_balancers("ended").await? else {
+    let Some((world, name)) = Box::pin(with_balancers("ended")).await? else {
         return Ok(());
     };
     let going = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });

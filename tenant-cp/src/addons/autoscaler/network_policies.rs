@@ -10,9 +10,10 @@ use kit_objects::object::Object;
 
 use crate::addons::adapter;
 use crate::addons::autoscaler::names::{NAME, PORT, STOCK};
+use crate::settings::Settings;
 use crate::validate::validated::Validated;
 
-pub(crate) fn policies(v: &Validated) -> [Object; 2] {
+pub(crate) fn policies(v: &Validated, settings: &Settings) -> [Object; 2] {
     let grpc = || Some(vec![adapter::port("TCP", PORT, None)]);
     let types = |types: &[&str]| Some(types.iter().map(|&text| text.to_owned()).collect());
     let adapter = NetworkPolicySpec {
@@ -22,7 +23,7 @@ pub(crate) fn policies(v: &Validated) -> [Object; 2] {
             from: Some(vec![adapter::peer(STOCK)]),
             ports: grpc(),
         }]),
-        egress: Some(adapter::to_both_apis()),
+        egress: Some(adapter::to_both_apis(settings)),
     };
     let stock = NetworkPolicySpec {
         pod_selector: Some(adapter::pods(STOCK)),

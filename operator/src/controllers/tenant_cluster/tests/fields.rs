@@ -37,6 +37,9 @@ fn base(path: &str) -> Value {
         _ if path == "nodes.proxy.noProxy" => {
             base["nodes"] = json!({ "proxy": { "https": "http://proxy.example.com:3128" } });
         }
+        _ if path.starts_with("addons.cloudController.") => {
+            base["addons"] = json!({ "cloudController": { "enabled": true } });
+        }
         _ if path.starts_with("addons.csi.") => {
             base["addons"] = json!({ "csi": { "enabled": true } });
         }
@@ -70,6 +73,10 @@ fn generous() -> Settings {
         "allowedRegistries": ["mirror.example.com"],
         "endpoint": {
             "annotations": ["metallb.io/"], "labels": ["example.com/"], "classes": ["example.com/internal"],
+        },
+        "loadBalancers": {
+            "annotations": ["metallb.io/"], "addresses": ["203.0.113.0/24"], "classes": ["example.com/internal"],
+            "labels": ["example.com/"],
         },
         "apiServer": {
             "auditWebhook": true, "authorizationWebhooks": true,

@@ -1,4 +1,4 @@
-//! The controllers of the simulated management cluster that make pods.
+//! The controllers of the simulated management cluster that make pods, and load balancers.
 //!
 //! Invariant: a pod is made from the template that its workload has then, and keeps it.
 
@@ -9,6 +9,15 @@ use tenant_cp::rollout::template;
 use super::{NS, World};
 
 impl World {
+    /// The load balancer of the management cluster gives the endpoint its address.
+    pub(in super::super) fn give_address(&mut self) {
+        let service = self
+            .objects
+            .get_mut(&Key::new("Service", NS, "control-plane"))
+            .unwrap();
+        service["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.7" }] } });
+    }
+
     /// Version of the oldest kube-apiserver.
     pub(in super::super) fn serves(&self) -> String {
         let pods = self.pods.values();
