@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kit::admin::Progress;
 use kit::events::Publisher;
 use kit::metrics::Controller;
+use kit::workqueue::Queue;
 use kit_client::backoff::Attempts;
 
 use crate::cache::Cache;
@@ -14,7 +15,6 @@ use crate::cache::events::{Change, Write};
 use crate::cache::heartbeats::Heartbeats;
 use crate::cache::triggers::{self, Key};
 use crate::client::Client;
-use crate::queue::Queue;
 use crate::settings::Settings;
 
 /// What every reconcile shares.

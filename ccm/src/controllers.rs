@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use kit::workqueue::Turn;
 use kit_client::errors::{Class, Classify};
 
 use crate::cache::triggers::Key;
 use crate::context::Context;
-use crate::queue::Turn;
 
 pub mod node;
 pub mod service;

@@ -9,7 +9,6 @@
 //! | [`controllers::service`] | one Service: its mirror, EndpointSlices, status, finalizer, and orphans |
 //! | [`context`] | the handles that all reconciles share |
 //! | [`cache`] | everything that the watches told, and who is reconciled when it changes |
-//! | [`queue`] | who is next; one place for nodes and Services |
 //! | [`client`] | requests to both APIs |
 //! | [`args`], [`settings`], [`names`] | what can be configured, and names |
 //! | [`error`] | why a reconcile failed |
@@ -26,7 +25,6 @@ pub mod controllers;
 pub mod error;
 pub mod manager;
 pub mod names;
-pub mod queue;
 pub mod rbac;
 pub mod run;
 pub mod settings;

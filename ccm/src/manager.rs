@@ -10,13 +10,13 @@ use kit::events::Publisher;
 use kit::lease::Leadership;
 use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
+use kit::workqueue::Queue;
 use kit_client::backoff::{Attempts, Backoff};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, watches};
 use crate::client::Client;
 use crate::context::Context;
-use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::{controllers, names};
 

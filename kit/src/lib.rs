@@ -14,6 +14,7 @@
 //! | [`shutdown`] | SIGTERM and SIGINT as a value that can be awaited |
 //! | [`tls_reload`] | an HTTPS server whose certificate can be swapped while it runs |
 //! | [`watch`] | a watch that is kept, and what cannot be decoded left out |
+//! | [`workqueue`] | whose turn it is, each key at most once in hand; and when one may be tried again |
 //! | [`store`] | a reflector store that is kept, and who is told of its changes |
 //!
 //! Invariants: no module knows a Covey kind; nothing here
@@ -32,3 +33,4 @@ pub mod store;
 pub mod telemetry;
 pub mod tls_reload;
 pub mod watch;
+pub mod workqueue;

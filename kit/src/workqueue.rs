@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub mod pace;
+
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<(K, Instant)>,
