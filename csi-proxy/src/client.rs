@@ -5,6 +5,7 @@
 //! version that it was decided on, so of two who decide at once one is refused.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
@@ -13,6 +14,7 @@ use kube::api::{
     DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cache::objects::{Holders, Instance, Machine, Snapshot, Volume};
@@ -40,6 +42,17 @@ pub enum Made {
     Volume(Box<Volume>),
     /// There is a claim of this name, and it is none of ours.
     Foreign,
+}
+
+/// What there is of a name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// A volume.
+    Ours(Box<Volume>),
+    /// A claim of somebody else.
+    Foreign,
+    /// No claim.
+    Nothing,
 }
 
 const CLAIM: &str = "PersistentVolumeClaim";
@@ -70,9 +83,24 @@ impl ManagementClient {
         if !names::is_volume(id) {
             return Ok(None);
         }
-        let claim = self.claims.get_opt(id).await;
+        Ok(match self.claim(id).await? {
+            Found::Ours(volume) => Some(*volume),
+            Found::Foreign | Found::Nothing => None,
+        })
+    }
+
+    /// What there is of this name now.
+    ///
+    /// # Errors
+    /// When the API does not answer.
+    pub async fn claim(&self, id: &str) -> Result<Found, Error> {
+        let claim = get(&self.claims, "persistentvolumeclaims", id).await;
         let claim = claim.map_err(|source| Error::new("read", CLAIM, id, source))?;
-        Ok(claim.and_then(|claim| self.observe_claim(claim)))
+        let Some(claim) = claim else {
+            return Ok(Found::Nothing);
+        };
+        let volume = self.observe_claim(claim);
+        Ok(volume.map_or(Found::Foreign, |volume| Found::Ours(Box::new(volume))))
     }
 
     /// A virtual machine as it is now.
@@ -83,7 +111,7 @@ impl ManagementClient {
         if !names::is_machine(name) {
             return Ok(None);
         }
-        let vm = self.vms.get_opt(name).await;
+        let vm = get(&self.vms, "virtualmachines", name).await;
         let vm = vm.map_err(|source| Error::new("read", "VirtualMachine", name, source))?;
         Ok(vm.as_ref().map(Machine::read))
     }
@@ -96,7 +124,7 @@ impl ManagementClient {
         if !names::is_machine(name) {
             return Ok(None);
         }
-        let vmi = self.vmis.get_opt(name).await;
+        let vmi = get(&self.vmis, "virtualmachineinstances", name).await;
         let vmi =
             vmi.map_err(|source| Error::new("read", "VirtualMachineInstance", name, source))?;
         Ok(vmi.as_ref().map(Instance::read))
@@ -193,7 +221,7 @@ impl ManagementClient {
             ..DeleteParams::default()
         };
         match self.claims.delete(&volume.id, &params).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) if is_gone(&error, "persistentvolumeclaims", &volume.id) => {}
             Err(source) => return Err(Error::new("delete", CLAIM, &volume.id, source)),
             Ok(_) => {}
         }
@@ -237,7 +265,7 @@ impl ManagementClient {
         if !names::is_snapshot(id) {
             return Ok(None);
         }
-        let object = self.snapshots.get_opt(id).await;
+        let object = get(&self.snapshots, "volumesnapshots", id).await;
         let object = object.map_err(|source| Error::new("read", SNAPSHOT, id, source))?;
         Ok(object.and_then(|object| self.observe_snapshot(object)))
     }
@@ -280,7 +308,7 @@ impl ManagementClient {
             ..DeleteParams::default()
         };
         match self.snapshots.delete(&snapshot.id, &params).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) if is_gone(&error, "volumesnapshots", &snapshot.id) => Ok(()),
             done => done
                 .map(drop)
                 .map_err(|source| Error::new("delete", SNAPSHOT, &snapshot.id, source)),
@@ -299,5 +327,52 @@ impl ManagementClient {
         let volume = Volume::read(&claim, &self.cluster_uid)?;
         self.cache.observe_write(&Object::Claim(Box::new(claim)));
         Some(volume)
+    }
+}
+
+/// An object as it is now; none only when the API says that this very object is not there. Any other
+/// 404 tells that a kind is not served, which tells nothing of its objects.
+async fn get<K>(api: &Api<K>, plural: &str, name: &str) -> kube::Result<Option<K>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    match api.get(name).await {
+        Err(error) if is_gone(&error, plural, name) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Whether the API says that the object of this kind and name is not there (apimachinery
+/// `pkg/api/errors`, `NewNotFound`: `details.kind` is the resource).
+fn is_gone(error: &kube::Error, plural: &str, name: &str) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let details = status.details.as_ref();
+    status.code == 404 && details.is_some_and(|d| d.name == name && d.kind == plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn not_found_is_gone_only_where_the_object_is_named() {
+        let answer = |kind: &str, name: &str, code| {
+            let details = serde_json::from_value(json!({ "name": name, "kind": kind }));
+            kube::Error::Api(Box::new(Status {
+                code,
+                reason: "NotFound".to_owned(),
+                details: details.unwrap(),
+                ..Status::default()
+            }))
+        };
+        let gone = |error: kube::Error| is_gone(&error, "virtualmachines", "a");
+        assert!(gone(answer("virtualmachines", "a", 404)));
+        assert!(!gone(answer("virtualmachines", "b", 404)));
+        assert!(!gone(answer("", "", 404)), "the kind is not served");
+        assert!(!gone(answer("virtualmachines", "a", 410)));
     }
 }

@@ -8,6 +8,7 @@ use kube::Client;
 
 use crate::cache::Cache;
 use crate::client::ManagementClient;
+use crate::complaints::Complaints;
 use crate::in_flight::InFlight;
 use crate::settings::Settings;
 
@@ -21,6 +22,8 @@ pub struct Context {
     pub cache: Arc<Cache>,
     /// All other requests to that API.
     pub client: ManagementClient,
+    /// Why disks are not where they are to be.
+    pub complaints: Complaints,
     /// Volumes that a call has in hand.
     pub in_flight: InFlight,
 }
@@ -36,6 +39,7 @@ impl Context {
             settings,
             cache,
             client,
+            complaints: Complaints::default(),
             in_flight: InFlight::default(),
         }
     }

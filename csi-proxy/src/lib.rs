@@ -14,6 +14,7 @@
 //! | [`cache`] | what the watches told |
 //! | [`client`] | requests to the management cluster's API |
 //! | [`node`] | the program on nodes |
+//! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
 //! | [`in_flight`] | one call per volume at a time |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
 //! | [`names`], [`rbac`], [`socket`] | names, the rules that all of this needs, Unix sockets |
@@ -24,6 +25,7 @@
 pub mod args;
 pub mod cache;
 pub mod client;
+pub mod complaints;
 pub mod context;
 pub mod controllers;
 pub mod error;

@@ -5,7 +5,9 @@
 //! | [`holders`] | pure: who may have a volume, before anything happens and after |
 //! | [`plan`] | pure: the next write to one virtual machine |
 //! | [`hotplug`] | carries such a write out, in the way that this KubeVirt knows |
-//! | [`reconcile`] | makes plans whenever something changed, and has them carried out |
+//! | [`refusal`] | pure: what a write that failed means, and what the tenant is told |
+//! | [`step`] | pure: what has to be done now, given what is seen and remembered |
+//! | [`reconcile`] | looks whenever something changed, and does what the step says |
 //!
 //! Invariant: the annotations of the claim are the truth; they are written before a machine can have
 //! a volume, and taken back when the machine has been seen without it.
@@ -14,6 +16,8 @@ pub mod holders;
 pub mod hotplug;
 pub mod plan;
 pub mod reconcile;
+pub mod refusal;
+pub mod step;
 
 #[cfg(test)]
 mod tests;

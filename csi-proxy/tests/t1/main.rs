@@ -11,6 +11,7 @@
 mod attach;
 mod crash;
 mod refusals;
+mod refused;
 mod sanity;
 mod support;
 mod volumes;

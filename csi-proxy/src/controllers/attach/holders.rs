@@ -76,13 +76,15 @@ pub fn unpublish(volume: &Volume, machine: Option<&str>) -> Holders {
     holders
 }
 
-/// The holders after these machines have been seen without the volume.
+/// The holders after these machines have been seen without the volume. Those that are gone are not to
+/// have it either: nobody may ever come to detach it.
 #[must_use]
-pub fn release(volume: &Volume, without: &BTreeSet<String>) -> Holders {
+pub fn release(volume: &Volume, without: &BTreeSet<String>, gone: &BTreeSet<String>) -> Holders {
     let mut holders = volume.holders.clone();
-    holders
-        .held
-        .retain(|held| holders.wanted.contains(held) || !without.contains(held));
+    holders.wanted.retain(|wanted| !gone.contains(wanted));
+    holders.held.retain(|held| {
+        holders.wanted.contains(held) || !(without.contains(held) || gone.contains(held))
+    });
     holders.read_only &= !holders.held.is_empty();
     holders
 }

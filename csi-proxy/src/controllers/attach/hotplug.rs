@@ -21,11 +21,16 @@ use crate::settings::Hotplug;
 const BUS: &str = "scsi";
 const KIND: &str = "VirtualMachine";
 
-/// Carries out a change in the way that this KubeVirt knows.
-///
-/// # Errors
-/// A conflict when the virtual machine changed since it was read. By subresources some of the change
-/// may have been carried out.
+/// What came of one request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The volumes that it was about.
+    pub disks: Vec<String>,
+    /// A conflict when the virtual machine changed since it was read.
+    pub result: Result<(), Error>,
+}
+
+/// Carries out a change in the way that this KubeVirt knows; an answer for each request.
 pub async fn carry_out(
     hotplug: Hotplug,
     client: &Client,
@@ -33,52 +38,67 @@ pub async fn carry_out(
     cache: &Cache,
     machine: &Machine,
     change: &Change,
-) -> Result<(), Error> {
+) -> Vec<Answer> {
     match hotplug {
         Hotplug::Declarative => {
-            let vms: Api<VirtualMachine> = Api::namespaced(client.clone(), namespace);
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let patch =
-                serde_json::from_value(template_patch(machine, change)).map_err(|source| {
-                    Error::new(
-                        "write",
-                        KIND,
-                        &machine.name,
-                        kube::Error::SerdeError(source),
-                    )
-                })?;
-            let vm = vms
-                .patch(&machine.name, &params, &Patch::<()>::Json(patch))
-                .await;
-            let vm = vm.map_err(|source| Error::new("write", KIND, &machine.name, source))?;
-            cache.observe_write(&Object::Vm(Box::new(vm)));
-            Ok(())
+            let result = patch(client, namespace, cache, machine, change).await;
+            let disks = change.disks().map(str::to_owned).collect();
+            vec![Answer { disks, result }]
         }
         Hotplug::Subresources => {
-            let mut result = Ok(());
+            let mut answers = Vec::new();
+            // One disk that is refused is no reason to keep the others waiting.
             for (verb, body) in requests(change) {
-                let path = format!(
-                    "/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{}/{verb}",
-                    machine.name
-                );
-                let failed = |source| Error::new(verb, KIND, &machine.name, source);
-                let request = Request::put(path)
-                    .header(http::header::CONTENT_TYPE, "application/json")
-                    .body(body.to_string().into_bytes());
-                let request = request.map_err(|source| failed(kube::Error::HttpError(source)));
-                let done = match request {
-                    Ok(request) => client.request_text(request).await.map(drop).map_err(failed),
-                    Err(error) => Err(error),
-                };
-                // One disk that is refused is no reason to keep the others waiting.
-                result = result.and(done);
+                let disk = body["name"].as_str().unwrap_or_default().to_owned();
+                answers.push(Answer {
+                    disks: vec![disk],
+                    result: put(client, namespace, machine, verb, &body).await,
+                });
             }
-            result
+            answers
         }
     }
+}
+
+async fn patch(
+    client: &Client,
+    namespace: &str,
+    cache: &Cache,
+    machine: &Machine,
+    change: &Change,
+) -> Result<(), Error> {
+    let failed = |source| Error::new("write", KIND, &machine.name, source);
+    let vms: Api<VirtualMachine> = Api::namespaced(client.clone(), namespace);
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = serde_json::from_value(template_patch(machine, change));
+    let patch = patch.map_err(|source| failed(kube::Error::SerdeError(source)))?;
+    let patch = Patch::<()>::Json(patch);
+    let vm = vms.patch(&machine.name, &params, &patch).await;
+    let vm = vm.map_err(failed)?;
+    cache.observe_write(&Object::Vm(Box::new(vm)));
+    Ok(())
+}
+
+async fn put(
+    client: &Client,
+    namespace: &str,
+    machine: &Machine,
+    verb: &'static str,
+    body: &Value,
+) -> Result<(), Error> {
+    let path = format!(
+        "/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{}/{verb}",
+        machine.name
+    );
+    let failed = |source| Error::new(verb, KIND, &machine.name, source);
+    let request = Request::put(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body.to_string().into_bytes());
+    let request = request.map_err(|source| failed(kube::Error::HttpError(source)))?;
+    client.request_text(request).await.map(drop).map_err(failed)
 }
 
 /// Operations of RFC 6902. They go by position, which is safe because the version that the positions

@@ -43,8 +43,9 @@ pub struct Observed<'a> {
     pub instance: Option<&'a Instance>,
     /// What it is to have, in any order.
     pub desired: &'a [DesiredDisk],
-    /// Every volume of ours: what is in none of them is somebody else's, and stays.
-    pub volumes: &'a BTreeMap<String, Volume>,
+    /// Claims that are known to be somebody else's, and stay. What is named like a volume of ours and
+    /// is none, nor theirs, has lost its claim; who carries the change out asks for it.
+    pub foreign: &'a BTreeSet<String>,
 }
 
 /// How long ago things happened.
@@ -77,8 +78,16 @@ pub struct Change {
 }
 
 impl Change {
-    fn is_empty(&self) -> bool {
+    /// Whether nothing is to be done.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.plug.is_empty() && self.unplug.is_empty()
+    }
+
+    /// Names of its volumes: what goes out first.
+    pub fn disks(&self) -> impl Iterator<Item = &str> {
+        let plug = self.plug.iter().map(|disk| disk.volume.as_str());
+        self.unplug.iter().map(String::as_str).chain(plug)
     }
 }
 
@@ -150,8 +159,8 @@ fn change(machine: &Machine, observed: &Observed<'_>) -> Change {
             .iter()
             .copied()
             .find(|disk| disk.volume == slot.name);
-        let known = observed.volumes.contains_key(&slot.name);
-        known && is_ours(slot) && goes(machine, &slot.name, disk)
+        let theirs = observed.foreign.contains(&slot.name);
+        !theirs && is_ours(slot) && goes(machine, &slot.name, disk)
     };
     let wrong = machine.slots().filter(goes);
     let mut unplug: BTreeSet<_> = wrong.map(|slot| slot.name.clone()).collect();

@@ -3,13 +3,16 @@
 //!
 //! Invariant: what is held of one order of events is held of all that `sim` can play.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use tonic::Code;
 
 use super::holders;
-use super::plan::{self, BATCH_PERIOD, Observed, SETTLE, Step, Times, desired_disk, desired_disks};
+use super::plan::{self, BATCH_PERIOD, Observed, Step, Times, desired_disk, desired_disks};
 use crate::cache::objects::{Holders, Instance, Progress, Slot, Volume};
 
+mod refused;
 mod sim;
 
 use self::sim::{MACHINES, Op, Sim, VOLUMES, op};
@@ -19,9 +22,11 @@ proptest! {
 
     #[test]
     fn no_order_of_events_gives_a_volume_to_two_machines_and_all_come_to_rest(
-        ops in prop::collection::vec(op(), 0..80)
+        ops in prop::collection::vec(op(), 0..80),
+        subresources in any::<bool>(),
     ) {
         let mut sim = Sim::new();
+        sim.subresources = subresources;
         for op in ops {
             sim.act(op);
             sim.check();
@@ -29,11 +34,14 @@ proptest! {
         sim.settle();
         let writes = sim.writes;
         for (id, volume) in &sim.truth.volumes {
-            for machine in &volume.holders.wanted {
-                let there = sim.truth.machines.contains_key(machine);
-                prop_assert_eq!(sim.truth.is_attached(id, machine), there, "{} to {}", id, machine);
+            let refused = sim.refused.contains(id);
+            for machine in volume.holders.held.iter().filter(|_| !refused) {
+                prop_assert!(sim.truth.is_attached(id, machine), "{} to {}", id, machine);
             }
             for machine in MACHINES {
+                let there = sim.truth.machines.contains_key(machine)
+                    || sim.truth.instances.contains_key(machine);
+                prop_assert!(there || !volume.holders.held.contains(machine), "gone and holds");
                 if !volume.holders.wanted.contains(machine) {
                     prop_assert!(!sim.truth.has(id, machine), "{} is left on {}", id, machine);
                     prop_assert!(!volume.holders.held.contains(machine));
@@ -56,8 +64,8 @@ proptest! {
         let machine = &sim.seen.machines["a"];
         let long = Times { since_write: None, since_pending: BATCH_PERIOD };
         let step = |desired: &[plan::DesiredDisk]| {
-            let volumes = &sim.seen.volumes;
-            let observed = Observed { machine: Some(machine), instance: None, desired, volumes };
+            let foreign = &BTreeSet::new();
+            let observed = Observed { machine: Some(machine), instance: None, desired, foreign };
             plan::plan(&observed, long)
         };
         let sorted = desired_disks(&sim.seen)["a"].clone();
@@ -95,11 +103,13 @@ fn disk_that_somebody_took_away_comes_back_an_orphan_goes_and_what_is_not_ours_s
     sim.act(Op::TakeAway(0, 0));
     sim.settle();
     assert!(sim.truth.is_attached("vol-1", "a"));
-    // Two that no claim has as holder: by a driver before us, or by a hand. One of them is somebody else's.
+    // Three that no claim has as holder: by a driver before us, or by a hand. One of them is somebody
+    // else's, and one has lost its claim, without which the machine can never start again.
     let version = sim.next("a");
     let machine = sim.truth.machines.get_mut("a").unwrap();
     machine.version = version;
-    for id in ["vol-2", "vol-theirs"] {
+    sim.foreign.insert("vol-theirs".to_owned());
+    for id in ["vol-2", "vol-theirs", "vol-gone"] {
         let slot = Slot {
             name: id.to_owned(),
             claim: Some(id.to_owned()),
@@ -107,13 +117,9 @@ fn disk_that_somebody_took_away_comes_back_an_orphan_goes_and_what_is_not_ours_s
         };
         machine.slots.as_mut().unwrap().push(slot);
     }
-    for _ in 0..12 {
-        (0..3).for_each(|kind| sim.act(Op::Catch(kind)));
-        sim.act(Op::Work(SETTLE.as_secs()));
-        sim.act(Op::Land(0));
-        sim.act(Op::KubeVirt(0));
-    }
+    (0..12).for_each(|_| sim.round());
     assert!(!sim.truth.has("vol-2", "a"));
+    assert!(!sim.truth.has("vol-gone", "a"));
     assert!(sim.truth.has("vol-theirs", "a"));
     assert!(sim.truth.is_attached("vol-1", "a"));
 }
@@ -127,12 +133,14 @@ fn instance_that_outlives_its_virtual_machine_keeps_the_volume() {
     sim.act(Op::Unpublish(0, None));
     (0..3).for_each(|kind| sim.act(Op::Catch(kind)));
     sim.act(Op::Work(20));
+    sim.act(Op::Ask(0));
     let refusal = sim.publish("vol-1", "b", false).unwrap_err();
     assert_eq!(refusal.code, Code::FailedPrecondition);
     assert!(refusal.sentence.contains("machine a"), "{refusal}");
     sim.act(Op::KubeVirt(0));
     (0..3).for_each(|kind| sim.act(Op::Catch(kind)));
     sim.act(Op::Work(20));
+    sim.act(Op::Ask(0));
     sim.publish("vol-1", "b", false).unwrap();
     sim.settle();
     assert!(sim.truth.is_attached("vol-1", "b"));
@@ -148,7 +156,7 @@ fn disk_that_is_still_going_is_gone_before_it_comes_again() {
             machine: Some(machine),
             instance: Some(instance),
             desired,
-            volumes: &sim.seen.volumes,
+            foreign: &BTreeSet::new(),
         };
         let times = Times {
             since_write: None,

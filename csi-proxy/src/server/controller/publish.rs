@@ -82,7 +82,8 @@ pub(super) async fn controller_publish_volume(
     match ctx.cache.wait(patience, attached).await {
         Some(result) => result?,
         None => {
-            let why = ctx.cache.read(|state| why_not(state, id, node));
+            let complaint = ctx.complaints.of(node, id);
+            let why = ctx.cache.read(|state| why_not(state, id, node, complaint));
             return Err(Status::deadline_exceeded(format!(
                 "volume {id} is not attached to machine {node} yet: {why}; it goes on"
             )));
@@ -94,8 +95,8 @@ pub(super) async fn controller_publish_volume(
     })
 }
 
-/// How far it is.
-fn why_not(state: &State, id: &str, node: &str) -> String {
+/// How far it is, given what the last write to the machine said of the volume.
+fn why_not(state: &State, id: &str, node: &str, complaint: Option<String>) -> String {
     let Some(machine) = state.machines.get(node) else {
         return "the machine is gone".to_owned();
     };
@@ -103,7 +104,7 @@ fn why_not(state: &State, id: &str, node: &str) -> String {
         return "the machine is being deleted".to_owned();
     }
     let Some(instance) = state.instances.get(node).filter(|i| i.running) else {
-        return "the machine does not run; start it".to_owned();
+        return complaint.unwrap_or_else(|| "the machine does not run; start it".to_owned());
     };
     match instance.volumes.get(id) {
         Some(progress) if progress.message.is_empty() => {
@@ -111,7 +112,7 @@ fn why_not(state: &State, id: &str, node: &str) -> String {
         }
         Some(progress) => format!("KubeVirt calls it {}, {}", progress.phase, progress.message),
         None if machine.has(id) => "KubeVirt has not begun".to_owned(),
-        None => "the machine is busy with other volumes".to_owned(),
+        None => complaint.unwrap_or_else(|| "the machine is busy with other volumes".to_owned()),
     }
 }
 

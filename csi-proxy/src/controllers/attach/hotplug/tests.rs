@@ -150,8 +150,20 @@ async fn subresources_are_asked_disk_by_disk_and_one_refusal_stops_no_other() {
         unplug: vec!["vol-1".to_owned()],
     };
     let (cache, way) = (Cache::new("uid"), Hotplug::Subresources);
-    let result = carry_out(way, &client, "ns", &cache, &machine(&[]), &change).await;
-    assert_eq!(result.unwrap_err().class(), Class::Conflict);
+    let answers = carry_out(way, &client, "ns", &cache, &machine(&[]), &change).await;
+    let came = |answer: &Answer| {
+        let class = answer.result.as_ref().err().map(|error| error.class());
+        (answer.disks.join(","), class)
+    };
+    let came: Vec<_> = answers.iter().map(came).collect();
+    let disk = |name: &str, class| (name.to_owned(), class);
+    let conflict = Some(Class::Conflict);
+    let all = [
+        disk("vol-1", conflict),
+        disk("vol-2", None),
+        disk("vol-3", None),
+    ];
+    assert_eq!(came, all);
     let path = |verb: &str| {
         format!("/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachines/a/{verb}")
     };

@@ -1,5 +1,5 @@
 //! The management cluster and one of us, as values: KubeVirt in steps, watches that lag behind, writes
-//! that are on their way.
+//! that are on their way, refused, half done, lost, or late. What is done is the real step's to say.
 //!
 //! Invariant: the API that is played refuses a write on an old version, as the real one does; nothing
 //! else protects what the laws hold.
@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tokio::time::Instant;
 
 use crate::cache::objects::{Disk, Holders, Instance, Machine, Progress, Slot, Version, Volume};
 use crate::cache::state::State;
 use crate::controllers::attach::holders;
-use crate::controllers::attach::plan::{
-    self, Change, Observed, SETTLE, Step, Times, desired_disk, desired_disks,
-};
+use crate::controllers::attach::plan::{self, Change, SETTLE, desired_disk};
+use crate::controllers::attach::refusal::Failure;
+use crate::controllers::attach::step::{Job, Key, Memory, Outcome};
 use crate::status::Status;
 
 pub(super) const VOLUMES: [&str; 3] = ["vol-1", "vol-2", "vol-3"];
@@ -35,8 +36,16 @@ pub(super) enum Op {
     Catch(usize),
     /// Seconds pass, and we work.
     Work(u64),
-    /// What we sent to a machine reaches the API.
+    /// What we sent to a machine reaches the API, and we hear of it.
     Land(usize),
+    /// Nobody answers what we sent to a machine; it may arrive yet.
+    Silence(usize),
+    /// What nobody answered arrives.
+    Arrive(usize),
+    /// The API is asked who may still have a volume.
+    Ask(usize),
+    /// From now on the API refuses this disk on any machine, or takes it again.
+    Refuse(usize, bool),
     Crash,
 }
 
@@ -54,24 +63,32 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         6 => (0..3_usize).prop_map(Op::Catch),
         6 => (0..20_u64).prop_map(Op::Work),
         4 => (0..MACHINES.len()).prop_map(Op::Land),
+        1 => (0..MACHINES.len()).prop_map(Op::Silence),
+        1 => (0..MACHINES.len()).prop_map(Op::Arrive),
+        4 => (0..VOLUMES.len()).prop_map(Op::Ask),
+        1 => (0..VOLUMES.len(), any::<bool>()).prop_map(|(v, refused)| Op::Refuse(v, refused)),
         1 => Just(Op::Crash),
     ]
-}
-
-/// What we remember of a machine.
-#[derive(Clone, Copy, Debug)]
-struct Memory {
-    wrote: u64,
-    pending_since: Option<u64>,
 }
 
 /// The management cluster, and one of us.
 pub(super) struct Sim {
     pub(super) truth: State,
     pub(super) seen: State,
-    memory: BTreeMap<String, Memory>,
-    /// Writes that are sent and not carried out.
-    sent: BTreeMap<String, (Machine, Change)>,
+    pub(super) memory: Memory,
+    /// Jobs that are not done.
+    jobs: BTreeMap<Key, Job>,
+    /// Writes that nobody answered, and until when they may arrive.
+    late: Vec<(u64, Machine, Change)>,
+    /// Volumes whose disks the API refuses.
+    pub(super) refused: BTreeSet<String>,
+    /// Claims of others.
+    pub(super) foreign: BTreeSet<String>,
+    /// Each disk is a request of its own.
+    pub(super) subresources: bool,
+    /// When a machine was last written to, as far as we know.
+    wrote: BTreeMap<String, u64>,
+    start: Instant,
     began: u64,
     now: u64,
     version: u64,
@@ -80,11 +97,18 @@ pub(super) struct Sim {
 
 impl Sim {
     pub(super) fn new() -> Self {
+        let start = Instant::now();
         let mut sim = Self {
             truth: State::default(),
             seen: State::default(),
-            memory: BTreeMap::new(),
-            sent: BTreeMap::new(),
+            memory: Memory::new(start),
+            jobs: BTreeMap::new(),
+            late: Vec::new(),
+            refused: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            subresources: false,
+            wrote: BTreeMap::new(),
+            start,
             began: 0,
             now: 0,
             version: 0,
@@ -185,15 +209,35 @@ impl Sim {
             Op::Catch(_) => self.seen.instances = self.truth.instances.clone(),
             Op::Work(seconds) => {
                 self.now += seconds;
-                self.work();
+                self.look();
             }
             Op::Land(m) => self.land(MACHINES[m]),
+            Op::Silence(m) => self.silence(MACHINES[m]),
+            Op::Arrive(m) => {
+                let late = std::mem::take(&mut self.late);
+                for (until, machine, change) in late {
+                    if machine.name != MACHINES[m] {
+                        self.late.push((until, machine, change));
+                    } else if self.now < until {
+                        self.write(&machine, &change);
+                    }
+                }
+            }
+            Op::Ask(v) => self.ask(VOLUMES[v]),
+            Op::Refuse(v, true) => {
+                self.refused.insert(VOLUMES[v].to_owned());
+            }
+            Op::Refuse(v, false) => {
+                self.refused.remove(VOLUMES[v]);
+            }
             Op::Crash => {
                 // The next one lists everything anew.
-                self.sent.clear();
+                self.jobs.clear();
+                self.late.clear();
+                self.wrote.clear();
                 self.seen = self.truth.clone();
-                self.memory.clear();
                 self.began = self.now;
+                self.memory = Memory::new(self.clock());
             }
         }
     }
@@ -242,89 +286,137 @@ impl Sim {
         instance.claims = claims;
     }
 
-    /// As `reconcile` does it, on what is seen; the API is asked where `reconcile` asks it.
-    fn work(&mut self) {
-        let (desired, seen) = (desired_disks(&self.seen), self.seen.clone());
-        for (name, machine) in &seen.machines {
-            if self.sent.contains_key(name) {
-                continue;
+    fn clock(&self) -> Instant {
+        self.start + Duration::from_secs(self.now)
+    }
+
+    /// As `reconcile` does it.
+    pub(super) fn look(&mut self) {
+        let look = self.memory.look(&self.seen, self.clock());
+        assert!(
+            look.wake.is_none_or(|at| at > self.clock()),
+            "it never rests"
+        );
+        for (key, job) in look.jobs {
+            if let Job::Write(machine, _) = &job {
+                let wrote = self.wrote.get(&machine.name).copied().unwrap_or(self.began);
+                let running = self.seen.instances.get(&machine.name).filter(|i| i.running);
+                let settled = running.is_none_or(|i| plan::is_settled(machine, i));
+                assert!(
+                    settled || self.now - wrote >= SETTLE.as_secs(),
+                    "machine {} is written to before it can have digested",
+                    machine.name
+                );
             }
-            let began = self.began;
-            let memory = self.memory.entry(name.clone());
-            let memory = memory.or_insert(Memory {
-                wrote: began,
-                pending_since: None,
-            });
-            let since = |then: u64| Duration::from_secs(self.now - then);
-            let observed = Observed {
-                machine: Some(machine),
-                instance: seen.instances.get(name),
-                desired: desired.get(name).map_or(&[], Vec::as_slice),
-                volumes: &seen.volumes,
-            };
-            let times = Times {
-                since_write: Some(since(memory.wrote)),
-                since_pending: memory.pending_since.map_or(Duration::ZERO, since),
-            };
-            match plan::plan(&observed, times) {
-                Step::Rest => memory.pending_since = None,
-                Step::Wait(wait) => {
-                    assert!(!wait.is_zero() && wait <= SETTLE);
-                    memory.pending_since.get_or_insert(self.now);
-                }
-                Step::Write(change) => {
-                    let settled = observed.instance.is_none_or(|i| {
-                        !i.running || plan::is_settled(machine, i) || since(memory.wrote) >= SETTLE
-                    });
-                    assert!(
-                        settled,
-                        "machine {name} is written to before it can have digested"
-                    );
-                    self.send(machine, change);
-                }
-            }
-        }
-        for (id, volume) in &seen.volumes {
-            if volume
-                .holders
-                .held
-                .iter()
-                .any(|held| self.sent.contains_key(held))
-            {
-                continue;
-            }
-            let read = self.truth.volumes[id].clone();
-            let released = volume.holders.held.difference(&volume.holders.wanted);
-            let released = released.filter(|held| !seen.has(id, held)).cloned();
-            let without: BTreeSet<_> = released.filter(|held| !self.truth.has(id, held)).collect();
-            self.set_holders(&read, holders::release(&read, &without));
+            let twice = self.jobs.insert(key.clone(), job);
+            assert_eq!(twice, None, "{key:?} is in hand already");
         }
     }
 
-    fn send(&mut self, seen: &Machine, mut change: Change) {
-        change.unplug.retain(|id| {
-            let desired = self
-                .truth
-                .volumes
-                .get(id)
-                .and_then(|volume| desired_disk(volume, &seen.name));
-            plan::goes(seen, id, desired.as_ref())
-        });
-        if change != Change::default() {
-            self.sent.insert(seen.name.clone(), (seen.clone(), change));
+    fn finish(&mut self, key: &Key, outcome: Outcome) {
+        if let (Key::Machine(name), true) = (key, outcome.written) {
+            self.wrote.insert(name.clone(), self.now);
         }
+        // The longest that it may be.
+        self.memory.finish(key, outcome, self.clock(), 0.999);
+    }
+
+    /// The API is asked, and the claim is written.
+    fn ask(&mut self, id: &str) {
+        let key = Key::Volume(id.to_owned());
+        let Some(Job::Release(_, from)) = self.jobs.remove(&key) else {
+            return;
+        };
+        let read = self.truth.volumes[id].clone();
+        let (mut without, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        for name in read.holders.held.intersection(&from) {
+            let there =
+                self.truth.machines.contains_key(name) || self.truth.instances.contains_key(name);
+            if !there {
+                gone.insert(name.clone());
+            } else if !self.truth.has(id, name) {
+                without.insert(name.clone());
+            }
+        }
+        let holders = holders::release(&read, &without, &gone);
+        let outcome = Outcome {
+            written: holders != read.holders,
+            ..Outcome::default()
+        };
+        self.set_holders(&read, holders);
+        self.finish(&key, outcome);
+    }
+
+    /// What is left of a write when the claims have been asked.
+    fn send(&mut self, name: &str) -> Option<(Machine, Change, Outcome)> {
+        let job = self.jobs.remove(&Key::Machine(name.to_owned()));
+        let Some(Job::Write(seen, mut change)) = job else {
+            return None;
+        };
+        let mut outcome = Outcome::default();
+        change.unplug.retain(|id| {
+            if self.foreign.contains(id) {
+                outcome.foreign.insert(id.clone());
+                return false;
+            }
+            let volume = self.truth.volumes.get(id);
+            let desired = volume.and_then(|volume| desired_disk(volume, &seen.name));
+            plan::goes(&seen, id, desired.as_ref())
+        });
+        Some((seen, change, outcome))
     }
 
     fn land(&mut self, name: &str) {
-        let Some((seen, change)) = self.sent.remove(name) else {
+        let Some((seen, mut change, mut outcome)) = self.send(name) else {
             return;
         };
-        let version = self.next(&seen.name);
-        let Some(machine) = self.truth.machines.get_mut(&seen.name) else {
+        let key = Key::Machine(name.to_owned());
+        let refused = |id: &String| self.refused.contains(id);
+        if self.subresources {
+            let no = change.plug.extract_if(.., |disk| refused(&disk.volume));
+            let no = no.map(|disk| (disk.volume, "no".to_owned()));
+            outcome.refused.extend(no);
+        } else if change.plug.iter().any(|disk| refused(&disk.volume)) {
+            outcome.failure = Some(Failure::Refused("no"));
+            return self.finish(&key, outcome);
+        }
+        if !change.is_empty() {
+            match self.write(&seen, &change) {
+                true => {
+                    outcome.written = true;
+                    let machine = self.truth.machines[name].clone();
+                    self.seen.machines.insert(name.to_owned(), machine);
+                }
+                false => outcome.failure = Some(Failure::NotDone("changed")),
+            }
+        }
+        self.finish(&key, outcome);
+    }
+
+    fn silence(&mut self, name: &str) {
+        let Some((seen, change, mut outcome)) = self.send(name) else {
             return;
+        };
+        if !change.is_empty() {
+            outcome.failure = Some(Failure::Unanswered("silent"));
+            let until = self.now + SETTLE.as_secs();
+            self.late.push((until, seen, change));
+        }
+        self.finish(&Key::Machine(name.to_owned()), outcome);
+    }
+
+    /// What the API does with a write; whether it carries it out.
+    fn write(&mut self, seen: &Machine, change: &Change) -> bool {
+        let version = self.next(&seen.name);
+        let refused = |disk: &plan::DesiredDisk| self.refused.contains(&disk.volume);
+        if change.plug.iter().any(refused) {
+            return false;
+        }
+        let Some(machine) = self.truth.machines.get_mut(&seen.name) else {
+            return false;
         };
         if machine.version != seen.version {
-            return;
+            return false;
         }
         for id in &change.unplug {
             unplug(machine, id);
@@ -342,17 +434,8 @@ impl Sim {
             });
         }
         machine.version = version;
-        self.seen
-            .machines
-            .insert(seen.name.clone(), machine.clone());
-        self.memory.insert(
-            seen.name.clone(),
-            Memory {
-                wrote: self.now,
-                pending_since: None,
-            },
-        );
         self.writes += 1;
+        true
     }
 
     /// Never two holders: by the claim, and in truth.
@@ -375,14 +458,20 @@ impl Sim {
     }
 
     pub(super) fn settle(&mut self) {
-        for _ in 0..12 {
-            (0..3).for_each(|kind| self.act(Op::Catch(kind)));
-            self.act(Op::Work(1));
-            self.act(Op::Work(SETTLE.as_secs()));
-            (0..MACHINES.len()).for_each(|m| self.act(Op::Land(m)));
-            (0..MACHINES.len()).for_each(|m| self.act(Op::KubeVirt(m)));
+        for _ in 0..16 {
+            self.round();
             self.check();
         }
+    }
+
+    /// Everybody does what is due, and hears of everything.
+    pub(super) fn round(&mut self) {
+        (0..3).for_each(|kind| self.act(Op::Catch(kind)));
+        self.act(Op::Work(1));
+        self.act(Op::Work(SETTLE.as_secs()));
+        (0..VOLUMES.len()).for_each(|v| self.act(Op::Ask(v)));
+        (0..MACHINES.len()).for_each(|m| self.act(Op::Land(m)));
+        (0..MACHINES.len()).for_each(|m| self.act(Op::KubeVirt(m)));
     }
 }
 
