@@ -4,21 +4,26 @@
 //! Invariant: nothing is decided here but what the kernel decides; no program is told to go on
 //! against its own judgement, and nothing is removed that is not empty.
 
-use std::ffi::CString;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags, major, minor};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::mounts::{self, Flag, Mount, Options};
+use super::mounts::{self, Mount, Options, top};
 use super::plan::{Action, Disk, Place};
 use super::superblock::{self, Content, Filesystem, Image};
 use crate::status::Status;
+
+mod syscalls;
+
+use self::syscalls::{bind, flush, mount};
 
 /// Where things are on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,13 +113,18 @@ pub struct Scene<'a> {
 #[derive(Clone, Debug)]
 pub struct Host {
     folders: Folders,
+    /// Volumes of which it was told that they cannot be written out; shared by all clones.
+    told: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Host {
     /// The node with these folders.
     #[must_use]
     pub fn new(folders: Folders) -> Self {
-        Self { folders }
+        Self {
+            folders,
+            told: Arc::default(),
+        }
     }
 
     /// The disk with this serial number. The kernel knows it as soon as it knows the disk, which
@@ -364,11 +374,18 @@ impl Host {
                     .tried(|| format!("make {} read-only", at.display()))
             }
             Action::Unmount(at) => {
-                if at == scene.staging {
-                    flush(at)?;
-                }
-                rustix::mount::unmount(at, UnmountFlags::NOFOLLOW)
-                    .tried(|| format!("unmount {}", at.display()))
+                let dead = at == scene.staging && self.is_dead(at, scene)?;
+                let unmount = |flags: UnmountFlags| {
+                    rustix::mount::unmount(at, flags | UnmountFlags::NOFOLLOW)
+                };
+                let done = match unmount(UnmountFlags::empty()) {
+                    // Whoever has files open there reads and writes nothing any more.
+                    Err(_) if dead => unmount(UnmountFlags::DETACH),
+                    done => done,
+                };
+                done.tried(|| format!("unmount {}", at.display()))?;
+                self.told().remove(scene.volume);
+                Ok(())
             }
             Action::RemoveFolder(at) => {
                 fs::remove_dir(at).tried(|| format!("remove folder {}", at.display()))
@@ -377,6 +394,31 @@ impl Host {
                 fs::remove_file(at).tried(|| format!("remove file {}", at.display()))
             }
         }
+    }
+
+    /// Writes out what is staged there. Whether that is lost: because its disk is another one now, or
+    /// gone, or because it cannot be written out, of which the first call tells and is broken off.
+    fn is_dead(&self, at: &Path, scene: &Scene<'_>) -> Result<bool> {
+        let mounts = self.mounts()?;
+        let number = top(&mounts, at).map(|mount| mount.number);
+        let gone = scene.disk.is_none_or(|disk| Some(disk.number) != number);
+        let Err(error) = flush(at) else {
+            return Ok(gone);
+        };
+        if self.told().insert(scene.volume.to_owned()) {
+            return Err(error);
+        }
+        tracing::warn!(
+            volume.id = scene.volume,
+            error = kit_client::errors::chain(&error),
+            "volume {} is unmounted although it cannot be written out; what was not written is lost",
+            scene.volume
+        );
+        Ok(true)
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -405,55 +447,6 @@ fn read_aligned(file: &fs::File, at: u64, length: u64) -> io::Result<Vec<u8>> {
     room.drain(..from);
     room.truncate(length);
     Ok(room)
-}
-
-fn bind(from: &Path, to: &Path) -> Result<()> {
-    rustix::mount::mount_bind(from, to)
-        .tried(|| format!("show {} at {}", from.display(), to.display()))
-}
-
-fn mount(
-    device: &Path,
-    at: &Path,
-    filesystem: Filesystem,
-    read_only: bool,
-    options: &Options,
-) -> Result<()> {
-    let mut flags = MountFlags::empty();
-    for flag in &options.flags {
-        flags |= match flag {
-            Flag::ReadOnly => MountFlags::RDONLY,
-            Flag::NoSuid => MountFlags::NOSUID,
-            Flag::NoDev => MountFlags::NODEV,
-            Flag::NoExec => MountFlags::NOEXEC,
-            Flag::NoAtime => MountFlags::NOATIME,
-            Flag::NoDirAtime => MountFlags::NODIRATIME,
-            Flag::RelAtime => MountFlags::RELATIME,
-            Flag::StrictAtime => MountFlags::STRICTATIME,
-            Flag::LazyTime => MountFlags::LAZYTIME,
-            Flag::Sync => MountFlags::SYNCHRONOUS,
-            Flag::DirSync => MountFlags::DIRSYNC,
-        };
-    }
-    if read_only {
-        flags |= MountFlags::RDONLY;
-    }
-    let mut data = options.data.clone();
-    if filesystem == Filesystem::Xfs {
-        // A clone beside its original has the same UUID, which XFS refuses otherwise.
-        let comma = if data.is_empty() { "" } else { "," };
-        data = format!("nouuid{comma}{data}");
-    }
-    let what = || format!("mount {} at {}", device.display(), at.display());
-    let data = CString::new(data).map_err(io::Error::from).tried(what)?;
-    rustix::mount::mount(device, at, filesystem.name(), flags, data.as_c_str()).tried(what)
-}
-
-/// Writes out what a filesystem has in memory, so that an error is told while somebody listens.
-fn flush(at: &Path) -> Result<()> {
-    let what = || format!("write out {}", at.display());
-    let folder = fs::File::open(at).tried(what)?;
-    rustix::fs::syncfs(&folder).tried(what)
 }
 
 /// Runs a program on a device or folder. It has nobody to ask, and is never told to go on anyway.

@@ -109,6 +109,8 @@ pub struct Stage<'a> {
     pub disk: &'a Disk,
     /// What is mounted.
     pub mounts: &'a [Mount],
+    /// What is mounted there is of a disk that is gone.
+    pub stale: bool,
     /// Which disk it has is written down.
     pub remembered: bool,
     /// What two probes of the disk told, if there were any.
@@ -135,7 +137,19 @@ pub fn stage(call: &Stage<'_>) -> Result<Step, Status> {
     let read_only = call.read_only || disk.read_only;
     let mounted = top(call.mounts, path);
     if let Some(mount) = mounted.filter(|mount| mount.number != disk.number) {
-        return Err(occupied(path, mount));
+        if !call.stale {
+            return Err(occupied(path, mount));
+        }
+        // The disk came back under another number.
+        let used = |other: &&Mount| other.number == mount.number && other.point != *path;
+        if let Some(other) = call.mounts.iter().find(used) {
+            return Err(Status::failed_precondition(format!(
+                "the disk of the volume went and came back, and {} shows the one that is gone; \
+                 delete the pod that uses it",
+                other.point.display()
+            )));
+        }
+        return Ok(Step::Do(Action::Unmount(path.to_path_buf())));
     }
     if let Some(mount) = mounted {
         if mount.read_only != read_only {
@@ -248,12 +262,8 @@ pub struct Unstage<'a> {
 /// # Errors
 /// When something on the node still uses the disk.
 pub fn unstage(call: &Unstage<'_>) -> Result<Step, Status> {
+    // Of whatever disk it is: one that went and came back has another number.
     let staged = top(call.mounts, call.path);
-    if let (Some(mount), Some(disk)) = (staged, call.disk)
-        && mount.number != disk.number
-    {
-        return Err(occupied(call.path, mount));
-    }
     let used = |mount: &&Mount| {
         mount.point != call.path
             && (staged.is_some_and(|staged| staged.number == mount.number)

@@ -9,6 +9,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
 mod disks;
+mod failed;
 mod life;
 mod refusals;
 mod registration;

@@ -160,6 +160,7 @@ impl Node {
                     read_only,
                     disk: &disk,
                     mounts: &mounts,
+                    stale: false,
                     remembered: self.remembered,
                     probes,
                     checked,
@@ -381,6 +382,7 @@ fn disk_that_shows_two_things_is_not_touched() {
         read_only: false,
         disk: &disk,
         mounts: &[],
+        stale: false,
         remembered: true,
         probes: Some([Content::Empty, Content::Filesystem(Filesystem::Ext4, BYTES)]),
         checked: false,
@@ -394,4 +396,43 @@ fn volume_that_is_larger_than_its_filesystem_grows_when_it_is_staged() {
     let mut node = Node::new(Content::Filesystem(Filesystem::Xfs, BYTES / 2));
     node.call(Call::Stage(MOUNT, false), ALL).unwrap();
     assert_eq!(node.content, Content::Filesystem(Filesystem::Xfs, BYTES));
+}
+
+#[test]
+fn disk_that_came_back_under_another_number_is_let_go_of_and_mounted_anew() {
+    let mut node = Node::new(Content::Filesystem(Filesystem::Ext4, BYTES));
+    node.call(Call::Stage(MOUNT, false), ALL).unwrap();
+    node.disk.number = (8, 99);
+    let (disk, mounts) = (node.disk.clone(), node.mounts.clone());
+    let call = Stage {
+        path: Path::new(STAGING),
+        access: MOUNT,
+        read_only: false,
+        disk: &disk,
+        mounts: &mounts,
+        stale: true,
+        remembered: true,
+        probes: None,
+        checked: false,
+        grown: false,
+    };
+    let unmount = Step::Do(Action::Unmount(STAGING.into()));
+    assert_eq!(stage(&call), Ok(unmount.clone()));
+    let another = Stage {
+        stale: false,
+        ..call
+    };
+    assert_eq!(
+        stage(&another).unwrap_err().code,
+        Code::FailedPrecondition,
+        "it is of a disk that there is"
+    );
+    let gone = Unstage {
+        path: Path::new(STAGING),
+        mounts: &mounts,
+        remembered: true,
+        disk: Some(&disk),
+        busy: None,
+    };
+    assert_eq!(unstage(&gone), Ok(unmount));
 }

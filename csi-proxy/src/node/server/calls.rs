@@ -148,12 +148,15 @@ impl Node {
         let (mut probes, mut checked, mut grown) = (None, false, false);
         for _ in 0..MOST_STEPS {
             let disk = self.disk(id, &serial)?;
+            let mounts = self.host.mounts()?;
+            let mounted = top(&mounts, &path);
             let step = plan::stage(&plan::Stage {
                 path: &path,
+                stale: mounted.is_some_and(|mount| self.host.numbered(mount.number).is_none()),
                 access: wanted.access,
                 read_only: wanted.read_only,
                 disk: &disk,
-                mounts: &self.host.mounts()?,
+                mounts: &mounts,
                 remembered: self.host.remembered(id)?.as_ref() == Some(&serial),
                 probes,
                 checked,
@@ -279,8 +282,13 @@ impl Node {
             return Ok(NodeUnpublishVolumeResponse {});
         };
         for _ in 0..MOST_STEPS {
-            let place = self.host.place(&target)?;
-            let action = match plan::unpublish(&target, &self.host.mounts()?, place)? {
+            let mounts = self.host.mounts()?;
+            let place = match top(&mounts, &target) {
+                // A filesystem that is shut down tells nothing of its own root.
+                Some(_) => Place::Other,
+                None => self.host.place(&target)?,
+            };
+            let action = match plan::unpublish(&target, &mounts, place)? {
                 Step::Done => return Ok(NodeUnpublishVolumeResponse {}),
                 Step::Probe => continue,
                 Step::Do(action) => action,

@@ -1,0 +1,145 @@
+//! Disks that failed, went, or came back as another one: every volume can be unstaged.
+//!
+//! Filesystems are shut down by the kernel's own request for that, which ext4 and XFS share, as the
+//! kernel does it when a disk fails under them; a disk that is gone is listed no more.
+//! Invariant: what is lost is told once at most.
+
+use std::fs;
+
+use anyhow::Result;
+use testkit::disks::{LoopDevice, alone, tell};
+use tonic::Code;
+
+use crate::support::{Node, SERIAL, SIZE, VOLUME, block, mount, mounted};
+
+/// Has the kernel shut the filesystem down that is mounted there (xfs_io(8)).
+fn shut_down(path: &str) -> Result<()> {
+    tell("xfs_io", &["-x", "-c", "shutdown", path]).map(drop)
+}
+
+/// Takes the first disk out of the list of disks; what is mounted of it stays.
+fn take_out(node: &Node) -> Result<()> {
+    let shown = node.folder.path().join("sys").join(node.disks[0].name());
+    Ok(fs::remove_dir_all(shown)?)
+}
+
+/// Shows the first disk again, as a device of another number.
+fn bring_back(node: &mut Node) -> Result<()> {
+    let file = node.disks[0].file().to_owned();
+    let disk = LoopDevice::new(&file, SIZE)?;
+    disk.show(&node.folder.path().join("sys"), SERIAL)?;
+    node.disks.push(disk);
+    Ok(())
+}
+
+/// Unstaging comes to an end, at the second call at the latest: what is lost is told by the first.
+async fn unstaged(node: &Node) -> Result<()> {
+    if let Err(told) = node.unstage().await {
+        assert_eq!(told.code(), Code::Internal, "{told:?}");
+        assert!(told.message().contains("is lost"), "{told:?}");
+        node.unstage().await?;
+    }
+    assert!(mounted(&node.path("staging"))?.is_empty());
+    assert!(!node.folder.path().join("records").join(VOLUME).exists());
+    Ok(())
+}
+
+async fn shuts_down(filesystem: &str) -> Result<()> {
+    let node = Node::with_disk().await?;
+    node.stage(mount(filesystem, &[])).await?;
+    node.publish("a", mount(filesystem, &[]), false).await?;
+    fs::write(node.path("a/file"), "lost")?;
+    shut_down(&node.path("a"))?;
+    node.unpublish("a").await?;
+    unstaged(&node).await?;
+    // The disk itself is well: it is used again.
+    node.stage(mount(filesystem, &[])).await?;
+    node.unstage().await?;
+    Ok(())
+}
+
+#[test]
+fn ext4_that_is_shut_down_is_unstaged() -> Result<()> {
+    let name = "failed::ext4_that_is_shut_down_is_unstaged";
+    alone(name, async || shuts_down("ext4").await)
+}
+
+#[test]
+fn xfs_that_is_shut_down_is_unstaged() -> Result<()> {
+    let name = "failed::xfs_that_is_shut_down_is_unstaged";
+    alone(name, async || shuts_down("xfs").await)
+}
+
+async fn vanishes(filesystem: &str) -> Result<()> {
+    let node = Node::with_disk().await?;
+    node.stage(mount(filesystem, &[])).await?;
+    node.publish("a", mount(filesystem, &[]), false).await?;
+    fs::write(node.path("a/file"), "lost")?;
+    shut_down(&node.path("a"))?;
+    take_out(&node)?;
+    node.unpublish("a").await?;
+    unstaged(&node).await
+}
+
+#[test]
+fn ext4_of_a_disk_that_is_gone_is_unstaged() -> Result<()> {
+    let name = "failed::ext4_of_a_disk_that_is_gone_is_unstaged";
+    alone(name, async || vanishes("ext4").await)
+}
+
+#[test]
+fn xfs_of_a_disk_that_is_gone_is_unstaged() -> Result<()> {
+    let name = "failed::xfs_of_a_disk_that_is_gone_is_unstaged";
+    alone(name, async || vanishes("xfs").await)
+}
+
+#[test]
+fn device_of_a_disk_that_is_gone_is_unpublished_and_unstaged() -> Result<()> {
+    let name = "failed::device_of_a_disk_that_is_gone_is_unpublished_and_unstaged";
+    alone(name, async || {
+        let node = Node::with_disk().await?;
+        node.stage(block()).await?;
+        node.publish("a", block(), false).await?;
+        take_out(&node)?;
+        node.unpublish("a").await?;
+        unstaged(&node).await
+    })
+}
+
+#[test]
+fn disk_that_came_back_under_another_number_is_unstaged() -> Result<()> {
+    let name = "failed::disk_that_came_back_under_another_number_is_unstaged";
+    alone(name, async || {
+        let mut node = Node::with_disk().await?;
+        node.stage(mount("ext4", &[])).await?;
+        take_out(&node)?;
+        bring_back(&mut node)?;
+        unstaged(&node).await
+    })
+}
+
+#[test]
+fn disk_that_came_back_under_another_number_is_staged_anew_once_nobody_has_the_old_one()
+-> Result<()> {
+    let name = "failed::disk_that_came_back_under_another_number_is_staged_anew_once_nobody_has_the_old_one";
+    alone(name, async || {
+        let mut node = Node::with_disk().await?;
+        node.stage(mount("ext4", &[])).await?;
+        node.publish("a", mount("ext4", &[]), false).await?;
+        fs::write(node.path("a/file"), "kept")?;
+        take_out(&node)?;
+        bring_back(&mut node)?;
+        let used = node.stage(mount("ext4", &[])).await.unwrap_err();
+        assert_eq!(used.code(), Code::FailedPrecondition, "{used:?}");
+        assert!(used.message().contains(&node.path("a")), "{used:?}");
+        node.unpublish("a").await?;
+        node.stage(mount("ext4", &[])).await?;
+        let line = mounted(&node.path("staging"))?.remove(0);
+        assert!(line.contains(node.disks[1].device()), "{line}");
+        node.publish("a", mount("ext4", &[]), false).await?;
+        assert_eq!(fs::read_to_string(node.path("a/file"))?, "kept");
+        node.unpublish("a").await?;
+        node.unstage().await?;
+        Ok(())
+    })
+}
