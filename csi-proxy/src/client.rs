@@ -38,8 +38,10 @@ pub struct ManagementClient {
 /// What came of making a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Made {
-    /// There is a volume of this name: this one.
+    /// This one was made now.
     Volume(Box<Volume>),
+    /// There was a volume of this name: this one.
+    Found(Box<Volume>),
     /// There is a claim of this name, and it is none of ours.
     Foreign,
 }
@@ -140,15 +142,19 @@ impl ManagementClient {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let made = match self.claims.create(&params, claim).await {
+        match self.claims.create(&params, claim).await {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 let there = self.claims.get(&id).await;
-                there.map_err(|source| Error::new("read", CLAIM, &id, source))?
+                let there = there.map_err(|source| Error::new("read", CLAIM, &id, source))?;
+                let found = self.observe_claim(there).map(Box::new);
+                Ok(found.map_or(Made::Foreign, Made::Found))
             }
-            made => made.map_err(|source| Error::new("create", CLAIM, &id, source))?,
-        };
-        let volume = self.observe_claim(made);
-        Ok(volume.map_or(Made::Foreign, |volume| Made::Volume(Box::new(volume))))
+            made => {
+                let made = made.map_err(|source| Error::new("create", CLAIM, &id, source))?;
+                let made = self.observe_claim(made).map(Box::new);
+                Ok(made.map_or(Made::Foreign, Made::Volume))
+            }
+        }
     }
 
     /// Writes who is to have a volume, and who may; nothing when that is so already.
@@ -177,14 +183,14 @@ impl ManagementClient {
         .await
     }
 
-    /// Lets a claim ask for more bytes.
+    /// Lets a claim ask for more bytes, or for fewer while it has not got them.
     ///
     /// # Errors
     /// A conflict when the claim changed since it was read; whatever else the API refuses.
-    pub async fn grow(&self, volume: &Volume, bytes: i64) -> Result<(), Error> {
+    pub async fn resize(&self, volume: &Volume, bytes: i64) -> Result<(), Error> {
         let requests = json!({ "storage": bytes.to_string() });
         let patch = json!({ "spec": { "resources": { "requests": requests } } });
-        self.patch("grow", volume, patch).await
+        self.patch("resize", volume, patch).await
     }
 
     async fn patch(

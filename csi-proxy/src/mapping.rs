@@ -239,7 +239,10 @@ fn claim(
     request: &CreateVolumeRequest,
     settings: &Settings,
 ) -> Result<PersistentVolumeClaim, Status> {
-    let mut annotations = BTreeMap::from([(names::ANNOTATION_NAME, request.name.clone())]);
+    let mut annotations = BTreeMap::from([
+        (names::ANNOTATION_NAME, request.name.clone()),
+        (names::ANNOTATION_CLASS, wanted.class.name.clone()),
+    ]);
     let extra = |key: &str| {
         request
             .parameters
@@ -450,7 +453,7 @@ pub fn answer(volume: &Volume, offer: &Offer) -> proto::csi::Volume {
 pub enum Expansion {
     /// It is large enough.
     Enough,
-    /// The claim has to ask for this many bytes.
+    /// The claim has to ask for this many bytes, which may be fewer than it asks for now.
     Grow(i64),
 }
 
@@ -486,7 +489,7 @@ pub fn expand(
         )));
     };
     let wanted = range.size(class, DEFAULT_SIZE)?;
-    Ok(Expansion::Grow(wanted.max(volume.requested)))
+    Ok(Expansion::Grow(wanted))
 }
 
 #[cfg(test)]

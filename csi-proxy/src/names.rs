@@ -25,6 +25,8 @@ pub const SNAPSHOT_COMPONENT: &str = "snapshot";
 pub const ANNOTATION_STORAGE_CLASS: &str = "covey.dev/storage-class";
 /// Annotation on a claim or a snapshot: the name under which the tenant cluster asked for it.
 pub const ANNOTATION_NAME: &str = "covey.dev/volume-name";
+/// On a claim: name of the class that it was made of; several classes may have one StorageClass.
+pub const ANNOTATION_CLASS: &str = "covey.dev/class";
 /// Annotation on a claim: namespace and name of the tenant's claim, for people.
 pub const ANNOTATION_TENANT_CLAIM: &str = "covey.dev/tenant-claim";
 /// Annotation on a claim: the machines that are to have it, separated by commas.

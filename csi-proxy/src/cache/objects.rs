@@ -16,6 +16,7 @@ use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 
 use crate::names;
+use crate::settings::{Class, Offer};
 
 /// Which state of an object this is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub struct Volume {
     pub name: String,
     /// StorageClass in the management cluster.
     pub storage_class: String,
+    /// Name of the class that it was made of; none of one that was made before that was written down.
+    pub class: Option<String>,
     /// Several machines may have it.
     pub shared: bool,
     /// What it was made of, if it was.
@@ -156,6 +159,8 @@ pub struct Volume {
     pub deleting: bool,
     /// It is larger already, but whoever uses it has to see it first.
     pub resizing: bool,
+    /// Storage said that it can never have as many bytes as are asked for now.
+    pub infeasible: bool,
     /// Who is to have it, and who may.
     pub holders: Holders,
 }
@@ -180,18 +185,27 @@ impl Volume {
         let spec = claim.spec.clone().unwrap_or_default();
         let status = claim.status.clone().unwrap_or_default();
         let modes = spec.access_modes.unwrap_or_default();
+        let requested = bytes(spec.resources.and_then(|r| r.requests).as_ref());
         let (wanted, mut held) = (list(names::ANNOTATION_WANTED), list(names::ANNOTATION_HELD));
         held.extend(wanted.iter().cloned());
         Some(Self {
             version: Version::of(&claim.metadata),
             name: annotation(names::ANNOTATION_NAME).to_owned(),
             storage_class: spec.storage_class_name.unwrap_or_default(),
+            class: claim.annotations().get(names::ANNOTATION_CLASS).cloned(),
             source: spec.data_source.map(|source| match source.kind.as_str() {
                 names::SNAPSHOT_KIND => Origin::Snapshot(source.name),
                 _ => Origin::Volume(source.name),
             }),
             shared: modes.iter().any(|mode| mode == "ReadWriteMany"),
-            requested: bytes(spec.resources.and_then(|r| r.requests).as_ref()),
+            requested,
+            // What storage said of another size does not count any more (KEP-1790).
+            infeasible: bytes(status.allocated_resources.as_ref()) == requested
+                && status
+                    .allocated_resource_statuses
+                    .iter()
+                    .flatten()
+                    .any(|(what, how)| what == "storage" && how.ends_with("Infeasible")),
             capacity: bytes(status.capacity.as_ref()),
             bound: status.phase.as_deref() == Some("Bound"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
@@ -205,6 +219,19 @@ impl Volume {
             },
             id,
         })
+    }
+
+    /// The class that it was made of, if that is still offered; of one that does not say, the first
+    /// with its StorageClass.
+    #[must_use]
+    pub fn class_in<'a>(&self, offer: &'a Offer) -> Option<&'a Class> {
+        match &self.class {
+            Some(name) => {
+                let class = offer.class(Some(name));
+                class.filter(|class| class.storage_class == self.storage_class)
+            }
+            None => offer.of_storage_class(&self.storage_class),
+        }
     }
 
     /// Bytes that it has, or will have as far as that is known.

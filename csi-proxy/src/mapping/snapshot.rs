@@ -64,7 +64,7 @@ pub fn create(
     volume: &Volume,
 ) -> Result<Wanted, Status> {
     check(request)?;
-    let class = settings.offer.of_storage_class(&volume.storage_class);
+    let class = volume.class_in(&settings.offer);
     let Some(class) = class.and_then(|class| class.snapshot_class.as_ref()) else {
         return Err(Status::invalid_argument(format!(
             "storage of class {} has no snapshots; copy what is in volume {}",

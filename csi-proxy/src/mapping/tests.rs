@@ -10,6 +10,8 @@ use super::page::{Page, page};
 use super::*;
 use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 
+mod taken_back;
+
 const GIB: i64 = 1 << 30;
 
 fn settings() -> Settings {
@@ -113,6 +115,7 @@ fn request_becomes_a_block_claim_of_the_offered_class() {
                     "covey.dev/tenant-cluster-uid": "uid",
                 },
                 "annotations": {
+                    "covey.dev/class": "fast",
                     "covey.dev/volume-name": "pvc-1", "covey.dev/tenant-claim": "shop/data",
                 },
             },

@@ -142,7 +142,7 @@ async fn attached_is_said_when_the_instance_is_ready_and_not_before() -> Result<
     let hasty = Driver::hasty(&environment, HASTE).await?;
     let call = async || hasty.publish(&id, "a").await;
     hasty
-        .told_in_vain("AttachedToNode, as played", call)
+        .told_in_vain("KubeVirt calls it AttachedToNode; it goes on", call)
         .await?;
     assert_eq!(published(&hasty).await?, [[""; 0]]);
     drop(hasty);

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kube::api::{Patch, PatchParams};
-use proto::csi::VolumeContentSource;
 use proto::csi::volume_content_source::{Type as Source, VolumeSource};
+use proto::csi::{CapacityRange, ControllerExpandVolumeRequest, VolumeContentSource};
 use serde_json::json;
 use tonic::Code;
 
-use crate::support::driver::create;
+use crate::support::driver::{create, mount};
 use crate::support::{Driver, Environment, Fakes, Mode};
 
 /// How long a driver waits that is to wait in vain. What has to succeed is asked of another one.
@@ -26,7 +26,9 @@ async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
     let fakes = Fakes::start(&environment);
     let hasty = Driver::hasty(&environment, HASTE).await?;
     fakes.set(Mode::Full);
-    let full = hasty.told_in_vain("no room on any disk", async || hasty.create("full").await);
+    let full = hasty.told_in_vain("the platform has no room", async || {
+        hasty.create("full").await
+    });
     full.await?;
     drop(hasty);
     let driver = Driver::start(&environment).await?;
@@ -121,5 +123,69 @@ async fn claims_of_others_are_neither_used_nor_deleted() -> Result<()> {
     }
     let taken = driver.create("theirs").await.unwrap_err();
     assert_eq!(taken.code(), Code::AlreadyExists, "{taken:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expansion_that_cannot_be_had_is_told_and_taken_back() -> Result<()> {
+    const GIB: i64 = 1 << 30;
+    let Some(environment) = Environment::new("infeasible").await? else {
+        return Ok(());
+    };
+    let fakes = Fakes::start(&environment);
+    let driver = Driver::start(&environment).await?;
+    let id = driver.create("pvc-1").await?;
+    drop(fakes);
+    let expand = |required_bytes| ControllerExpandVolumeRequest {
+        volume_id: id.clone(),
+        capacity_range: Some(CapacityRange {
+            required_bytes,
+            limit_bytes: 0,
+        }),
+        volume_capability: Some(mount()),
+        ..Default::default()
+    };
+    let hasty = Driver::hasty(&environment, HASTE).await?;
+    let mut controller = hasty.controller();
+    let vain = controller.controller_expand_volume(expand(800 * GIB)).await;
+    assert_eq!(vain.unwrap_err().code(), Code::DeadlineExceeded);
+    // As the resizer of the management cluster writes it.
+    let status = json!({ "status": {
+        "allocatedResources": { "storage": (800 * GIB).to_string() },
+        "allocatedResourceStatuses": { "storage": "ControllerResizeInfeasible" },
+    } });
+    environment
+        .claims()
+        .patch_status(&id, &PatchParams::default(), &Patch::Merge(status))
+        .await?;
+    // The driver may not have seen it yet.
+    let told = async {
+        loop {
+            let vain = controller.controller_expand_volume(expand(800 * GIB)).await;
+            let status = vain.unwrap_err();
+            if status.code() != Code::DeadlineExceeded {
+                return status;
+            }
+        }
+    };
+    let told = tokio::time::timeout(crate::support::PATIENCE, told).await?;
+    assert_eq!(told.code(), Code::OutOfRange, "{told:?}");
+    assert!(told.message().contains("lower the request"), "{told:?}");
+    let lowered = controller.controller_expand_volume(expand(2 * GIB)).await;
+    assert_eq!(
+        lowered.unwrap_err().code(),
+        Code::DeadlineExceeded,
+        "it is under way"
+    );
+    let claim = environment.claims().get(&id).await?;
+    let requests = claim.spec.unwrap().resources.unwrap().requests.unwrap();
+    let asked = kit_objects::quantity::bytes(&requests["storage"].0);
+    assert_eq!(asked, Some(2 * GIB));
+    let _fakes = Fakes::start(&environment);
+    let grown = driver
+        .controller()
+        .controller_expand_volume(expand(2 * GIB))
+        .await?;
+    assert_eq!(grown.into_inner().capacity_bytes, 2 * GIB);
     Ok(())
 }

@@ -84,6 +84,14 @@ pub(super) async fn controller_publish_volume(
         None => {
             let complaint = ctx.complaints.of(node, id);
             let why = ctx.cache.read(|state| why_not(state, id, node, complaint));
+            let progress = |state: &State| state.instances.get(node)?.volumes.get(id).cloned();
+            if let Some(progress) = ctx.cache.read(progress) {
+                tracing::info!(
+                    volume.id = %id, machine.name = %node, says = %progress.message,
+                    "KubeVirt calls volume {id} {}",
+                    progress.phase
+                );
+            }
             return Err(Status::deadline_exceeded(format!(
                 "volume {id} is not attached to machine {node} yet: {why}; it goes on"
             )));
@@ -107,10 +115,8 @@ fn why_not(state: &State, id: &str, node: &str, complaint: Option<String>) -> St
         return complaint.unwrap_or_else(|| "the machine does not run; start it".to_owned());
     };
     match instance.volumes.get(id) {
-        Some(progress) if progress.message.is_empty() => {
-            format!("KubeVirt calls it {}", progress.phase)
-        }
-        Some(progress) => format!("KubeVirt calls it {}, {}", progress.phase, progress.message),
+        // Its message names pods and nodes of the management cluster.
+        Some(progress) => format!("KubeVirt calls it {}", progress.phase),
         None if machine.has(id) => "KubeVirt has not begun".to_owned(),
         None => complaint.unwrap_or_else(|| "the machine is busy with other volumes".to_owned()),
     }

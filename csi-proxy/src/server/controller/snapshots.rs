@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::mapping::page::page;
 use crate::mapping::snapshot;
 use crate::names;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// Where no class has snapshots, the calls are not there.
 fn offered(ctx: &Context) -> Result<(), Status> {
@@ -69,7 +69,13 @@ pub(super) async fn create_snapshot(
         None => {
             let complaint = |state: &State| state.snapshots.get(&id)?.complaint.clone();
             let why = ctx.cache.read(complaint);
-            let why = why.unwrap_or_else(|| "the management cluster is at it".to_owned());
+            if let Some(complaint) = &why {
+                tracing::warn!(
+                    snapshot.id = %id, complaint = %complaint,
+                    "storage complains about snapshot {id}"
+                );
+            }
+            let why = status::of_storage(why.as_deref());
             Err(Status::deadline_exceeded(format!(
                 "snapshot {id} is not cut yet: {why}"
             )))

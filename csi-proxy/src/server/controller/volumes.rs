@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::mapping::page::page;
 use crate::mapping::{self, Copied, Expansion, capacity, topology};
 use crate::settings::Class;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// There is no such volume.
 pub(super) fn missing(id: &str) -> Status {
@@ -48,10 +48,11 @@ pub(super) async fn create_volume(
     let id = &wanted.id;
     let _held = ctx.in_flight.take(id)?;
     let there = ctx.cache.read(|state| state.volumes.get(id).cloned());
-    let volume = match there {
-        Some(volume) => volume,
+    let (volume, made) = match there {
+        Some(volume) => (volume, false),
         None => match ctx.client.create(&wanted.claim).await? {
-            Made::Volume(volume) => *volume,
+            Made::Volume(volume) => (*volume, true),
+            Made::Found(volume) => (*volume, false),
             Made::Foreign => {
                 return Err(Status::already_exists(format!(
                     "the management cluster has a claim {id} that is not this driver's; use \
@@ -78,15 +79,17 @@ pub(super) async fn create_volume(
             )));
         }
         None => {
-            let complaint = ctx.client.complaint(&volume).await?;
-            let why = complaint.unwrap_or_else(|| "the management cluster is at it".to_owned());
+            let why = complaint(ctx, &volume).await?;
             return Err(Status::deadline_exceeded(format!(
                 "volume {id} has no storage yet: {why}"
             )));
         }
     };
     if !wanted.range.has(volume.size()) {
-        ctx.client.delete(&volume).await?;
+        // One that was there before may have been used.
+        if made && volume.holders.held.is_empty() {
+            ctx.client.delete(&volume).await?;
+        }
         return Err(Status::out_of_range(format!(
             "storage of class {} makes a volume of {} bytes of this, which is more than the limit; \
              raise the limit, or use another class",
@@ -95,6 +98,15 @@ pub(super) async fn create_volume(
         )));
     }
     Ok(created(ctx, &volume))
+}
+
+/// Why a claim is not as it is to be, in the tenant's words.
+async fn complaint(ctx: &Context, volume: &Volume) -> Result<&'static str, Status> {
+    let complaint = ctx.client.complaint(volume).await?;
+    if let Some(complaint) = &complaint {
+        tracing::warn!(volume.id = %volume.id, complaint = %complaint, "storage complains about volume {}", volume.id);
+    }
+    Ok(status::of_storage(complaint.as_deref()))
 }
 
 /// What quotas leave, and no more than one volume of the class may have; nothing where the class is
@@ -199,7 +211,7 @@ pub(super) async fn controller_expand_volume(
     named(id)?;
     let _held = ctx.in_flight.take(id)?;
     let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
-    let class = ctx.settings.offer.of_storage_class(&volume.storage_class);
+    let class = volume.class_in(&ctx.settings.offer);
     let access = request
         .volume_capability
         .as_ref()
@@ -213,11 +225,21 @@ pub(super) async fn controller_expand_volume(
         Expansion::Enough => return Ok(answer(volume.size())),
         Expansion::Grow(bytes) => bytes,
     };
-    if bytes > volume.requested {
-        ctx.client.grow(&volume, bytes).await?;
+    // Fewer than before are asked for once the tenant has taken a wish back that cannot be had.
+    if bytes != volume.requested {
+        ctx.client.resize(&volume, bytes).await?;
     }
     let grown = |state: &State| match state.volumes.get(id) {
         Some(now) if now.version.uid == volume.version.uid => {
+            if now.infeasible && now.requested == bytes {
+                // For the resizer this code is final: it asks again slowly, and takes a lower wish
+                // (external-resizer, "infeasible": INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE).
+                return Some(Err(Status::out_of_range(format!(
+                    "storage cannot give volume {id} {bytes} bytes; it has {}; lower the request \
+                     of its claim to a size above that",
+                    now.size()
+                ))));
+            }
             // What is not bound grows when it is made; what is pending is larger underneath.
             let is = !now.bound || now.capacity >= bytes || now.resizing;
             (is && now.requested >= bytes).then(|| Ok(now.size().max(bytes)))
@@ -227,8 +249,7 @@ pub(super) async fn controller_expand_volume(
     match ctx.cache.wait(patience, grown).await {
         Some(bytes) => Ok(answer(bytes?)),
         None => {
-            let complaint = ctx.client.complaint(&volume).await?;
-            let why = complaint.unwrap_or_else(|| "the management cluster is at it".to_owned());
+            let why = complaint(ctx, &volume).await?;
             Err(Status::deadline_exceeded(format!(
                 "volume {id} is not larger yet: {why}"
             )))
