@@ -128,6 +128,22 @@ pub fn kubevirt_provider_id(machine: &str) -> String {
     format!("kubevirt://{machine}")
 }
 
+/// The virtual machine that [`kubevirt_provider_id`] names; none of another provider, and none that no
+/// object can be called (a DNS subdomain, RFC 1123): a kubelet chooses its providerID, and what it says
+/// becomes part of a request's path.
+#[must_use]
+pub fn kubevirt_machine(provider_id: &str) -> Option<&str> {
+    let name = provider_id.strip_prefix("kubevirt://")?;
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    (name.len() <= 253 && name.split('.').all(is_label)).then_some(name)
+}
+
 /// The Secret in the tenant namespace with the user data that a machine boots with.
 #[must_use]
 pub fn user_data_secret(machine: &str) -> String {

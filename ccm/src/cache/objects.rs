@@ -55,13 +55,11 @@ pub struct Node {
 
 impl Node {
     /// Name of the virtual machine that this node runs on: by its providerID, or, while that is not
-    /// set, its own name. None for nodes of another provider.
+    /// set, its own name. None for nodes of another provider, or of a machine that cannot be.
     #[must_use]
     pub fn machine(&self) -> Option<&str> {
         match self.provider_id.as_deref() {
-            Some(id) => id
-                .strip_prefix("kubevirt://")
-                .filter(|name| !name.is_empty()),
+            Some(id) => api::names::kubevirt_machine(id),
             None => Some(&self.name),
         }
     }
@@ -343,5 +341,28 @@ mod tests {
         assert_eq!(node(Some("kubevirt://a.b-c")).machine(), Some("a.b-c"));
         assert_eq!(node(Some("kubevirt://")).machine(), None);
         assert_eq!(node(Some("aws:///x/i-1")).machine(), None);
+    }
+
+    #[test]
+    fn what_no_machine_can_be_called_is_never_asked_for() {
+        let long = format!("kubevirt://{}", "a".repeat(254));
+        for id in [
+            "kubevirt://?watch=1",
+            "kubevirt://a?watch=1",
+            "kubevirt://../virtualmachines/b",
+            "kubevirt://a/b",
+            "kubevirt://..",
+            "kubevirt://a%2fb",
+            "kubevirt://A",
+            "kubevirt://-a",
+            "kubevirt://a.",
+            long.as_str(),
+        ] {
+            let node = Node {
+                provider_id: Some(id.to_owned()),
+                ..Node::default()
+            };
+            assert_eq!(node.machine(), None, "{id}");
+        }
     }
 }
