@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
+use kit_client::args::positive;
 
 use crate::settings::{Files, Settings};
 
@@ -30,10 +31,15 @@ pub struct Args {
     #[arg(long, env = "COVEY_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
     pub management_kubeconfig: Option<PathBuf>,
     /// Requests per second to each API in the long run
-    #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0)]
+    #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0, value_parser = positive)]
     pub client_qps: f64,
     /// Requests to each API at once, before the rate limit holds them back
-    #[arg(long, env = "COVEY_CLIENT_BURST", default_value_t = 400)]
+    #[arg(
+        long,
+        env = "COVEY_CLIENT_BURST",
+        default_value_t = 400,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub client_burst: u32,
     /// Tenant namespace, where this runs
     #[arg(long, env = "POD_NAMESPACE")]

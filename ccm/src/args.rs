@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
+use kit_client::args::positive;
 
 use crate::args::cloud_config::CloudConfig;
 use crate::settings::{Endpoints, Settings};
@@ -40,10 +41,15 @@ pub struct Args {
     #[arg(long, env = "COVEY_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
     pub management_kubeconfig: Option<PathBuf>,
     /// Requests per second to each API in the long run; those of the Lease are not counted
-    #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0)]
+    #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0, value_parser = positive)]
     pub client_qps: f64,
     /// Requests to each API at once, before the rate limit holds them back
-    #[arg(long, env = "COVEY_CLIENT_BURST", default_value_t = 1000)]
+    #[arg(
+        long,
+        env = "COVEY_CLIENT_BURST",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub client_burst: u32,
     /// Tenant namespace: virtual machines, mirrors and the Lease are in it
     #[arg(long, env = "POD_NAMESPACE")]
@@ -194,6 +200,20 @@ mod tests {
             .filter(|a| a.get_id() != "help" && a.get_id() != "version")
         {
             assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
+        }
+    }
+
+    #[test]
+    fn rates_that_would_never_let_anything_through_are_refused() {
+        for bad in [
+            ["--client-qps", "0"],
+            ["--client-qps", "inf"],
+            ["--client-burst", "0"],
+        ] {
+            assert!(
+                settings(&[&NEEDED[..], &bad].concat(), None).is_err(),
+                "{bad:?}"
+            );
         }
     }
 

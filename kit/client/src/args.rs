@@ -37,7 +37,11 @@ impl Default for ClientArgs {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// A number above zero, for [`ClientArgs::qps`] and rates like it: with zero nothing would ever be sent.
+///
+/// # Errors
+/// What it must be.
+pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         _ => Err("must be a number above 0, for example 50".to_owned()),
