@@ -1,7 +1,8 @@
 //! Calls of the Cluster Autoscaler, all 15: the gRPC service `externalgrpc`.
 //!
 //! Invariant: what only asks is answered from memory and never fails, but for `Refresh`: an error of
-//! any other would end a loop over all pools. A group that is gone is one with nothing in it.
+//! any other would end a loop over all pools. A group that is gone is one with nothing in it. But before
+//! everything was listed once nobody is told that there is no group.
 
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ impl CloudProvider for Service {
         &self,
         _: Request<rpc::NodeGroupsRequest>,
     ) -> Answer<rpc::NodeGroupsResponse> {
+        self.listed()?;
         let groups = |state: &State| node_group::groups(state).map(|g| g.told()).collect();
         let node_groups = self.ctx.cache.read(groups);
         Ok(Response::new(rpc::NodeGroupsResponse { node_groups }))
@@ -113,6 +115,7 @@ impl CloudProvider for Service {
         &self,
         request: Request<rpc::NodeGroupForNodeRequest>,
     ) -> Answer<rpc::NodeGroupForNodeResponse> {
+        self.listed()?;
         let node = request.into_inner().node.unwrap_or_default();
         let cache = &self.ctx.cache;
         let found = cache.read(|state| node_group::of_node(state, &node).map(|g| g.told()));
@@ -235,3 +238,6 @@ impl CloudProvider for Service {
 fn no_price() -> Status {
     Status::unimplemented("no provider has prices; choose another expander than price")
 }
+
+#[cfg(test)]
+mod tests;
