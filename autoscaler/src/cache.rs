@@ -20,13 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kit_client::backoff::{Attempts, Backoff};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::state::{Kind, State, WatchEvent};
 use crate::settings::Settings;
 
-/// Pause of [`Cache::control_loop`] after a failure.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Waits of [`Cache::control_loop`] after failures of one thing.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -87,27 +89,41 @@ impl Cache {
         self.changes.subscribe()
     }
 
-    /// Does what is due, now and after every change, and what failed again after 2 seconds.
-    /// Ends never.
-    pub async fn control_loop<T, F: Future<Output = bool>>(
+    /// Does what is due, now and after every change. What failed is done again after a while, which gets
+    /// longer, and nothing else waits for it. Ends never.
+    pub async fn control_loop<T: Ord + Clone, F: Future<Output = bool>>(
         &self,
         due: impl Fn(&State) -> Vec<T>,
         succeeds: impl Fn(T) -> F,
     ) {
         let mut changes = self.changes();
         self.listed().await;
+        let attempts = Attempts::new(BACKOFF);
+        let mut waits: BTreeMap<T, Instant> = BTreeMap::new();
         loop {
             changes.mark_unchanged();
-            let mut failed = false;
-            for one in self.read(&due) {
-                failed |= !succeeds(one).await;
+            let all = self.read(&due);
+            // What is not due any more, or is another thing by now, begins anew.
+            waits.retain(|one, _| all.contains(one));
+            attempts.retain(|one| all.contains(one));
+            for one in all {
+                if waits.get(&one).is_some_and(|at| *at > Instant::now()) {
+                    continue;
+                }
+                if succeeds(one.clone()).await {
+                    attempts.reset(&one);
+                    waits.remove(&one);
+                } else {
+                    let wait = attempts.failed(&one);
+                    waits.insert(one, Instant::now() + wait);
+                }
             }
-            if failed {
-                tokio::time::sleep(PAUSE).await;
-            } else {
-                // The sender is ours, so waiting cannot fail.
-                let _ = changes.changed().await;
-            }
+            // The sender is ours, so waiting cannot fail.
+            let changed = changes.changed();
+            let _ = match waits.values().min() {
+                Some(at) => tokio::time::timeout_at(*at, changed).await,
+                None => Ok(changed.await),
+            };
         }
     }
 
@@ -166,3 +182,6 @@ impl Cache {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

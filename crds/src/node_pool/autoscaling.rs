@@ -67,7 +67,7 @@ impl Autoscaling {
 /// What of a node pool the autoscaler's adapter cannot carry out, as it stands in the annotation
 /// [`ANNOTATION_AUTOSCALING_REFUSED`]: the generation, a blank, a sentence. An edit of the pool, or a
 /// new size, makes it void, so nobody has to take it off.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Refused {
     /// `metadata.generation` of the pool that it is about.
     pub generation: i64,
