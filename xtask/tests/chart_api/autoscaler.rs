@@ -67,7 +67,20 @@ fn of_adapters() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let only_replicas = Some("may change only replicas");
     let only_annotation = Some("only the annotations covey.dev/delete-machine");
     let victims = |names: Value| json!({ "covey.dev/delete-machine": names });
+    let beyond = Some("replicas by spec.autoscaling, and not");
+    let size = |replicas: i32| json!({ "spec": { "replicas": replicas } });
     vec![
+        ("grows", size(5), None),
+        ("grows", size(6), beyond),
+        ("grows", size(1000), beyond),
+        ("above", size(8), None),
+        ("above", size(3), None),
+        ("above", size(10), beyond),
+        ("above", size(2), beyond),
+        ("below", size(2), None),
+        ("below", size(4), None),
+        ("below", size(0), beyond),
+        ("below", size(6), beyond),
         ("grows", json!({ "spec": { "replicas": 4 } }), None),
         (
             "grows",
@@ -208,7 +221,10 @@ async fn pools(installed: &Installed) -> impl Fn(&Client) -> Api<DynamicObject> 
     let mut others = pool("others", &json!({ "autoscaling": bounds() }));
     // The tenant namespace of this one begins like that of `demo`.
     others["spec"]["clusterName"] = json!("demo-0a1");
-    for object in [&grows, &pool("fixed", &json!({})), &others] {
+    let moved = json!({ "min": 3, "max": 5 });
+    let above = pool("above", &json!({ "autoscaling": moved, "replicas": 9 }));
+    let below = pool("below", &json!({ "autoscaling": moved, "replicas": 1 }));
+    for object in [&grows, &pool("fixed", &json!({})), &others, &above, &below] {
         installed.create(object.clone()).await;
     }
     move |client: &Client| api_of(client, &grows)
@@ -255,7 +271,7 @@ async fn replicas_are_the_autoscalers_and_nothing_else_of_a_node_pool_is() {
     check(scale(&person, "fixed", 3).await, None, &json!("fixed"));
 
     let free = json!({ "metadata": { "finalizers": null } });
-    for name in ["grows", "fixed", "others"] {
+    for name in ["grows", "fixed", "others", "above", "below"] {
         let api = api_as(&installed.admin());
         let freed = api
             .patch(name, &PatchParams::default(), &Patch::Merge(&free))
