@@ -10,6 +10,7 @@ use kit::events::Notice;
 use tokio::sync::Notify;
 
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
+use crate::cache::services::Accepted;
 use crate::cache::state::State;
 use crate::settings::Settings;
 
@@ -84,6 +85,11 @@ impl Cache {
     #[must_use]
     pub fn observe_write(&self, write: Write) -> Vec<Change> {
         self.lock().observe_write(write)
+    }
+
+    /// What the mirror of a Service became when it was applied, if not what was asked for.
+    pub fn accept(&self, uid: &str, accepted: Option<Accepted>) {
+        self.lock().accept(uid, accepted);
     }
 
     /// Reads what there is; nobody changes it meanwhile.

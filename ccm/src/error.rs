@@ -1,9 +1,13 @@
 //! Why a reconcile of a node or a Service failed.
 //!
-//! Invariant: each error has a class, which alone decides when it is tried again.
+//! Invariant: each error has a class, which alone decides when it is tried again; and what tenants read
+//! of one names nothing of the management cluster.
+
+mod told;
 
 use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify};
+use kube::core::Status;
 
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,9 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    /// More than one thing was refused.
+    #[error("{}", .0.iter().map(|e| kit_client::errors::chain(e)).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
     /// A plan did not come to an end.
     #[error("the plan of a {0} does not come to an end")]
     Endless(&'static str),
@@ -54,6 +61,61 @@ impl Error {
             source: Box::new(source),
         }
     }
+
+    /// These as one; none when there is none.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
+
+    /// This one, which came after those.
+    pub(crate) fn after(self, mut errors: Vec<Self>) -> Self {
+        errors.push(self);
+        match errors.len() {
+            1 => errors.remove(0),
+            _ => Self::Several(errors),
+        }
+    }
+
+    /// What an API said to a write, or a look, of ours.
+    fn answer(&self) -> Option<&Status> {
+        let source = match self {
+            Self::Request { source, .. } => source,
+            Self::Write {
+                source: kit_client::write::Error::Request { source, .. },
+                ..
+            } => source,
+            _ => return None,
+        };
+        match &**source {
+            kube::Error::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Whether an API refused this one thing, and may well do another: it answered, and not that it is
+    /// too busy or knows nobody of our name.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let code = self.answer().map(|status| status.code);
+        code.is_some_and(|code| !matches!(code, 401 | 429 | 503 | 504))
+    }
+
+    /// What a tenant may read of it.
+    pub(crate) fn told(&self) -> String {
+        match (self, self.answer()) {
+            (Self::Several(errors), _) => {
+                let all: Vec<_> = errors.iter().map(Self::told).collect();
+                all.join("; ")
+            }
+            (_, Some(status)) => told::sentence(status),
+            (Self::Request { .. } | Self::Write { .. }, None) => {
+                "an API was not reached; it is tried again".to_owned()
+            }
+            (other, _) => kit_client::errors::chain(other),
+        }
+    }
 }
 
 impl Classify for Error {
@@ -62,6 +124,13 @@ impl Classify for Error {
             Self::NotLeader(error) => error.class(),
             Self::Request { source, .. } => source.class(),
             Self::Write { source, .. } => source.class(),
+            // What goes away by itself is not to wait for what does not.
+            Self::Several(errors) => {
+                let classes: Vec<_> = errors.iter().map(Classify::class).collect();
+                let order = [Class::Conflict, Class::Transient, Class::Invalid];
+                let first = order.into_iter().find(|class| classes.contains(class));
+                first.unwrap_or(Class::Bug)
+            }
             Self::Answer { .. } | Self::Endless(_) => Class::Bug,
         }
     }

@@ -107,8 +107,8 @@ impl From<&EndpointSlice> for Slice {
 /// An endpoint of a mirror: a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// The tenant's node.
-    pub node: Arc<str>,
+    /// Name of the virtual machine.
+    pub machine: Arc<str>,
     /// Its address of the slice's family.
     pub address: String,
     /// The condition.
@@ -173,7 +173,7 @@ impl Content {
             let is = |value: Option<Option<bool>>| value.flatten().unwrap_or(false);
             let target = endpoint.target_ref.as_ref().and_then(|t| t.name.as_deref());
             Endpoint {
-                node: target.unwrap_or_default().into(),
+                machine: target.unwrap_or_default().into(),
                 address: endpoint.addresses.join(","),
                 ready: is(conditions.map(|c| c.ready)),
                 serving: is(conditions.map(|c| c.serving)),

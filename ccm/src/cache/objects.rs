@@ -231,6 +231,8 @@ impl From<&VirtualMachineInstance> for Instance {
 pub struct Target {
     /// The tenant's node.
     pub node: Arc<str>,
+    /// The virtual machine that it runs on.
+    pub machine: Arc<str>,
     /// The node is Ready, with its kube-proxy, and its machine runs.
     pub ready: bool,
     /// The machine runs, or is just being shut down; the node may be anything.
@@ -250,6 +252,10 @@ impl Target {
     pub fn new(name: &Arc<str>, node: &Node, instance: &Instance, proxied: bool) -> Option<Self> {
         (node.takes_traffic() && !instance.addresses.is_empty()).then(|| Self {
             node: Arc::clone(name),
+            machine: match *instance.name == **name {
+                true => Arc::clone(name),
+                false => instance.name.as_str().into(),
+            },
             ready: node.ready && proxied && instance.serves(),
             serving: instance.phase == Phase::Running && !instance.paused,
             terminating: instance.deleting,
@@ -257,6 +263,19 @@ impl Target {
             management_node: instance.management_node.as_deref().map(Into::into),
         })
     }
+}
+
+/// One target for each machine, by machine: of several nodes that claim one the node that has its name,
+/// as every node of ours has, or else the first by name. Who may make nodes gives a machine no second
+/// share of the traffic, and the management cluster no second endpoint.
+#[must_use]
+pub fn one_per_machine(mut targets: Vec<Target>) -> Vec<Target> {
+    targets.sort_by(|a, b| {
+        let rank = |t: &Target| t.node != t.machine;
+        (&a.machine, rank(a), &a.node).cmp(&(&b.machine, rank(b), &b.node))
+    });
+    targets.dedup_by(|later, first| later.machine == first.machine);
+    targets
 }
 
 /// Addresses that others can reach, in an order that does not change with the report's: the primary

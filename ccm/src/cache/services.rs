@@ -13,6 +13,16 @@ use crate::settings::Settings;
 /// Namespace and name of a Service of the tenant cluster.
 pub type Place = (String, String);
 
+/// What the management API made of a mirror that was applied, where that is something else than was
+/// asked for: it is not asked for again while both stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Digest of what was applied.
+    pub applied: String,
+    /// Digest of the answer, as far as it is about what was applied.
+    pub answer: String,
+}
+
 /// The load balancer that a Service asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DesiredLoadBalancer {

@@ -13,8 +13,8 @@ use kit::events::Notice;
 
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::events::Kind;
-use crate::cache::objects::{Instance, Node, Target, Vm};
-use crate::cache::services::{Place, place};
+use crate::cache::objects::{Instance, Node, Target, Vm, one_per_machine};
+use crate::cache::services::{Accepted, Place, place};
 use crate::names;
 use crate::settings::Settings;
 
@@ -49,6 +49,8 @@ pub struct State {
     slice_of: HashMap<String, String>,
     /// Made of nodes and instances when it is asked for.
     targets: OnceCell<Arc<Vec<Target>>>,
+    /// By UID of the tenant's Service: what its mirror became instead of what was asked for.
+    accepted: HashMap<String, Accepted>,
     /// What was published about a Service.
     published: HashMap<String, u64>,
     /// Keys seen since a watch began anew.
@@ -134,6 +136,20 @@ impl State {
         mirrors
     }
 
+    /// What the mirror of the tenant's Service with this UID became instead of what was asked for.
+    #[must_use]
+    pub fn accepted(&self, uid: &str) -> Option<&Accepted> {
+        self.accepted.get(uid)
+    }
+
+    /// Remembers that, for as long as there is such a Service.
+    pub fn accept(&mut self, uid: &str, accepted: Option<Accepted>) {
+        match accepted.filter(|_| self.services.contains_key(uid)) {
+            Some(accepted) => drop(self.accepted.insert(uid.to_owned(), accepted)),
+            None => drop(self.accepted.remove(uid)),
+        }
+    }
+
     /// EndpointSlices of the mirrors that the tenant's Service with this UID has or may have.
     #[must_use]
     pub fn slices_of(&self, uid: &str) -> Vec<Slice> {
@@ -154,7 +170,7 @@ impl State {
             .filter(|uid| !self.services.contains_key(*uid))
     }
 
-    /// The machines that take traffic, by node.
+    /// The machines that take traffic, each once.
     #[must_use]
     pub fn targets(&self) -> Arc<Vec<Target>> {
         let made = self.targets.get_or_init(|| {
@@ -165,7 +181,8 @@ impl State {
                 let instance = self.instances.get(node.machine()?)?;
                 Target::new(name, node, instance, proxied(name))
             };
-            Arc::new(self.nodes.iter().filter_map(target).collect())
+            let claims = self.nodes.iter().filter_map(target).collect();
+            Arc::new(one_per_machine(claims))
         });
         Arc::clone(made)
     }

@@ -1,7 +1,7 @@
 //! Controller of one Service of the tenant cluster: observe → plan → apply, until nothing is left.
 //!
 //! Invariant: it does not matter why a Service is reconciled, nor where the last reconcile was cut
-//! off; nothing waits here for an address.
+//! off; nothing waits here for an address, and what an API refuses holds up nothing else.
 
 use api::Reason;
 use kit::events::Notice;
@@ -27,34 +27,49 @@ const TOLD_AFTER: u32 = 3;
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
     let mut observed = observe::observe(ctx, uid);
+    let mut errors = Vec::new();
     for _ in 0..MAX_STEPS {
         let plan = plan::plan(&observed, &ctx.settings);
         for action in &plan.actions {
-            let again = Box::pin(apply::apply(ctx, action, &mut observed)).await?;
-            if again {
+            if observed.leaves_out(action) {
+                continue;
+            }
+            match Box::pin(apply::apply(ctx, action, &mut observed)).await {
+                Ok(false) => {}
                 // What follows was decided on an object that looks different now.
-                break;
+                Ok(true) => break,
+                Err(error) if error.is_refusal() => {
+                    errors.push(error);
+                    if observed.refuse(action) {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error.after(errors)),
             }
         }
-        apply::publish(ctx, &observed, &plan.events).await;
         if plan.actions.is_empty() {
+            apply::publish(ctx, &observed, &plan.events).await;
             apply::complain(ctx, &observed, &plan.complaints).await;
             ctx.services
                 .waiting(uid, plan.waiting_on.map(Reason::as_str));
-            return Ok(());
+            return Error::all(errors).map_or(Ok(()), Err);
+        }
+        if plan
+            .actions
+            .iter()
+            .all(|action| !observed.leaves_out(action))
+        {
+            apply::publish(ctx, &observed, &plan.events).await;
         }
     }
-    Err(Error::Endless("Service"))
+    Err(Error::Endless("Service").after(errors))
 }
 
 /// Tells people of a failure that does not go away by itself.
 pub async fn failed(ctx: &Context, uid: &str, error: &Error, failures: u32) {
     let lasting = matches!(error.class(), Class::Invalid | Class::Bug);
     if lasting || failures == TOLD_AFTER {
-        let message = format!(
-            "Error syncing load balancer: {}",
-            kit_client::errors::chain(error)
-        );
+        let message = format!("Error syncing load balancer: {}", error.told());
         let notice = Notice::warning(Reason::SyncLoadBalancerFailed, message);
         apply::publish(ctx, &observe::observe(ctx, uid), &[notice]).await;
     }

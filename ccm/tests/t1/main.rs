@@ -15,6 +15,7 @@ mod outage;
 mod process;
 mod quiet;
 mod rbac;
+mod refused;
 mod support;
 mod tenants;
 mod traffic;

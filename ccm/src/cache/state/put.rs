@@ -172,6 +172,7 @@ impl State {
         self.uids.retain(|_, of| of != uid);
         let published = gone.metadata.uid.as_deref().unwrap_or_default();
         self.published.remove(published);
+        self.accepted.remove(uid);
         vec![Change::Service(uid.to_owned())]
     }
 

@@ -11,6 +11,7 @@ use kit_client::write::Deleted;
 use kube::ResourceExt;
 
 use super::observe::{make_sure, read_mirror, saw_mirror};
+use super::plan::mirror::accepted;
 use super::plan::types::{Action, Observed};
 use crate::cache::endpoint_slices::Slice;
 use crate::cache::events::Write;
@@ -43,7 +44,10 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
             Ok(false)
         }
         Action::ApplyMirror(object) => {
-            saw_mirror(ctx, observed, client.apply_mirror(object).await?);
+            let answer = client.apply_mirror(object).await?;
+            observed.accepted = accepted(object, &answer);
+            ctx.cache.accept(&observed.uid, observed.accepted.clone());
+            saw_mirror(ctx, observed, answer);
             Ok(true)
         }
         Action::DropSelector { name, patch } => {

@@ -29,6 +29,8 @@ pub fn observe(ctx: &Context, uid: &str) -> Observed {
             certain: false,
             targets: state.targets(),
             local: local.unwrap_or_default(),
+            accepted: state.accepted(uid).cloned(),
+            refused: Vec::new(),
         }
     })
 }

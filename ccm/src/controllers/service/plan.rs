@@ -5,7 +5,9 @@
 //! is not there any more is an orphan, and goes the same way.
 //!
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
-//! a watch will tell. What a plan cannot map stays as it last was, and people are told why.
+//! a watch will tell. What a plan cannot map stays as it last was, and people are told why. Endpoints
+//! need no more of a mirror than that it is there, so they come before its changes, and nothing that is
+//! refused holds up what comes after it.
 
 use api::Reason;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
@@ -18,6 +20,7 @@ use crate::names;
 use crate::settings::{Endpoints, Settings};
 
 pub mod endpoint_slices;
+pub mod families;
 pub mod mirror;
 pub mod types;
 pub mod unsupported;
@@ -25,6 +28,17 @@ pub mod unsupported;
 /// The next step for one Service.
 #[must_use]
 pub fn plan(observed: &Observed, settings: &Settings) -> Plan {
+    let mut plan = life(observed, settings);
+    let steps = plan.actions.len();
+    plan.actions.retain(|action| !observed.leaves_out(action));
+    if plan.actions.len() < steps {
+        // They speak of what is done here, and not all of it is.
+        plan.events.clear();
+    }
+    plan
+}
+
+fn life(observed: &Observed, settings: &Settings) -> Plan {
     let Some(service) = &observed.service else {
         return clean_up(observed);
     };
@@ -63,60 +77,90 @@ fn finalizers(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Actio
 fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     let (ports, complaints) = unsupported::check(service, settings);
     let mirror = mirror::choose(observed, settings);
-    if ports.is_empty() {
-        return Plan {
-            complaints,
-            waiting_on: Some(Reason::NotMappable),
-            ..report(observed, service, mirror, Plan::default())
-        };
-    }
-    if !has_finalizer(service) {
-        return Plan {
-            events: vec![Notice::normal(
-                Reason::EnsuringLoadBalancer,
-                "Ensuring load balancer",
-            )],
-            complaints,
-            ..Plan::act(finalizers(service, |all| {
-                all.push(names::FINALIZER.to_owned());
-            }))
-        };
-    }
+    let goes = |m: &Service| m.metadata.deletion_timestamp.is_some();
     let mut plan = Plan {
         complaints,
         ..Plan::default()
     };
-    if mirror.is_some_and(|m| m.metadata.deletion_timestamp.is_some()) {
+    if ports.is_empty() {
+        plan.waiting_on = Some(Reason::NotMappable);
+        if let Some(live) = mirror.filter(|m| !goes(m)) {
+            endpoints(observed, service, &ports, live, settings, &mut plan);
+        }
+        return report(observed, service, mirror, plan);
+    }
+    if !has_finalizer(service) {
+        plan.events.push(Notice::normal(
+            Reason::EnsuringLoadBalancer,
+            "Ensuring load balancer",
+        ));
+        plan.actions.push(finalizers(service, |all| {
+            all.push(names::FINALIZER.to_owned());
+        }));
+        return plan;
+    }
+    if mirror.is_some_and(goes) {
         // Somebody deleted it; a watch tells when it is gone, and another one is made.
         plan.waiting_on = Some(Reason::MirrorIsDeleted);
         return report(observed, service, None, plan);
     }
     let desired = mirror::desired(service, &ports, mirror, observed, settings);
-    match mirror {
-        Some(live) if mirror::is_as_desired(&desired, live) => {}
-        Some(_) => {
-            let message = "the load balancer follows a change";
-            plan.events
-                .push(Notice::normal(Reason::UpdatedLoadBalancer, message));
-            plan.actions.push(Action::ApplyMirror(desired));
-        }
-        None => {
-            plan.actions.push(Action::ApplyMirror(desired));
-            // What follows needs its UID.
-            return report(observed, service, mirror, plan);
-        }
-    }
-    if let Some(live) = mirror {
-        endpoints(observed, service, &ports, live, settings, &mut plan);
-        for spare in observed
-            .mirrors
-            .iter()
-            .filter(|m| m.metadata.uid != live.metadata.uid)
-        {
-            plan.actions.extend(delete_mirror(spare));
-        }
-    }
+    let Some(live) = mirror else {
+        plan.actions.push(Action::ApplyMirror(desired));
+        // What follows needs its UID.
+        return report(observed, service, None, plan);
+    };
+    endpoints(observed, service, &ports, live, settings, &mut plan);
+    change(observed, desired, live, &mut plan);
+    drop_selector(live, settings, &mut plan);
+    let spare = |m: &&std::sync::Arc<Service>| m.metadata.uid != live.metadata.uid;
+    let spares = observed.mirrors.iter().filter(spare);
+    plan.actions.extend(spares.filter_map(|m| delete_mirror(m)));
     report(observed, service, mirror, plan)
+}
+
+/// Brings a mirror to what it should be.
+fn change(observed: &Observed, desired: Value, live: &Service, plan: &mut Plan) {
+    match mirror::judge(&desired, live, observed.accepted.as_ref()) {
+        mirror::Verdict::AsDesired => {}
+        mirror::Verdict::Accepted(field) => {
+            let message = format!(
+                "{field} of the load balancer is not as this Service asks for: the management \
+                 cluster gives something else there; change the Service to what it gives, or ask \
+                 whoever runs it"
+            );
+            plan.complaints
+                .push(Notice::warning(Reason::LoadBalancerDiffers, message));
+        }
+        mirror::Verdict::Apply => {
+            let apply = Action::ApplyMirror(desired);
+            if !observed.leaves_out(&apply) {
+                let message = "the load balancer follows a change";
+                plan.events
+                    .push(Notice::normal(Reason::UpdatedLoadBalancer, message));
+                plan.actions.push(apply);
+            }
+        }
+    }
+}
+
+/// Whether a selector chooses the endpoints of a mirror.
+fn is_selected(mirror: &Service) -> bool {
+    let selector = mirror.spec.as_ref().and_then(|s| s.selector.as_ref());
+    selector.is_some_and(|s| !s.is_empty())
+}
+
+/// Takes off the selector that somebody else's mirror came with.
+fn drop_selector(mirror: &Service, settings: &Settings, plan: &mut Plan) {
+    if is_selected(mirror) && settings.endpoints == Endpoints::Slices {
+        plan.actions.push(Action::DropSelector {
+            name: mirror.metadata.name.clone().unwrap_or_default(),
+            patch: json!({
+                "metadata": { "resourceVersion": mirror.metadata.resource_version },
+                "spec": { "selector": null },
+            }),
+        });
+    }
 }
 
 /// Slices of the mirror, or none where a selector does their work.
@@ -130,19 +174,10 @@ fn endpoints(
 ) {
     let by_selector = matches!(settings.endpoints, Endpoints::Selector(_));
     let name = mirror.metadata.name.as_deref().unwrap_or_default();
-    let selected = mirror
-        .spec
-        .as_ref()
-        .and_then(|s| s.selector.as_ref())
-        .is_some_and(|s| !s.is_empty());
-    if selected && !by_selector {
-        plan.actions.push(Action::DropSelector {
-            name: name.to_owned(),
-            patch: json!({
-                "metadata": { "resourceVersion": mirror.metadata.resource_version },
-                "spec": { "selector": null },
-            }),
-        });
+    let selected = is_selected(mirror);
+    if by_selector && !selected {
+        // Until a selector does their work, slices do.
+        return;
     }
     let desired = match by_selector {
         true => Vec::new(),

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod laws;
+mod refused;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};

@@ -88,6 +88,19 @@ impl Environment {
             .map(Some)
     }
 
+    /// A new one whose management API has two families of addresses, and whose tenant API has one.
+    pub(crate) async fn of_two_families(prefix: &str) -> Result<Option<Self>> {
+        let Some(tenant) = ManagementApi::start().await? else {
+            return Ok(None);
+        };
+        let management = ManagementApi::alone().await?;
+        let management = management.context("the programs were there a moment ago")?;
+        management.install_kinds().await?;
+        Self::on(Arc::new(management), prefix, tenant)
+            .await
+            .map(Some)
+    }
+
     async fn on(
         management: Arc<ManagementApi>,
         prefix: &str,

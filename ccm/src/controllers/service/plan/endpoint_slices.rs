@@ -1,6 +1,6 @@
 //! EndpointSlices of a mirror: which machines get its traffic.
 //!
-//! One endpoint per node and family: the address of its machine, the tenant's node port, and the
+//! One endpoint per machine and family: its address, the tenant's node port, and the
 //! management cluster's node below, by which `externalTrafficPolicy: Local` there sends traffic
 //! without changing the client's address. With that policy an endpoint counts only while the
 //! tenant's Service has a pod on the node; readiness comes from the machine, from the node and, then,
@@ -9,14 +9,14 @@
 //! Invariant: never more than [`MOST`] endpoints in a slice, families never mixed; the same input in
 //! any order gives the same slices.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::mirror;
-use super::types::{Action, Observed, Plan};
+use super::types::{Action, Family, Observed, Plan};
 use super::unsupported::Port;
 use crate::cache::endpoint_slices::{Content, Endpoint, LABELS, LocalEndpoints, Slice, SlicePort};
 use crate::cache::services::keeps_traffic_local;
@@ -26,30 +26,6 @@ use crate::settings::Settings;
 /// Most endpoints of a slice, as the EndpointSlice controller's default
 /// (`--max-endpoints-per-slice`).
 pub const MOST: usize = 100;
-
-/// A family of addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
-    /// IPv4
-    V4,
-    /// IPv6
-    V6,
-}
-
-impl Family {
-    /// As in `spec.ipFamilies` and `addressType`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    fn has(self, address: &IpAddr) -> bool {
-        address.is_ipv4() == (self == Self::V4)
-    }
-}
 
 /// A slice as it should be.
 #[derive(Clone, Debug)]
@@ -125,7 +101,7 @@ fn endpoint(endpoint: &Endpoint) -> Value {
             "terminating": endpoint.terminating,
         },
         // For people, and to tell two endpoints apart whose addresses changed places.
-        "targetRef": { "kind": "VirtualMachineInstance", "name": &*endpoint.node },
+        "targetRef": { "kind": "VirtualMachineInstance", "name": &*endpoint.machine },
     });
     if let Some(node) = &endpoint.management_node {
         value["nodeName"] = json!(&**node);
@@ -150,16 +126,7 @@ pub fn desired(
         names::SLICES_MANAGED_BY.to_owned(),
     );
     labels.retain(|key, _| LABELS.contains(&key.as_str()));
-    let mut ports: Vec<SlicePort> = ports
-        .iter()
-        .map(|p| SlicePort {
-            name: p.name.clone(),
-            protocol: p.protocol.clone(),
-            port: p.node_port,
-            app_protocol: p.app_protocol.clone(),
-        })
-        .collect();
-    ports.sort();
+    let ports = slice_ports(ports, mirror);
     let mut all = Vec::new();
     for family in families(service, mirror) {
         let endpoints = endpoints(service, observed, family);
@@ -178,6 +145,37 @@ pub fn desired(
             });
         }
     }
+    all
+}
+
+/// Those of the Service, and of the mirror what it has beyond: a mirror that is to change, and may not,
+/// goes on leading where it led.
+fn slice_ports(ports: &[Port], mirror: &Service) -> Vec<SlicePort> {
+    let mut all: Vec<SlicePort> = ports
+        .iter()
+        .map(|p| SlicePort {
+            name: p.name.clone(),
+            protocol: p.protocol.clone(),
+            port: p.node_port,
+            app_protocol: p.app_protocol.clone(),
+        })
+        .collect();
+    let of_mirror = mirror.spec.as_ref().and_then(|s| s.ports.as_ref());
+    for port in of_mirror.into_iter().flatten() {
+        let name = port.name.clone().unwrap_or_default();
+        let Some(IntOrString::Int(target)) = port.target_port else {
+            continue;
+        };
+        if all.iter().all(|known| known.name != name) {
+            all.push(SlicePort {
+                name,
+                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                port: target,
+                app_protocol: port.app_protocol.clone(),
+            });
+        }
+    }
+    all.sort();
     all
 }
 
@@ -221,7 +219,7 @@ fn endpoints(service: &Service, observed: &Observed, family: Family) -> Vec<Endp
             };
             let leaving = target.terminating || (local && !pods.ready);
             Some(Endpoint {
-                node: Arc::clone(&target.node),
+                machine: Arc::clone(&target.machine),
                 address: address.to_string(),
                 ready: healthy && pods.ready,
                 // Last resort of a proxy that finds none that is ready (KEP-1669).
@@ -232,9 +230,10 @@ fn endpoints(service: &Service, observed: &Observed, family: Family) -> Vec<Endp
         })
         .filter(|endpoint| endpoint.serving || endpoint.ready)
         .collect();
+    // Of machines that say that they have the same address one counts: rather one that is ready.
+    endpoints.sort_by(|a, b| (&a.address, !a.ready, a).cmp(&(&b.address, !b.ready, b)));
+    endpoints.dedup_by(|later, first| later.address == first.address);
     endpoints.sort();
-    // Two nodes that claim one machine must not make one endpoint twice.
-    endpoints.dedup_by(|a, b| a.address == b.address);
     endpoints
 }
 

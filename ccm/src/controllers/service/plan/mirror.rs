@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use api::names::{LABEL_COMPONENT, LABEL_MANAGED_BY, LABEL_TENANT_UID, MANAGED_BY};
 use k8s_openapi::api::core::v1::Service;
+use kit_objects::difference::difference;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::families::{Families, families};
 use super::types::Observed;
 use super::unsupported::Port;
+use crate::cache::services::Accepted;
 use crate::names;
 use crate::settings::{Endpoints, Settings};
 
@@ -76,6 +79,10 @@ pub fn desired(
     ] {
         annotations.insert(key.to_owned(), value.unwrap_or_default());
     }
+    let families = match &service.spec {
+        Some(wanted) => families(wanted, live, &observed.targets),
+        None => Families::default(),
+    };
     let mut mirror = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -85,16 +92,25 @@ pub fn desired(
             "labels": labels(settings, &observed.uid),
             "annotations": annotations,
         },
-        "spec": spec(service, ports, live, settings),
+        "spec": spec(service, ports, live, &families, settings),
     });
     let digest = Sha256::digest(mirror.to_string());
     // Tells when a field is not wanted any more, which a comparison with the live object cannot.
     mirror["metadata"]["annotations"][kit_objects::object::ANNOTATION_HASH] =
         hex::encode(&digest[..8]).into();
+    if families.said != families.asked {
+        mirror["spec"]["ipFamilies"] = json!(families.said);
+    }
     mirror
 }
 
-fn spec(service: &Service, ports: &[Port], live: Option<&Service>, settings: &Settings) -> Value {
+fn spec(
+    service: &Service,
+    ports: &[Port],
+    live: Option<&Service>,
+    families: &Families,
+    settings: &Settings,
+) -> Value {
     let mut spec = Map::new();
     let mut set = |key: &str, value: Value| {
         if !value.is_null() {
@@ -120,8 +136,10 @@ fn spec(service: &Service, ports: &[Port], live: Option<&Service>, settings: &Se
             "sessionAffinityConfig",
             json!(wanted.session_affinity_config),
         );
-        set("ipFamilies", json!(wanted.ip_families));
-        set("ipFamilyPolicy", json!(wanted.ip_family_policy));
+        if !families.asked.is_empty() {
+            set("ipFamilies", json!(families.asked));
+        }
+        set("ipFamilyPolicy", json!(families.policy));
         set(
             "loadBalancerSourceRanges",
             json!(wanted.load_balancer_source_ranges),
@@ -168,9 +186,67 @@ fn port(port: &Port) -> Value {
     value
 }
 
-/// Whether nothing needs to be applied.
+/// What there is to do about a mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is as it should be.
+    AsDesired,
+    /// This field is not, and the API, asked for it, gave what there is.
+    Accepted(String),
+    /// It is to be applied.
+    Apply,
+}
+
+/// Whether a mirror is as it should be, or as it was given.
 #[must_use]
-pub fn is_as_desired(desired: &Value, live: &Service) -> bool {
+pub fn judge(desired: &Value, live: &Service, accepted: Option<&Accepted>) -> Verdict {
+    let live = comparable(live);
+    match difference(desired, &live) {
+        None => Verdict::AsDesired,
+        Some(at) if accepted == Some(&given(desired, &live)) => {
+            // Keys of annotations and numbers of ports say no more.
+            let field = at.path.split('.').take(2).collect::<Vec<_>>().join(".");
+            Verdict::Accepted(field)
+        }
+        Some(_) => Verdict::Apply,
+    }
+}
+
+/// What is to be remembered of an answer: none when it is what was asked for.
+#[must_use]
+pub fn accepted(desired: &Value, answer: &Service) -> Option<Accepted> {
+    let answer = comparable(answer);
+    difference(desired, &answer)?;
+    Some(given(desired, &answer))
+}
+
+fn given(desired: &Value, live: &Value) -> Accepted {
+    let digest = |value: &Value| hex::encode(&Sha256::digest(value.to_string())[..8]);
+    Accepted {
+        applied: digest(desired),
+        answer: digest(&shared(desired, live)),
+    }
+}
+
+/// Of `live` what `desired` speaks of, too.
+fn shared(desired: &Value, live: &Value) -> Value {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => {
+            let both = desired.iter().filter_map(|(key, value)| {
+                let live = live.get(key)?;
+                Some((key.clone(), shared(value, live)))
+            });
+            Value::Object(both.collect())
+        }
+        (Value::Array(desired), Value::Array(live)) if desired.len() == live.len() => {
+            let both = desired.iter().zip(live);
+            both.map(|(desired, live)| shared(desired, live)).collect()
+        }
+        (_, live) => live.clone(),
+    }
+}
+
+fn comparable(live: &Service) -> Value {
     let mut live = serde_json::to_value(live).unwrap_or_default();
     // Server-side apply knows ports by number and protocol, and keeps an order of its own.
     if let Some(ports) = live["spec"]["ports"].as_array_mut() {
@@ -181,5 +257,5 @@ pub fn is_as_desired(desired: &Value, live: &Service) -> bool {
             )
         });
     }
-    kit_objects::difference::difference(desired, &live).is_none()
+    live
 }

@@ -3,6 +3,7 @@
 //! Invariant: values only; two plans that are equal do the same.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::Reason;
@@ -12,6 +13,33 @@ use serde_json::Value;
 
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::objects::Target;
+use crate::cache::services::Accepted;
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4
+    V4,
+    /// IPv6
+    V6,
+}
+
+impl Family {
+    /// As in `spec.ipFamilies` and `addressType`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    /// Whether an address is of it.
+    #[must_use]
+    pub fn has(self, address: &IpAddr) -> bool {
+        address.is_ipv4() == (self == Self::V4)
+    }
+}
 
 /// Everything that a plan depends on.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +58,28 @@ pub struct Observed {
     pub targets: Arc<Vec<Target>>,
     /// Nodes with endpoints of the tenant's Service.
     pub local: BTreeMap<Arc<str>, LocalEndpoints>,
+    /// What the management API made of the mirror when it was last applied, if not what was asked for.
+    pub accepted: Option<Accepted>,
+    /// What an API refused in this reconcile: the next one tries it again.
+    pub refused: Vec<Action>,
+}
+
+impl Observed {
+    /// Takes in that an API refused this. True when the rest of the plan is to be made anew, because
+    /// it may have something to say that is not so now.
+    pub fn refuse(&mut self, action: &Action) -> bool {
+        self.refused.push(action.clone());
+        !matches!(action, Action::ApplySlice(_) | Action::DeleteSlice { .. })
+    }
+
+    /// Whether this is not to be tried now: it was refused, or would take away a slice whose endpoints
+    /// may have moved to one that was.
+    #[must_use]
+    pub fn leaves_out(&self, action: &Action) -> bool {
+        let is_slice = |refused: &Action| matches!(refused, Action::ApplySlice(_));
+        self.refused.contains(action)
+            || (matches!(action, Action::DeleteSlice { .. }) && self.refused.iter().any(is_slice))
+    }
 }
 
 /// One thing to do.

@@ -1,7 +1,11 @@
 //! Both clusters, as far as one Service is concerned, carrying plans out as their APIs would.
 //!
 //! Invariant: an API refuses here what a real one refuses: a patch at another resource version or
-//! UID, a slice of mixed families or of more than a hundred endpoints.
+//! UID, a slice of mixed families or of more than a hundred endpoints, families that it does not have
+//! or that cannot go ([`families`]); it fills in defaults, and a webhook that changes what is written
+//! always wins.
+
+mod families;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,9 +18,10 @@ use serde_json::{Value, json};
 
 use super::UID;
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
-use crate::cache::objects::Target;
+use crate::cache::objects::{Target, one_per_machine};
+use crate::cache::services::{Accepted, DesiredLoadBalancer, desired_load_balancer};
 use crate::controllers::service::plan::types::{Action, Observed, Plan};
-use crate::controllers::service::plan::{endpoint_slices, plan};
+use crate::controllers::service::plan::{endpoint_slices, mirror, plan};
 use crate::names;
 use crate::settings::Settings;
 
@@ -33,6 +38,15 @@ pub(super) struct Clusters {
     pub(super) local: BTreeMap<Arc<str>, LocalEndpoints>,
     /// A finalizer of the management cluster holds mirrors.
     pub(super) held: bool,
+    /// Families of which the management cluster has cluster IPs, its first one first.
+    pub(super) stacks: Vec<&'static str>,
+    /// A quota or a policy refuses every mirror that is made or changed.
+    pub(super) refuses: bool,
+    /// What a webhook makes of every mirror: a merge patch.
+    pub(super) mutation: Value,
+    /// What the last reconcile ended with.
+    pub(super) errors: Vec<String>,
+    accepted: Option<Accepted>,
     pub(super) log: Vec<&'static str>,
     pub(super) published: Vec<&'static str>,
     pub(super) complaints: Vec<&'static str>,
@@ -69,6 +83,7 @@ pub(super) fn target(number: u16) -> Target {
     let [high, low] = number.to_be_bytes();
     Target {
         node: format!("node-{number}").as_str().into(),
+        machine: format!("node-{number}").as_str().into(),
         ready: true,
         serving: true,
         terminating: false,
@@ -107,6 +122,11 @@ impl Clusters {
             targets: Vec::new(),
             local: BTreeMap::new(),
             held: false,
+            stacks: vec!["IPv4", "IPv6"],
+            refuses: false,
+            mutation: Value::Null,
+            errors: Vec::new(),
+            accepted: None,
             log: Vec::new(),
             published: Vec::new(),
             complaints: Vec::new(),
@@ -118,6 +138,21 @@ impl Clusters {
 
     pub(super) fn mirror(&self) -> &Service {
         self.mirrors.values().next().expect("there is a mirror")
+    }
+
+    /// The mirror that a Service goes on with, while it wants one.
+    pub(super) fn chosen(&self) -> Option<Service> {
+        let observed = self.observe();
+        let service = observed.service.as_ref()?;
+        let mirror = mirror::choose(&observed, &self.settings)?;
+        let is_ours = desired_load_balancer(service, &self.settings) == DesiredLoadBalancer::Ours;
+        let stays = mirror.metadata.deletion_timestamp.is_none();
+        (is_ours && stays).then(|| mirror.clone())
+    }
+
+    /// The process ends, and another one begins with nothing in memory.
+    pub(super) fn restart(&mut self) {
+        self.accepted = None;
     }
 
     pub(super) fn mirror_mut(&mut self) -> &mut Service {
@@ -200,8 +235,10 @@ impl Clusters {
             certain: false,
             targets: Arc::default(),
             local: self.local.clone(),
+            accepted: self.accepted.clone(),
+            refused: Vec::new(),
         };
-        let mut targets = self.targets.clone();
+        let mut targets = one_per_machine(self.targets.clone());
         if self.reversed {
             observed.mirrors.reverse();
             observed.slices.reverse();
@@ -215,9 +252,12 @@ impl Clusters {
     pub(super) fn reconcile(&mut self, budget: usize) -> usize {
         let mut writes = 0;
         let mut certain = false;
+        let mut refused = Vec::new();
+        self.errors.clear();
         for _ in 0..12 {
             let mut observed = self.observe();
             observed.certain = certain && observed.mirrors.is_empty();
+            observed.refused = refused;
             let Plan {
                 actions,
                 events,
@@ -231,6 +271,9 @@ impl Clusters {
                 return writes;
             }
             for action in &actions {
+                if observed.leaves_out(action) {
+                    continue;
+                }
                 if *action == Action::MakeSure {
                     certain = true;
                     continue;
@@ -238,19 +281,32 @@ impl Clusters {
                 if writes == budget {
                     return writes;
                 }
-                writes += 1;
-                if self.write(action) {
-                    break;
+                match self.write(action) {
+                    Ok(again) => {
+                        writes += 1;
+                        if again {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.errors.push(error);
+                        if observed.refuse(action) {
+                            break;
+                        }
+                    }
                 }
             }
-            self.published.extend(events.iter().map(|e| e.reason));
+            if actions.iter().all(|action| !observed.leaves_out(action)) {
+                self.published.extend(events.iter().map(|e| e.reason));
+            }
+            refused = observed.refused;
         }
         panic!("the plan does not come to an end: {self:#?}");
     }
 
     /// True when the rest of a plan is to be made anew.
-    fn write(&mut self, action: &Action) -> bool {
-        match action {
+    fn write(&mut self, action: &Action) -> Result<bool, String> {
+        let again = match action {
             Action::MakeSure => unreachable!("it is no write"),
             Action::PatchService(patch) => {
                 self.log.push("PatchService");
@@ -282,7 +338,7 @@ impl Clusters {
             }
             Action::ApplyMirror(object) => {
                 self.log.push("ApplyMirror");
-                self.apply_mirror(object);
+                self.apply_mirror(object)?;
                 true
             }
             Action::DropSelector { name, patch } => {
@@ -315,7 +371,8 @@ impl Clusters {
                 assert_eq!(slice.metadata.uid.as_ref(), Some(uid));
                 false
             }
-        }
+        };
+        Ok(again)
     }
 
     fn our_slices(&self) -> usize {
@@ -326,11 +383,28 @@ impl Clusters {
     }
 
     /// What server-side apply does to a Service that only we apply to.
-    fn apply_mirror(&mut self, object: &Value) {
-        self.version += 1;
-        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    fn apply_mirror(&mut self, asked: &Value) -> Result<(), String> {
+        if self.refuses {
+            return Err("exceeded quota".to_owned());
+        }
+        let name = asked["metadata"]["name"].as_str().unwrap().to_owned();
         let live = self.mirrors.get(&name);
-        let mut object = object.clone();
+        let mut object = asked.clone();
+        if !self.mutation.is_null() {
+            merge(&mut object, &self.mutation);
+        }
+        for (field, value) in [
+            ("sessionAffinity", "None"),
+            ("externalTrafficPolicy", "Cluster"),
+            ("internalTrafficPolicy", "Cluster"),
+        ] {
+            if object["spec"][field].is_null() {
+                object["spec"][field] = value.into();
+            }
+        }
+        let old = live.and_then(|live| live.spec.as_ref());
+        families::admit(&mut object["spec"], old, &self.stacks)?;
+        self.version += 1;
         let uid = live.and_then(|m| m.metadata.uid.clone());
         object["metadata"]["uid"] = uid.unwrap_or_else(|| format!("uid-{name}")).into();
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -351,7 +425,9 @@ impl Clusters {
                 spec.selector = of_live.selector.clone();
             }
         }
+        self.accepted = mirror::accepted(asked, &applied);
         self.mirrors.insert(name, applied);
+        Ok(())
     }
 
     fn apply_slice(&mut self, object: &Value) {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: [`Clusters`] assert what an API would refuse, and that no finalizer goes early.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -37,20 +37,44 @@ fn any_ports() -> impl Strategy<Value = Value> {
     })
 }
 
+/// ipFamilies and ipFamilyPolicy, as the API of a tenant cluster of one family, or of two, has them.
+fn any_families() -> impl Strategy<Value = Value> {
+    choice(&[
+        json!([null, null]),
+        json!([["IPv4"], "SingleStack"]),
+        json!([["IPv4"], "PreferDualStack"]),
+        json!([["IPv6"], "SingleStack"]),
+        json!([["IPv6"], "PreferDualStack"]),
+        json!([["IPv6", "IPv4"], "PreferDualStack"]),
+        json!([["IPv4", "IPv6"], "RequireDualStack"]),
+    ])
+}
+
+/// What a webhook of the management cluster makes of every mirror.
+fn any_mutation() -> impl Strategy<Value = Value> {
+    choice(&[
+        json!(null),
+        json!(null),
+        json!({ "spec": { "externalTrafficPolicy": "Local" } }),
+        json!({ "spec": { "loadBalancerSourceRanges": ["192.0.2.0/24"] } }),
+        json!({ "metadata": { "annotations": { "covey.dev/service": "theirs" } } }),
+    ])
+}
+
 prop_compose! {
     fn any_spec()(
         ports in any_ports(),
         kind in choice(&[json!("LoadBalancer"), json!("LoadBalancer"), json!("LoadBalancer"), json!("ClusterIP")]),
         class in choice(&[json!(null), json!(null), json!("ours"), json!("theirs")]),
         policy in choice(&[json!(null), json!("Local"), json!("Cluster")]),
-        families in choice(&[json!(null), json!(["IPv4"]), json!(["IPv6"]), json!(["IPv6", "IPv4"])]),
+        families in any_families(),
         affinity in choice(&[json!(null), json!("None"), json!("ClientIP")]),
         ranges in choice(&[json!(null), json!([]), json!(["10.0.0.0/8"])]),
         external in choice(&[json!(null), json!(["192.0.2.1", "203.0.113.9"]), json!(["nonsense"])]),
     ) -> Value {
         json!({
             "ports": ports, "type": kind, "loadBalancerClass": class, "externalTrafficPolicy": policy,
-            "ipFamilies": families, "sessionAffinity": affinity, "loadBalancerSourceRanges": ranges,
+            "ipFamilies": families[0], "ipFamilyPolicy": families[1], "sessionAffinity": affinity, "loadBalancerSourceRanges": ranges,
             "externalIPs": external,
         })
     }
@@ -63,8 +87,17 @@ prop_compose! {
         serving in prop::bool::weighted(0.9),
         terminating in prop::bool::weighted(0.1),
         families in 0..4_u8,
+        claimed_by in prop::option::weighted(0.2, 0..4_u8),
+        borrowed in prop::option::weighted(0.1, 0..9_u16),
     ) -> Target {
         let mut target = target(number);
+        // Another node claims the machine; another machine says that it has its addresses.
+        if let Some(other) = claimed_by {
+            target.node = format!("other-{number}-{other}").as_str().into();
+        }
+        if let Some(other) = borrowed {
+            target.addresses = self::target(other).addresses;
+        }
         target.addresses.retain(|ip| families & if ip.is_ipv4() { 1 } else { 2 } != 0);
         Target { ready: ready && serving && !terminating, serving, terminating, ..target }
     }
@@ -86,6 +119,9 @@ prop_compose! {
         targets in any_targets(),
         local in prop::collection::btree_map(0..300_u16, any::<(bool, bool)>(), 0..8),
         flags in any::<[bool; 6]>(),
+        stacks in prop::sample::select(vec![vec!["IPv4"], vec!["IPv4", "IPv6"]]),
+        mutation in any_mutation(),
+        refuses in prop::bool::weighted(0.2),
         before in prop::option::of((any_spec(), any_targets())),
     ) -> Clusters {
         let [deleting, gone, held, selector, allocated, legacy] = flags;
@@ -93,6 +129,8 @@ prop_compose! {
         clusters.settings.classes.insert("ours".to_owned());
         clusters.settings.addresses = vec!["192.0.2.0/24".parse().unwrap()];
         clusters.settings.adopt = legacy;
+        clusters.stacks = stacks;
+        clusters.mutation = mutation;
         if legacy && allocated {
             let name = names::legacy_mirror(super::UID);
             clusters.foreign_mirror(&name, &json!({ "selector": { "a": "b" } }));
@@ -128,9 +166,67 @@ prop_compose! {
         } else if gone {
             clusters.service = None;
         }
+        clusters.refuses = refuses;
         clusters.log.clear();
         clusters
     }
+}
+
+/// The targets that count: of several nodes on one machine the one that has its name, or else the first.
+fn counted(clusters: &Clusters) -> Vec<&Target> {
+    let mut machines: BTreeMap<_, &Target> = BTreeMap::new();
+    for target in &clusters.targets {
+        let best = machines.entry(&target.machine).or_insert(target);
+        let rank = |t: &Target| (t.node != t.machine, std::sync::Arc::clone(&t.node));
+        if rank(target) < rank(best) {
+            *best = target;
+        }
+    }
+    machines.into_values().collect()
+}
+
+/// Asserts that a mirror, if there is one that is to stay, sends traffic to each machine that is ready
+/// once in each of its families, and nowhere else.
+fn check_traffic(clusters: &Clusters) -> Result<(), TestCaseError> {
+    let Some(mirror) = clusters.chosen() else {
+        return Ok(());
+    };
+    let spec = clusters
+        .service
+        .as_ref()
+        .and_then(|s| s.spec.clone())
+        .unwrap();
+    let local = spec.external_traffic_policy.as_deref() == Some("Local");
+    let counted = counted(clusters);
+    let families = mirror.spec.as_ref().and_then(|s| s.ip_families.clone());
+    for family in families.unwrap_or_default() {
+        let v4 = family == "IPv4";
+        let pods = |t: &Target| clusters.local.get(&t.node).is_some_and(|p| p.ready);
+        let ready = counted.iter().filter(|t| t.ready && (!local || pods(t)));
+        let expected: BTreeSet<_> = ready
+            .filter_map(|t| t.addresses.iter().find(|ip| ip.is_ipv4() == v4))
+            .map(ToString::to_string)
+            .collect();
+        let slices = clusters.slices.values();
+        let slices = slices.filter(|s| s.address_type == family && Slice::from(*s).ours);
+        let is_ready = |e: &&k8s_openapi::api::discovery::v1::Endpoint| {
+            e.conditions.as_ref().and_then(|c| c.ready) == Some(true)
+        };
+        let mut found: Vec<_> = slices
+            .flat_map(|s| {
+                s.endpoints
+                    .iter()
+                    .filter(is_ready)
+                    .flat_map(|e| e.addresses.clone())
+            })
+            .collect();
+        found.sort();
+        let blind = !local && counted.iter().all(|t| !t.ready);
+        if !blind {
+            prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+    Ok(())
 }
 
 /// The end, comparable: resource versions aside.
@@ -175,6 +271,7 @@ proptest! {
         for budget in 0..writes {
             let mut cut = clusters.clone();
             cut.reconcile(budget);
+            cut.restart();
             cut.reconcile(ALL);
             prop_assert_eq!(&end(&cut), &whole, "died after {} writes", budget);
         }
@@ -194,39 +291,28 @@ proptest! {
     fn every_machine_that_is_ready_gets_traffic_once_in_each_family(mut clusters in any_clusters()) {
         clusters.settings.endpoints = Endpoints::Slices;
         clusters.reconcile(ALL);
-        let wanted = clusters.service.as_ref().and_then(|s| s.spec.clone());
-        let wanted = wanted.filter(|_| !clusters.mirrors.is_empty() && !clusters.held);
-        let Some(spec) = wanted else { return Ok(()) };
-        let of_mirror = clusters.mirror().spec.clone().unwrap();
-        if of_mirror.ports.as_ref().is_none_or(|p| p.is_empty()) || spec.ports.is_none_or(|p| p.iter().all(|p| p.node_port.unwrap_or(0) == 0)) {
-            return Ok(());
+        check_traffic(&clusters)?;
+    }
+
+    #[test]
+    fn machines_that_come_or_go_reach_the_slices_whatever_the_api_says_to_the_mirror(
+        mut clusters in any_clusters(),
+        spec in any_spec(),
+        targets in any_targets(),
+    ) {
+        clusters.settings.endpoints = Endpoints::Slices;
+        clusters.refuses = false;
+        clusters.reconcile(ALL);
+        clusters.refuses = true;
+        if let Some(service) = &clusters.service {
+            let mut spec = spec;
+            spec["type"] = json!("LoadBalancer");
+            spec["loadBalancerClass"] = json!(service.spec.as_ref().and_then(|s| s.load_balancer_class.clone()));
+            clusters.change(&json!({ "spec": spec }));
         }
-        let families = of_mirror.ip_families.unwrap_or_else(|| vec!["IPv4".to_owned()]);
-        let local = spec.external_traffic_policy.as_deref() == Some("Local");
-        for family in &families {
-            let v4 = family == "IPv4";
-            let mut expected: Vec<_> = clusters
-                .targets
-                .iter()
-                .filter(|t| t.ready && (!local || clusters.local.get(&t.node).is_some_and(|p| p.ready)))
-                .filter_map(|t| t.addresses.iter().find(|ip| ip.is_ipv4() == v4))
-                .map(ToString::to_string)
-                .collect();
-            expected.sort();
-            let slices = clusters.slices.values().filter(|s| s.address_type == *family);
-            let ready = |e: &&k8s_openapi::api::discovery::v1::Endpoint| {
-                e.conditions.as_ref().and_then(|c| c.ready) == Some(true)
-            };
-            let mut found: Vec<_> = slices
-                .filter(|s| Slice::from(*s).ours)
-                .flat_map(|s| s.endpoints.iter().filter(ready).flat_map(|e| e.addresses.clone()))
-                .collect();
-            found.sort();
-            let blind = !local && clusters.targets.iter().all(|t| !t.ready);
-            if !blind {
-                prop_assert_eq!(found, expected);
-            }
-        }
+        clusters.targets = targets;
+        clusters.reconcile(ALL);
+        check_traffic(&clusters)?;
     }
 
     #[test]
