@@ -10,13 +10,13 @@ use api::foreign::kubevirt::virtual_machine::{
 };
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::names::LABEL_TENANT_UID;
+use api::storage::{Class, Offer};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 
 use crate::names;
-use crate::settings::{Class, Offer};
 
 /// Which state of an object this is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -30,8 +30,8 @@ const WORKERS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     /// Everything is looked at.
-    Look,
-    /// A job that a look found.
+    List,
+    /// A job that is due.
     Job(Key),
 }
 
@@ -75,7 +75,7 @@ impl Reconciler {
     async fn listen(&self) {
         let mut changes = self.ctx.cache.changes();
         loop {
-            self.queue.add(Turn::Look);
+            self.queue.add(Turn::List);
             // The sender is the cache's, which lives as long as we do.
             let _ = changes.changed().await;
         }
@@ -85,28 +85,31 @@ impl Reconciler {
         loop {
             let turn = self.queue.next().await.key;
             match &turn {
-                Turn::Look => self.look(),
+                Turn::List => self.list_due(),
                 Turn::Job(key) => self.carry_out(key).await,
             }
             self.queue.done(&turn);
         }
     }
 
-    fn look(&self) {
+    fn list_due(&self) {
         let now = Instant::now();
         let mut inner = self.lock();
-        let look = self.ctx.cache.read(|state| inner.memory.look(state, now));
-        for (key, job) in look.jobs {
+        let due = self
+            .ctx
+            .cache
+            .read(|state| inner.memory.list_due(state, now));
+        for (key, job) in due.jobs {
             inner.jobs.insert(key.clone(), job);
             self.queue.add(Turn::Job(key));
         }
         let passed = |at: &Instant| *at > now;
         let earlier = inner.wake.filter(passed);
-        if let Some(wake) = look.wake
+        if let Some(wake) = due.wake
             && earlier.is_none_or(|at| wake < at)
         {
             inner.wake = Some(wake);
-            self.queue.add_after(Turn::Look, wake - now);
+            self.queue.add_after(Turn::List, wake - now);
         }
         self.tell(&inner.memory);
     }
@@ -132,7 +135,7 @@ impl Reconciler {
             .finish(key, outcome, Instant::now(), rand::random());
         self.tell(&inner.memory);
         drop(inner);
-        self.queue.add(Turn::Look);
+        self.queue.add(Turn::List);
     }
 
     fn tell(&self, memory: &Memory) {

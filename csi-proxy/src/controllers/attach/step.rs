@@ -58,14 +58,14 @@ pub struct Outcome {
 
 /// What has to be done now, and when to look again at the latest if nothing changes.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Due {
     /// Jobs of different keys; each is given back by [`Memory::finish`].
     pub jobs: Vec<(Key, Job)>,
     /// None: when something changes.
     pub wake: Option<Instant>,
 }
 
-impl Look {
+impl Due {
     fn wake_at(&mut self, at: Instant) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
@@ -126,31 +126,31 @@ impl Memory {
     }
 
     /// Looks at everything. The jobs are in hand from now on.
-    pub fn look(&mut self, state: &State, now: Instant) -> Look {
-        let mut look = Look::default();
+    pub fn list_due(&mut self, state: &State, now: Instant) -> Due {
+        let mut due = Due::default();
         self.forget(state, now);
         let desired = desired_disks(state);
         for (name, machine) in &state.machines {
             let desired = desired.get(name).map_or(&[][..], Vec::as_slice);
-            if let Some(change) = self.change(state, machine, desired, now, &mut look) {
+            if let Some(change) = self.change(state, machine, desired, now, &mut due) {
                 let key = Key::Machine(name.clone());
                 self.turns.take(key.clone());
                 if let Some(writes) = self.machines.get_mut(name) {
                     writes.decided_on = Some(machine.version.number);
                     writes.change = change.clone();
                 }
-                look.jobs.push((key, Job::Write(machine.clone(), change)));
+                due.jobs.push((key, Job::Write(machine.clone(), change)));
             }
         }
         for (id, volume) in &state.volumes {
-            let free = self.free(state, volume, now, &mut look);
+            let free = self.free(state, volume, now, &mut due);
             let key = Key::Volume(id.clone());
-            if !free.is_empty() && self.is_ready(&key, now, &mut look) {
+            if !free.is_empty() && self.is_ready(&key, now, &mut due) {
                 self.turns.take(key.clone());
-                look.jobs.push((key, Job::Release(volume.clone(), free)));
+                due.jobs.push((key, Job::Release(volume.clone(), free)));
             }
         }
-        look
+        due
     }
 
     /// Takes in what came of a job. `random` is uniform in `[0, 1)`.
@@ -217,12 +217,12 @@ impl Memory {
         }
     }
 
-    fn is_ready(&self, key: &Key, now: Instant, look: &mut Look) -> bool {
+    fn is_ready(&self, key: &Key, now: Instant, due: &mut Due) -> bool {
         match self.turns.readiness(key, now) {
             Readiness::Ready => true,
             Readiness::InHand => false,
             Readiness::Waits(at) => {
-                look.wake_at(at);
+                due.wake_at(at);
                 false
             }
         }
@@ -235,10 +235,10 @@ impl Memory {
         machine: &Machine,
         desired: &[plan::DesiredDisk],
         now: Instant,
-        look: &mut Look,
+        due: &mut Due,
     ) -> Option<Change> {
         let name = &machine.name;
-        if !self.is_ready(&Key::Machine(name.clone()), now, look) {
+        if !self.is_ready(&Key::Machine(name.clone()), now, due) {
             return None;
         }
         let began = self.began;
@@ -246,7 +246,7 @@ impl Memory {
         let writes = all.or_insert_with(|| Writes::new(began));
         let digests = writes.wrote + SETTLE;
         if writes.decided_on == Some(machine.version.number) && now < digests {
-            look.wake_at(digests);
+            due.wake_at(digests);
             return None;
         }
         let observed = Observed {
@@ -269,7 +269,7 @@ impl Memory {
             }
             Step::Wait(wait) => {
                 writes.pending_since.get_or_insert(now);
-                look.wake_at(now + wait);
+                due.wake_at(now + wait);
                 None
             }
             Step::Write(change) => {
@@ -278,7 +278,7 @@ impl Memory {
                 writes
                     .complaints
                     .retain(|disk, _| still.contains(disk.as_str()));
-                self.part(name, change, now, look)
+                self.part(name, change, now, due)
             }
         }
     }
@@ -289,7 +289,7 @@ impl Memory {
         machine: &str,
         mut change: Change,
         now: Instant,
-        look: &mut Look,
+        due: &mut Due,
     ) -> Option<Change> {
         // What is being released would be plugged without a holder.
         let released = |id: &String| self.turns.is_in_hand(&Key::Volume(id.clone()));
@@ -316,7 +316,7 @@ impl Memory {
         for disk in change.disks() {
             let key = (machine.to_owned(), disk.to_owned());
             match self.disks.readiness(&key, now) {
-                Readiness::Waits(at) => look.wake_at(at),
+                Readiness::Waits(at) => due.wake_at(at),
                 Readiness::InHand => {}
                 // Who was refused least comes first.
                 Readiness::Ready => {
@@ -340,7 +340,7 @@ impl Memory {
         state: &State,
         volume: &Volume,
         now: Instant,
-        look: &mut Look,
+        due: &mut Due,
     ) -> BTreeSet<String> {
         let mut free = BTreeSet::new();
         for name in &volume.holders.held {
@@ -357,7 +357,7 @@ impl Memory {
             let until = writes.and_then(|writes| writes.unanswered.get(&volume.id));
             match until.filter(|until| **until > now) {
                 _ if in_hand && writes.is_some_and(plugs) => {}
-                Some(until) => look.wake_at(*until),
+                Some(until) => due.wake_at(*until),
                 None => {
                     free.insert(name.clone());
                 }

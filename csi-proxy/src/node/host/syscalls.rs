@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::mount::MountFlags;
 
-use super::{Result, Tried as _};
+use super::error::{Result, Tried as _};
 use crate::node::mounts::{Flag, Options};
 use crate::node::superblock::Filesystem;
 

@@ -47,7 +47,7 @@ fn volume_that_left_by_itself_is_released_while_the_machine_waits_after_a_refusa
         sim.act(Op::KubeVirt(0));
     }
     (0..3).for_each(|kind| sim.act(Op::Catch(kind)));
-    sim.look();
+    sim.list_due();
     sim.act(Op::Ask(0));
     assert!(sim.truth.volumes["vol-1"].holders.held.is_empty());
 }
@@ -104,7 +104,7 @@ fn volume_stays_held_while_a_write_that_nobody_answered_may_arrive() {
     sim.act(Op::Work(1));
     sim.act(Op::Silence(0));
     sim.act(Op::Unpublish(0, Some(0)));
-    sim.look();
+    sim.list_due();
     sim.act(Op::Ask(0));
     sim.act(Op::Arrive(0));
     sim.check();

@@ -209,7 +209,7 @@ impl Sim {
             Op::Catch(_) => self.seen.instances = self.truth.instances.clone(),
             Op::Work(seconds) => {
                 self.now += seconds;
-                self.look();
+                self.list_due();
             }
             Op::Land(m) => self.land(MACHINES[m]),
             Op::Silence(m) => self.silence(MACHINES[m]),
@@ -291,13 +291,13 @@ impl Sim {
     }
 
     /// As `reconcile` does it.
-    pub(super) fn look(&mut self) {
-        let look = self.memory.look(&self.seen, self.clock());
+    pub(super) fn list_due(&mut self) {
+        let due = self.memory.list_due(&self.seen, self.clock());
         assert!(
-            look.wake.is_none_or(|at| at > self.clock()),
+            due.wake.is_none_or(|at| at > self.clock()),
             "it never rests"
         );
-        for (key, job) in look.jobs {
+        for (key, job) in due.jobs {
             if let Job::Write(machine, _) = &job {
                 let wrote = self.wrote.get(&machine.name).copied().unwrap_or(self.began);
                 let running = self.seen.instances.get(&machine.name).filter(|i| i.running);
