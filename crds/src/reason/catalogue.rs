@@ -337,7 +337,7 @@ reasons! {
         AddressNotAllowed: Person, "Remove it from `spec.externalIPs` or `spec.loadBalancerIP`, or have it allowed.";
         /// A field of the load balancer is not as the Service asks for, and the management cluster keeps it so.
         /// Cause: A policy or a webhook of the management cluster changes load balancers.
-        LoadBalancerDiffers: Person, "Change the field that the message names to what is given, or ask whoever runs the management cluster.";
+        LoadBalancerDiffers: Person, "Change the field of the Service that the message names, such as `spec.ipFamilyPolicy`, to what is given, or ask whoever runs the management cluster.";
         /// A new node has its addresses and may run pods.
         Synced: Fine, "";
         /// The kubelet asks for a node address that the machine does not have.
