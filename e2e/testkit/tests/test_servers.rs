@@ -163,8 +163,13 @@ async fn test_servers_without_programs_says_what_is_missing() -> Result<()> {
         .env("COVEY_TEST_PROGRAMS", nothing.path())
         .arg("--dir")
         .arg(nothing.path().join("servers"))
-        .stdin(Stdio::piped());
-    let output = command.output()?;
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    // Once nobody can write to it the program ends, and in order.
+    let open = child.stdin.take();
+    let output = child.wait_with_output()?;
+    drop(open);
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("etcd is in none of"), "{said}");
