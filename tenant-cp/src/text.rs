@@ -44,6 +44,14 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
+/// A key of labels or annotations, or with a `/` at its end a prefix of such keys.
+pub(crate) fn is_key_or_prefix(text: &str) -> bool {
+    match text.strip_suffix('/') {
+        Some(prefix) => is_subdomain(prefix),
+        None => is_qualified_name(text),
+    }
+}
+
 /// Whether Covey writes labels and annotations with this key itself.
 pub(crate) fn is_ours(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);

@@ -29,6 +29,7 @@ mod pool;
 pub(crate) mod quantity;
 mod refusal;
 mod scheduling;
+mod service;
 pub mod validated;
 
 pub use admit::{admit, transition_warnings};

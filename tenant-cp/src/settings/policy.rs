@@ -86,18 +86,6 @@ impl Default for LoadBalancerPolicy {
 }
 
 impl LoadBalancerPolicy {
-    /// Whether annotations with this key, or with this prefix, may be taken over.
-    #[must_use]
-    pub fn allows_annotation(&self, key: &str) -> bool {
-        allows(&self.annotations, key)
-    }
-
-    /// Whether a label with this key may be set.
-    #[must_use]
-    pub fn allows_label(&self, key: &str) -> bool {
-        allows(&self.labels, key)
-    }
-
     /// Whether all addresses of a range may be asked for.
     #[must_use]
     pub fn allows_range(&self, range: &IpNet) -> bool {

@@ -42,12 +42,13 @@ pub(super) fn check(settings: &Settings, problems: &mut Vec<Problem>) {
     for (field, keys) in [
         ("tenantPods.allowed.podLabels", &pods.pod_labels),
         ("tenantPods.allowed.podAnnotations", &pods.pod_annotations),
+        (
+            "loadBalancers.annotations",
+            &settings.load_balancers.annotations,
+        ),
+        ("loadBalancers.labels", &settings.load_balancers.labels),
     ] {
-        let is_known = |key: &str| match key.strip_suffix('/') {
-            Some(prefix) => text::is_subdomain(prefix),
-            None => text::is_qualified_name(key),
-        };
-        for key in keys.iter().filter(|key| !is_known(key)) {
+        for key in keys.iter().filter(|key| !text::is_key_or_prefix(key)) {
             let message = scheduling::malformed_key(key);
             problems.push(Problem::new(field, Reason::KeyMalformed, message));
         }

@@ -5,11 +5,10 @@
 
 use api::Reason;
 use api::tenant_cluster::{Endpoint, EndpointType};
-use ipnet::IpNet;
 
 use crate::problem::Problem;
 use crate::text;
-use crate::validate::scheduling::{malformed_key, malformed_value};
+use crate::validate::service;
 
 const FIELD: &str = "spec.controlPlane.endpoint";
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB` is 256 KiB);
@@ -62,7 +61,7 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
         }
     }
     for (at, range) in endpoint.source_ranges.iter().enumerate() {
-        if let Some(message) = source_range(range) {
+        if let Err(message) = service::range(range) {
             add(
                 &format!("sourceRanges[{at}]"),
                 Reason::SourceRangeMalformed,
@@ -70,13 +69,12 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
             );
         }
     }
-    if let Some(class) = &endpoint.load_balancer_class
-        && !text::is_qualified_name(class)
-    {
+    let class = endpoint.load_balancer_class.as_deref();
+    if let Some(message) = class.and_then(service::class) {
         add(
             "loadBalancerClass",
             Reason::LoadBalancerClassMalformed,
-            format!("\"{class}\" is not a class: write a name such as example.com/internal"),
+            message,
         );
     }
     for key in endpoint.annotations.keys() {
@@ -85,16 +83,9 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
         }
     }
     for (key, value) in &endpoint.labels {
-        let message = if !text::is_qualified_name(key) {
-            malformed_key(key)
-        } else if !text::is_label_value(value) {
-            malformed_value(value)
-        } else if text::is_ours(key) {
-            format!("\"{key}\" is written by Covey itself: remove it")
-        } else {
-            continue;
-        };
-        add(&format!("labels[{key}]"), Reason::LabelMalformed, message);
+        if let Some(message) = service::label(key, value) {
+            add(&format!("labels[{key}]"), Reason::LabelMalformed, message);
+        }
     }
     let size: usize = endpoint
         .annotations
@@ -107,24 +98,6 @@ pub(super) fn check(endpoint: &Endpoint, problems: &mut Vec<Problem>) {
             Reason::AnnotationsTooLarge,
             format!("{size} bytes of annotations are too many: keep within {MOST_ANNOTATIONS}"),
         );
-    }
-}
-
-fn source_range(text: &str) -> Option<String> {
-    match text.parse::<IpNet>() {
-        Ok(range) if range == range.trunc() => None,
-        Ok(range) => Some(format!(
-            "{text} starts in the middle of a range: write {}",
-            range.trunc()
-        )),
-        Err(_) => Some(match text.parse::<std::net::IpAddr>() {
-            Ok(address) => format!("{text} lacks its prefix: write {}", IpNet::from(address)),
-            Err(_) => {
-                format!(
-                    "\"{text}\" is not an address range: write address/prefix, such as 10.0.0.0/8"
-                )
-            }
-        }),
     }
 }
 

@@ -10,10 +10,11 @@ use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 
 use crate::problem::Problem;
-use crate::settings::policy::LoadBalancerPolicy;
+use crate::settings::policy::{LoadBalancerPolicy, allows};
 use crate::text;
 use crate::validate::refusal::not_allowed;
 use crate::validate::scheduling::malformed_key;
+use crate::validate::service;
 use crate::validate::validated::LoadBalancers;
 
 const FIELD: &str = "spec.addons.cloudController.loadBalancers";
@@ -25,42 +26,28 @@ pub(super) fn check(tc: &TenantCluster, problems: &mut Vec<Problem>) {
         let field = format!("{FIELD}.{field}");
         problems.push(Problem::new(field, Reason::LoadBalancerMalformed, message));
     };
-    let class = |class: &str| {
-        (!text::is_qualified_name(class)).then(|| {
-            format!("\"{class}\" is not a class: write a name such as example.com/internal")
-        })
-    };
     for (at, name) in asked.classes.iter().enumerate() {
-        if let Some(message) = class(name) {
+        if let Some(message) = service::class(name) {
             add(format!("classes[{at}]"), message);
         }
     }
-    if let Some(message) = asked.management_class.as_deref().and_then(class) {
+    if let Some(message) = asked.management_class.as_deref().and_then(service::class) {
         add("managementClass".to_owned(), message);
     }
     for (at, key) in asked.annotations.iter().flatten().enumerate() {
-        if !is_key_or_prefix(key) {
+        if !text::is_key_or_prefix(key) {
             add(format!("annotations[{at}]"), malformed_key(key));
         }
     }
     for (at, range) in asked.addresses.iter().flatten().enumerate() {
-        if let Err(message) = parse_range(range) {
+        if let Err(message) = service::range(range) {
             add(format!("addresses[{at}]"), message);
         }
     }
     for (key, value) in &asked.labels {
-        let message = if !text::is_qualified_name(key) {
-            malformed_key(key)
-        } else if text::is_ours(key) {
-            format!("\"{key}\" is written by Covey itself: remove it")
-        } else if !text::is_label_value(value) {
-            format!(
-                "\"{value}\" is not a value of a label: write up to 63 letters, digits, - _ or ."
-            )
-        } else {
-            continue;
-        };
-        add(format!("labels[{key}]"), message);
+        if let Some(message) = service::label(key, value) {
+            add(format!("labels[{key}]"), message);
+        }
     }
 }
 
@@ -90,19 +77,19 @@ pub(super) fn check_policy(
         );
     }
     for (at, key) in asked.annotations.iter().flatten().enumerate() {
-        if is_key_or_prefix(key) && !policy.allows_annotation(key) {
+        if text::is_key_or_prefix(key) && !allows(&policy.annotations, key) {
             let field = format!("annotations[{at}]");
             refuse(field, key, &policy.annotations, "annotations");
         }
     }
     for (at, text) in asked.addresses.iter().flatten().enumerate() {
-        if parse_range(text).is_ok_and(|range| !policy.allows_range(&range)) {
+        if service::range(text).is_ok_and(|range| !policy.allows_range(&range)) {
             let allowed: Vec<String> = policy.addresses.iter().map(IpNet::to_string).collect();
             refuse(format!("addresses[{at}]"), text, &allowed, "addresses");
         }
     }
     for key in asked.labels.keys() {
-        if text::is_qualified_name(key) && !text::is_ours(key) && !policy.allows_label(key) {
+        if text::is_qualified_name(key) && !text::is_ours(key) && !allows(&policy.labels, key) {
             refuse(format!("labels[{key}]"), key, &policy.labels, "labels");
         }
     }
@@ -114,7 +101,7 @@ pub(super) fn in_force(asked: &Asked, policy: &LoadBalancerPolicy) -> LoadBalanc
     let class = class.filter(|class| allows_class(policy, class));
     let labels = asked.labels.iter();
     let labels: BTreeMap<_, _> = labels
-        .filter(|(key, _)| policy.allows_label(key))
+        .filter(|(key, _)| allows(&policy.labels, key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     LoadBalancers {
@@ -122,14 +109,14 @@ pub(super) fn in_force(asked: &Asked, policy: &LoadBalancerPolicy) -> LoadBalanc
         management_class: class.or(policy.default_class.as_ref()).cloned(),
         annotations: match &asked.annotations {
             Some(keys) => {
-                let allowed = keys.iter().filter(|key| policy.allows_annotation(key));
+                let allowed = keys.iter().filter(|key| allows(&policy.annotations, key));
                 allowed.cloned().collect()
             }
             None => policy.annotations.clone(),
         },
         addresses: match &asked.addresses {
             Some(ranges) => {
-                let ranges = ranges.iter().filter_map(|text| parse_range(text).ok());
+                let ranges = ranges.iter().filter_map(|text| service::range(text).ok());
                 ranges.filter(|range| policy.allows_range(range)).collect()
             }
             None => policy.addresses.clone(),
@@ -138,24 +125,10 @@ pub(super) fn in_force(asked: &Asked, policy: &LoadBalancerPolicy) -> LoadBalanc
     }
 }
 
-/// What is wrong with the configuration.
+/// What is wrong with the classes of the configuration; its keys are judged beside all others.
 pub(super) fn check_settings(policy: &LoadBalancerPolicy, problems: &mut Vec<Problem>) {
-    for (field, keys) in [
-        ("loadBalancers.annotations", &policy.annotations),
-        ("loadBalancers.labels", &policy.labels),
-    ] {
-        for key in keys.iter().filter(|key| !is_key_or_prefix(key)) {
-            problems.push(Problem::new(
-                field,
-                Reason::KeyMalformed,
-                malformed_key(key),
-            ));
-        }
-    }
     let classes = policy.classes.iter().chain(&policy.default_class);
-    for class in classes.filter(|class| !text::is_qualified_name(class)) {
-        let message =
-            format!("\"{class}\" is not a class: write a name such as example.com/internal");
+    for message in classes.filter_map(|class| service::class(class)) {
         problems.push(Problem::new(
             "loadBalancers.classes",
             Reason::KeyMalformed,
@@ -166,27 +139,6 @@ pub(super) fn check_settings(policy: &LoadBalancerPolicy, problems: &mut Vec<Pro
 
 fn allows_class(policy: &LoadBalancerPolicy, class: &String) -> bool {
     policy.classes.contains(class) || policy.default_class.as_ref() == Some(class)
-}
-
-/// A key, or a prefix of keys with its `/`.
-fn is_key_or_prefix(key: &str) -> bool {
-    match key.strip_suffix('/') {
-        Some(prefix) => text::is_subdomain(prefix),
-        None => text::is_qualified_name(key),
-    }
-}
-
-fn parse_range(text: &str) -> Result<IpNet, String> {
-    match text.parse::<IpNet>() {
-        Ok(range) if range == range.trunc() => Ok(range),
-        Ok(range) => Err(format!(
-            "{text} starts in the middle of a range: write {}",
-            range.trunc()
-        )),
-        Err(_) => Err(format!(
-            "\"{text}\" is not a range of addresses: write one such as 203.0.113.0/28"
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -295,7 +247,7 @@ mod tests {
             "addresses[1]",
             "addresses[2]",
             "written by Covey",
-            "not a value of a label",
+            "cannot be a value",
         ] {
             assert!(said.iter().any(|s| s.contains(words)), "{words}: {said:?}");
         }
