@@ -3,7 +3,7 @@
 //!
 //! Invariant: there is no code UNKNOWN, which the sidecars take as final although nobody decided so.
 
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify, OVER_QUOTA};
 use tonic::Code;
 
 use crate::error::Error;
@@ -78,7 +78,7 @@ impl From<Error> for Status {
 /// (apiserver `plugin/pkg/admission/resourcequota` and `…/limitranger`).
 fn judge(code: Option<u16>, class: Class, message: &str) -> Status {
     const LIMIT: &str = "storage usage per PersistentVolumeClaim";
-    if code == Some(403) && message.contains("exceeded quota") {
+    if code == Some(403) && message.contains(OVER_QUOTA) {
         return Status::resource_exhausted(
             "the quota of this cluster is used up; delete volumes, ask for less, or have the quota \
              raised",

@@ -14,6 +14,7 @@ use api::node_pool::{Autoscaling, Refused};
 use api::{ConditionType, Reason, condition::is_true};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit_client::errors::OVER_QUOTA;
 use kube::Resource as _;
 use kube::api::ObjectMeta;
 
@@ -173,8 +174,6 @@ const HARMLESS: [Reason; 4] = [
 ];
 /// No node of the management cluster has room (`providers::kubevirt::describe`).
 const UNSCHEDULABLE: Reason = Reason::Unschedulable;
-/// What an API server says when a quota is used up (`plugin/pkg/admission/resourcequota`).
-const QUOTA: &str = "exceeded quota";
 
 impl Machine {
     /// Reads a Machine; none when it is of another tenant cluster.
@@ -211,9 +210,9 @@ fn trouble(phase: MachinePhase, conditions: &[Condition]) -> Option<Trouble> {
         .filter(|c| !HARMLESS.iter().any(|harmless| c.reason == *harmless));
     // A virtual machine that could not even be made shows in the summary alone.
     let summary = wrong(ConditionType::Ready)
-        .filter(|c| phase == MachinePhase::Failed || c.message.contains(QUOTA));
+        .filter(|c| phase == MachinePhase::Failed || c.message.contains(OVER_QUOTA));
     let said = |c: &Condition| Trouble {
-        exhausted: c.reason == UNSCHEDULABLE || c.message.contains(QUOTA),
+        exhausted: c.reason == UNSCHEDULABLE || c.message.contains(OVER_QUOTA),
         reason: c.reason.clone(),
         message: c.message.clone(),
     };

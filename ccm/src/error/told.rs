@@ -3,16 +3,13 @@
 //! Invariant: only sentences whose form is known are passed on, without names of objects, policies,
 //! quotas, accounts and addresses of the management cluster.
 
+use kit_client::errors::OVER_QUOTA;
 use kube::core::Status;
 
 /// What policies (`ValidatingAdmissionPolicy`) and webhooks put before their own words
 /// (apiserver/pkg/admission/plugin/policy/validating/dispatcher.go and
 /// webhook/errors/statuserror.go).
 const DENIALS: [&str; 2] = ["denied request: ", "denied the request: "];
-/// What the quota admission says before the name of a quota
-/// (apiserver/pkg/admission/plugin/resourcequota/controller.go).
-const QUOTA: &str = "exceeded quota: ";
-
 /// The API's own sentence where it may be passed on.
 pub(super) fn sentence(status: &Status) -> String {
     let message = &status.message;
@@ -20,7 +17,7 @@ pub(super) fn sentence(status: &Status) -> String {
     if let Some((_, words)) = denial {
         return format!("a policy of the management cluster refuses it: {words}");
     }
-    if let Some((_, quota)) = message.split_once(QUOTA) {
+    if let Some((_, quota)) = message.split_once(OVER_QUOTA) {
         let amounts = quota.split_once(", ").map_or("", |(_, amounts)| amounts);
         return format!("a quota of the management cluster is exceeded: {amounts}");
     }

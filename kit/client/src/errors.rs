@@ -5,6 +5,10 @@
 use std::error::Error;
 use std::fmt;
 
+/// Words of a refusal because of a quota, which has no code of its own
+/// (apiserver `pkg/admission/plugin/resourcequota/controller.go`).
+pub const OVER_QUOTA: &str = "exceeded quota";
+
 /// What kind of failure this is, and so who can mend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {

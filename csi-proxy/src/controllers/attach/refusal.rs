@@ -4,6 +4,8 @@
 //! Invariant: what a tenant is told names nothing of the management cluster: the API's own sentence
 //! goes into the log alone.
 
+use kit_client::errors::OVER_QUOTA;
+
 /// What is known of a write that failed, with what the tenant is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -32,7 +34,7 @@ pub fn judge(code: Option<u16>, says: &str) -> Failure {
         // The version that was read is not the latest (apiserver `pkg/registry/generic/registry`).
         Some(409) if says.contains("the object has been modified") => Failure::NotDone(CHANGES),
         Some(401 | 404 | 429) => Failure::NotDone(SILENT),
-        Some(400..=499) if says.contains("exceeded quota") => Failure::Refused(FULL),
+        Some(400..=499) if says.contains(OVER_QUOTA) => Failure::Refused(FULL),
         Some(400..=499) if says.contains("migrat") => Failure::Refused(MOVES),
         Some(400..=407 | 409..=499) => Failure::Refused(SOMETHING),
         _ => Failure::Unanswered(SILENT),

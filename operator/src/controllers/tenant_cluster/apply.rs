@@ -11,7 +11,7 @@ use futures::future::join_all;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kit::lease::NotLeader;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::{Class, Classify, OVER_QUOTA};
 use kit_client::untyped;
 use kit_client::write::{self, Deletion};
 use kit_objects::kinds::{self, Kind};
@@ -316,7 +316,7 @@ fn is_about_growing(error: &write::Error) -> bool {
 fn is_early(error: &write::Error) -> bool {
     let text = kit_client::errors::chain(error);
     match error.code() {
-        Some(403) => !text.contains("exceeded quota") && !text.contains("being terminated"),
+        Some(403) => !text.contains(OVER_QUOTA) && !text.contains("being terminated"),
         Some(422) => text.contains("no params found"),
         _ => false,
     }
