@@ -142,8 +142,8 @@ impl NamespacePlan {
             Some(addresses) => management_objects::workloads(valid, settings, addresses, material),
             None => Vec::new(),
         };
-        let sized = etcd::volumes::as_they_are(valid, observed);
-        let mut workloads = of(&sized);
+        let smaller = etcd::volumes::smaller(valid, observed);
+        let mut workloads = of(smaller.as_ref().unwrap_or(valid));
         let etcd_is_held = rollout::hold_etcd(&mut workloads, observed);
         let progress = |workloads: &[Object], kind, name, replicas| {
             rollout::progress(observed, workloads, (kind, name), replicas)

@@ -38,23 +38,22 @@ pub(super) fn request(observed: &Observed, member: &str) -> Option<String> {
     text(claim, REQUEST).map(str::to_owned)
 }
 
-/// The tenant cluster as its etcd may see it: with volumes of the size that the smallest of them has, where
-/// that is less than what is asked for.
-pub(in super::super) fn as_they_are(valid: &Validated, observed: &Observed) -> Validated {
+/// The tenant cluster as its etcd may see it, where that is another than what is asked for: with volumes of
+/// the size that the smallest of them has.
+pub(in super::super) fn smaller(valid: &Validated, observed: &Observed) -> Option<Validated> {
     let asked = billionths(&valid.etcd.storage_size);
     let held = (0..valid.etcd.replicas).filter_map(|member| {
         let claim = claim(observed, &names::etcd_volume(member)).there()?;
         let held = text(claim, CAPACITY).or_else(|| text(claim, REQUEST))?;
         Some((billionths(held)?, held.to_owned()))
     });
-    let smallest = held.min();
-    match smallest.filter(|(held, _)| asked.is_some_and(|asked| *held < asked)) {
-        Some((_, held)) => Validated {
-            etcd: valid.etcd.within(&held),
-            ..valid.clone()
-        },
-        None => valid.clone(),
-    }
+    let (_, held) = held
+        .min()
+        .filter(|(held, _)| asked.is_some_and(|asked| *held < asked))?;
+    Some(Validated {
+        etcd: valid.etcd.within(&held),
+        ..valid.clone()
+    })
 }
 
 /// Claims as they may be written beside everything else: one that is there keeps its size.
