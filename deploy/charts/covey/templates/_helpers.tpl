@@ -60,6 +60,12 @@ programs in tenant namespaces go as the operator does. */}}
   expression: request.userInfo.username == {{ include "covey.username" . | squote }}
 {{- end }}
 
+{{/* Whether a request is of this account of a tenant namespace, whichever. */}}
+{{- define "covey.byProgram" -}}
+request.userInfo.username.startsWith('system:serviceaccount:covey-') &&
+request.userInfo.username.endsWith(':{{ . }}')
+{{- end }}
+
 {{- define "covey.policyVariables" -}}
 - name: subject
   expression: "request.operation == 'DELETE' ? oldObject : object"
