@@ -11,17 +11,22 @@ fn settle(sim: &mut Sim) {
     sim.settle();
 }
 
+/// Machine `a` has `vol-1`, and was refused `vol-2` for a long time.
+fn beside_a_refused_disk(subresources: bool) -> Sim {
+    let mut sim = Sim::new();
+    sim.subresources = subresources;
+    sim.publish("vol-1", "a", false).unwrap();
+    sim.settle();
+    sim.act(Op::Refuse(1, true));
+    sim.publish("vol-2", "a", false).unwrap();
+    settle(&mut sim);
+    sim
+}
+
 #[test]
 fn release_is_not_held_up_by_a_disk_that_is_refused_again_and_again() {
     for subresources in [false, true] {
-        let mut sim = Sim::new();
-        sim.subresources = subresources;
-        sim.publish("vol-1", "a", false).unwrap();
-        sim.settle();
-        sim.act(Op::Refuse(1, true));
-        sim.publish("vol-2", "a", false).unwrap();
-        // It is refused for a long time before the other one is let go.
-        settle(&mut sim);
+        let mut sim = beside_a_refused_disk(subresources);
         sim.act(Op::Unpublish(0, Some(0)));
         settle(&mut sim);
         assert!(sim.truth.volumes["vol-1"].holders.held.is_empty());
@@ -34,12 +39,7 @@ fn release_is_not_held_up_by_a_disk_that_is_refused_again_and_again() {
 
 #[test]
 fn volume_that_left_by_itself_is_released_while_the_machine_waits_after_a_refusal() {
-    let mut sim = Sim::new();
-    sim.publish("vol-1", "a", false).unwrap();
-    sim.settle();
-    sim.act(Op::Refuse(1, true));
-    sim.publish("vol-2", "a", false).unwrap();
-    settle(&mut sim);
+    let mut sim = beside_a_refused_disk(false);
     // Somebody takes the disk out, so that no write of ours is needed.
     sim.act(Op::Unpublish(0, Some(0)));
     sim.act(Op::TakeAway(0, 0));
