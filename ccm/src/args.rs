@@ -14,7 +14,7 @@ use kit::args::LogArgs;
 use kit_client::args::positive;
 
 use crate::args::cloud_config::CloudConfig;
-use crate::settings::{Endpoints, Settings};
+use crate::settings::{Endpoints, MachineAddresses, Settings};
 
 pub mod cloud_config;
 
@@ -76,6 +76,10 @@ pub struct Args {
     /// Labels of virt-launcher pods, for --endpoints=selector: key=value
     #[arg(long, env = "COVEY_SELECTOR", value_delimiter = ',', value_parser = pair)]
     pub selector: Vec<(String, String)>,
+    /// Where addresses of machines come from: published by Covey's operator on virtual machines, or reported
+    /// by KubeVirt, whose report a guest's agent chooses
+    #[arg(long, env = "COVEY_MACHINE_ADDRESSES", value_enum, default_value_t = AddressesFrom::Reported)]
+    pub machine_addresses: AddressesFrom,
     /// Values of loadBalancerClass in the tenant cluster that are ours, besides none
     #[arg(long, env = "COVEY_LOAD_BALANCER_CLASSES", value_delimiter = ',')]
     pub load_balancer_classes: Vec<String>,
@@ -103,6 +107,24 @@ pub enum EndpointsBy {
     Slices,
     /// By a selector of pods.
     Selector,
+}
+
+/// Where addresses of machines come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AddressesFrom {
+    /// From what the operator publishes.
+    Published,
+    /// From what KubeVirt reports.
+    Reported,
+}
+
+impl From<AddressesFrom> for MachineAddresses {
+    fn from(from: AddressesFrom) -> Self {
+        match from {
+            AddressesFrom::Published => Self::Published,
+            AddressesFrom::Reported => Self::Reported,
+        }
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -165,6 +187,7 @@ impl Args {
                 EndpointsBy::Slices => Endpoints::Slices,
                 EndpointsBy::Selector => Endpoints::Selector(selector),
             },
+            machine_addresses: self.machine_addresses.into(),
             annotations: self.allow_annotations.clone(),
             addresses: self.allow_addresses.clone(),
             labels,

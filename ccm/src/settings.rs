@@ -21,6 +21,8 @@ pub struct Settings {
     pub mirror_class: Option<String>,
     /// How mirrors find the machines. Default: EndpointSlices.
     pub endpoints: Endpoints,
+    /// Where addresses of machines come from. Default: what KubeVirt reports of their interfaces.
+    pub machine_addresses: MachineAddresses,
     /// Annotations of the tenant's Services that mirrors get: a key, or a beginning followed by `*`.
     /// Default: none.
     pub annotations: Vec<String>,
@@ -38,6 +40,17 @@ pub struct Settings {
     pub services: bool,
     /// Whether nodes get labels of zone and region. Default: yes.
     pub zones: bool,
+}
+
+/// Where addresses of machines come from.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MachineAddresses {
+    /// What KubeVirt reports of interfaces. A guest's agent chooses it, so who runs a machine leads load
+    /// balancers wherever they like; for tenants that are trusted.
+    #[default]
+    Reported,
+    /// What the operator publishes on virtual machines: addresses of the pods around them.
+    Published,
 }
 
 /// How mirrors find the machines.
@@ -58,6 +71,7 @@ impl Default for Settings {
             classes: BTreeSet::new(),
             mirror_class: None,
             endpoints: Endpoints::Slices,
+            machine_addresses: MachineAddresses::default(),
             annotations: Vec::new(),
             addresses: Vec::new(),
             labels: BTreeMap::new(),

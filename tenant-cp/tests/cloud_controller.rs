@@ -240,7 +240,7 @@ fn what_load_balancers_may_be_given_is_told_by_flags_and_nothing_is_by_default()
         assert_eq!(deployments.len(), 1);
         let args = &deployments[0].value["spec"]["template"]["spec"]["containers"][0]["args"];
         let args: Vec<String> = serde_json::from_value(args.clone()).unwrap();
-        args.into_iter().skip(4).collect::<Vec<_>>()
+        args.into_iter().skip(5).collect::<Vec<_>>()
     };
     let (mut v, mut settings) = (with_addon(), Settings::default());
     assert_eq!(args(&v, &settings), [""; 0]);

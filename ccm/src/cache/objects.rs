@@ -9,10 +9,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::machine::addresses::PublishedAddresses;
 use k8s_openapi::api::core::v1::{Node as ApiNode, NodeAddress, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::names;
+use crate::settings::MachineAddresses;
 
 /// metadata.resourceVersion as a number (KEP-5504 makes them comparable); 0 where it is none.
 #[must_use]
@@ -143,6 +145,8 @@ pub struct Vm {
     pub created: bool,
     /// Zone, region and instance type, in the order of [`names::TOPOLOGY`].
     pub topology: [Option<String>; 3],
+    /// Addresses of its instance, as the operator published them.
+    pub published: Option<PublishedAddresses>,
 }
 
 impl From<&VirtualMachine> for Vm {
@@ -153,6 +157,7 @@ impl From<&VirtualMachine> for Vm {
             name: vm.metadata.name.clone().unwrap_or_default(),
             uid: vm.metadata.uid.clone().unwrap_or_default(),
             created: status.and_then(|s| s.created).unwrap_or(false),
+            published: PublishedAddresses::of(vm.metadata.annotations.as_ref()),
             topology: names::TOPOLOGY.map(|keys| {
                 let value = labels.and_then(|l| l.get(*keys.first()?));
                 value.filter(|value| !value.is_empty()).cloned()
@@ -193,6 +198,21 @@ pub enum Phase {
 }
 
 impl Instance {
+    /// With the addresses that are believed: where they are published, those of this very instance, and none
+    /// that it reports itself.
+    #[must_use]
+    pub fn located(self, vm: Option<&Vm>, by: MachineAddresses) -> Self {
+        let published = vm.and_then(|vm| vm.published.as_ref());
+        let of_it = published.filter(|published| published.instance == self.uid);
+        let addresses = match by {
+            MachineAddresses::Reported => self.addresses,
+            MachineAddresses::Published => of_it
+                .map(|of_it| of_it.addresses.clone())
+                .unwrap_or_default(),
+        };
+        Self { addresses, ..self }
+    }
+
     /// Whether new connections may be sent to it.
     #[must_use]
     pub fn serves(&self) -> bool {
@@ -323,6 +343,33 @@ mod tests {
 
     fn texts(instance: &Instance) -> Vec<String> {
         instance.addresses.iter().map(ToString::to_string).collect()
+    }
+
+    /// Findings D3 and S2: a guest's agent chooses what is reported.
+    #[test]
+    fn what_a_guest_reports_is_nothing_where_addresses_are_published() {
+        let many: Vec<String> = (0..10_000)
+            .map(|n| format!("10.9.{}.{}", n / 250, n % 250))
+            .collect();
+        let mut seen = instance(&json!([
+            { "name": "default", "ipAddress": "10.96.0.1", "ipAddresses": many },
+            { "name": "default", "ipAddress": "fd00::1" },
+        ]));
+        seen.uid = "u".to_owned();
+        let published = |of: &str| Vm {
+            published: Some(PublishedAddresses {
+                instance: of.to_owned(),
+                node: "n".to_owned(),
+                addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
+            }),
+            ..Vm::default()
+        };
+        let located =
+            |vm: Option<&Vm>| texts(&seen.clone().located(vm, MachineAddresses::Published));
+        assert_eq!(located(Some(&published("u"))), ["10.0.0.5", "fd00::5"]);
+        for nothing in [None, Some(&Vm::default()), Some(&published("another"))] {
+            assert_eq!(located(nothing), [""; 0]);
+        }
     }
 
     #[test]

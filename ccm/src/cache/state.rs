@@ -121,6 +121,13 @@ impl State {
         self.instances.get(name)
     }
 
+    /// The instance of a virtual machine, with the addresses that are believed.
+    #[must_use]
+    pub fn located(&self, name: &str) -> Option<Instance> {
+        let instance = self.instance(name)?.clone();
+        Some(instance.located(self.vm(name), self.settings.machine_addresses))
+    }
+
     /// What mirrors the tenant's Service with this UID: one, as a rule.
     #[must_use]
     pub fn mirrors_of(&self, uid: &str) -> Vec<Arc<Service>> {
@@ -178,8 +185,8 @@ impl State {
             let proxied =
                 |node: &Arc<str>| proxies.as_ref().is_none_or(|ready| ready.contains(node));
             let target = |(name, node): (&Arc<str>, &Node)| {
-                let instance = self.instances.get(node.machine()?)?;
-                Target::new(name, node, instance, proxied(name))
+                let instance = self.located(node.machine()?)?;
+                Target::new(name, node, &instance, proxied(name))
             };
             let claims = self.nodes.iter().filter_map(target).collect();
             Arc::new(one_per_machine(claims))

@@ -6,6 +6,7 @@
 //! | [`virtual_machine`] | the VirtualMachine of a Machine (pure) |
 //! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
 //! | [`describe`] | what VirtualMachine and instance say about it (pure) |
+//! | [`launcher`] | which addresses the pod around it has (pure) |
 //!
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
 //! a machine is gone only when neither the VirtualMachine nor the instance is there.
@@ -14,9 +15,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::machine::addresses::{ANNOTATION, PublishedAddresses};
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kit_objects::rbac::Rule;
 use kube::api::{
     DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
@@ -24,12 +26,13 @@ use kube::api::{
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
 
 use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
 
 pub mod describe;
+pub mod launcher;
 pub mod needs;
 pub mod resolve;
 pub mod virtual_machine;
@@ -46,7 +49,14 @@ pub const RULES: &[Rule] = &[
         &["virtualmachineinstances"],
         &["delete", "get", "list"],
     ),
+    Rule::new(&[""], &["pods"], &["list"]),
 ];
+/// Label of pods that were made for an instance: its UID (KubeVirt `staging/src/kubevirt.io/api/core/v1/types.go`,
+/// `CreatedByLabel`).
+const CREATED_BY: &str = "kubevirt.io/created-by";
+/// More pods than there are of an instance: one, two while it migrates, and those that failed.
+const MOST_PODS: u32 = 20;
+
 /// The right to see in which zone and region the management cluster's nodes are.
 pub const NODE_RULE: Rule = Rule::new(&[""], &["nodes"], &["get"]);
 
@@ -112,6 +122,56 @@ impl KubeVirt {
         let at = describe::topology(&found.metadata);
         self.nodes().insert(node.to_owned(), at.clone());
         Ok(Some(at))
+    }
+
+    /// The addresses of an instance that runs on a node: those of the pod around it, which the network of
+    /// the management cluster gave. None while there is no such pod, or it has none.
+    async fn locate(
+        &self,
+        namespace: &str,
+        instance: &VirtualMachineInstance,
+        node: &str,
+    ) -> Result<Option<PublishedAddresses>, Error> {
+        let uid = instance.uid().unwrap_or_default();
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default()
+            .labels(&format!("{CREATED_BY}={uid}"))
+            .limit(MOST_PODS);
+        let found = pods.list(&params).await.map_err(|source| Error::Request {
+            verb: "list",
+            object: format!(
+                "pods of {}",
+                object::<VirtualMachineInstance>(namespace, &instance.name_any())
+            ),
+            source: Box::new(source),
+        })?;
+        let located = launcher::addresses(&found.items, node);
+        Ok((!located.is_empty()).then(|| PublishedAddresses {
+            instance: uid,
+            node: node.to_owned(),
+            addresses: located,
+        }))
+    }
+
+    /// Merges into the metadata of the Machine's VirtualMachine; another one is left alone.
+    async fn patch_metadata(&self, machine: &Machine, mut metadata: Value) -> Result<(), Error> {
+        let found = self.find::<VirtualMachine>(machine).await?;
+        let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+        let Some(vm) = found.filter(ours) else {
+            return Ok(());
+        };
+        let (namespace, name) = place(machine);
+        // The UID: only this one.
+        metadata["uid"] = json!(vm.uid());
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let params = PatchParams {
+            field_manager: Some(self.field_manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let api = self.api::<VirtualMachine>(&namespace);
+        let done = api.patch_metadata(&name, &params, &patch).await;
+        let failed = |source| failed::<VirtualMachine>("change", &namespace, &name, source);
+        done.map(drop).map_err(failed)
     }
 
     async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
@@ -217,34 +277,42 @@ impl Provider for KubeVirt {
         Box::pin(async move {
             let (vm, instance) = self.look(machine).await?;
             let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
-            let node = instance.as_ref().and_then(describe::node);
-            if let (Some(found), Some(node)) = (&mut found, node) {
-                found.topology = self.whereabouts(node).await?;
-            }
+            let (Some(description), Some(instance)) = (&mut found, &instance) else {
+                return Ok(found);
+            };
+            let Some(node) = describe::node(instance) else {
+                return Ok(found);
+            };
+            description.topology = self.whereabouts(node).await?;
+            // A pod keeps its addresses, so what was published of it holds.
+            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+            let published = description.published.as_ref();
+            let located = match published.filter(|published| published.are_of(uid, node)) {
+                Some(published) => Some(published.clone()),
+                None => self.locate(&place(machine).0, instance, node).await?,
+            };
+            description.locate(located);
             Ok(found)
         })
     }
 
     fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(async move {
-            let found = self.find::<VirtualMachine>(machine).await?;
-            let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
-            let Some(vm) = found.filter(ours) else {
-                return Ok(());
-            };
-            let (namespace, name) = place(machine);
-            // The UID: only this one.
-            let patch = Patch::Merge(json!({ "metadata": { "uid": vm.uid(), "labels": {
+            let metadata = json!({ "labels": {
                 names::LABEL_ZONE: topology.zone, names::LABEL_REGION: topology.region,
-            } } }));
-            let params = PatchParams {
-                field_manager: Some(self.field_manager.to_owned()),
-                ..PatchParams::default()
-            };
-            let api = self.api::<VirtualMachine>(&namespace);
-            let done = api.patch_metadata(&name, &params, &patch).await;
-            let failed = |source| failed::<VirtualMachine>("change", &namespace, &name, source);
-            done.map(drop).map_err(failed)
+            } });
+            self.patch_metadata(machine, metadata).await
+        })
+    }
+
+    fn publish<'a>(
+        &'a self,
+        machine: &'a Machine,
+        addresses: &'a PublishedAddresses,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let metadata = json!({ "annotations": { ANNOTATION: addresses.to_text() } });
+            self.patch_metadata(machine, metadata).await
         })
     }
 

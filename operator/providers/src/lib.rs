@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::machine::MachineAddress;
+use api::machine::addresses::PublishedAddresses;
 use api::node_pool::{self, ProviderKind};
 use api::{Machine, Quantity};
 use k8s_openapi::api::core::v1::Toleration;
@@ -56,6 +57,17 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// [`Error`].
     fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()>;
+
+    /// Writes down, where the cloud controller manager finds it, which addresses the machine has. What is not
+    /// this Machine's is left alone.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn publish<'a>(
+        &'a self,
+        machine: &'a Machine,
+        addresses: &'a PublishedAddresses,
+    ) -> Answer<'a, ()>;
 
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
     /// what is not this Machine's is left alone.
@@ -114,8 +126,12 @@ pub struct Description {
     pub state: State,
     /// UID of what runs, or is about to: another one has another disk.
     pub instance: Option<String>,
-    /// Addresses, sorted as the provider does, without those that only the machine itself reaches.
+    /// Addresses, the primary one first: what the platform gave it, never what the machine says of itself.
     pub addresses: Vec<MachineAddress>,
+    /// The same as it is to be published; none while it is not known, or where nobody needs it.
+    pub located: Option<PublishedAddresses>,
+    /// What [`Provider::publish`] wrote last.
+    pub published: Option<PublishedAddresses>,
     /// Where it runs; none while that is not known.
     pub topology: Option<Topology>,
     /// Where it is said to be: what [`Provider::label`] wrote last.
@@ -126,6 +142,23 @@ pub struct Description {
     pub deleting: bool,
     /// It has the Machine's name and is not the Machine's.
     pub foreign: bool,
+}
+
+impl Description {
+    /// Takes in which addresses the platform gave it. While that is not known, those hold that it was said to
+    /// have before.
+    pub fn locate(&mut self, located: Option<PublishedAddresses>) {
+        let of_it = |known: &&PublishedAddresses| Some(&known.instance) == self.instance.as_ref();
+        let published = self.published.as_ref().filter(of_it);
+        let addresses = located.as_ref().or(published);
+        let addresses = addresses.into_iter().flat_map(|known| &known.addresses);
+        let internal = |address: &std::net::IpAddr| MachineAddress {
+            type_: "InternalIP".to_owned(),
+            address: address.to_string(),
+        };
+        self.addresses = addresses.map(internal).collect();
+        self.located = located;
+    }
 }
 
 /// Where something is. None of it where the platform has no such thing.

@@ -277,6 +277,7 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
         format!("--namespace={}", v.tenant_namespace),
         format!("--cluster-uid={}", v.uid),
         format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+        "--machine-addresses=published".to_owned(),
     ];
     let LoadBalancers {
         classes,

@@ -263,10 +263,15 @@ impl State {
 
     fn put_vm(&mut self, vm: Vm) -> Vec<Change> {
         let name = vm.name.clone();
-        match self.vms.insert(name.clone(), vm.clone()).as_ref() == Some(&vm) {
-            true => Vec::new(),
-            false => vec![Change::Machine(name)],
+        let old = self.vms.insert(name.clone(), vm.clone());
+        if old.as_ref() == Some(&vm) {
+            return Vec::new();
         }
+        let mut changes = vec![Change::Machine(name)];
+        if old.and_then(|old| old.published) != vm.published {
+            changes.push(self.change_targets());
+        }
+        changes
     }
 
     fn put_instance(&mut self, instance: Instance) -> Vec<Change> {

@@ -20,7 +20,7 @@ pub fn observe(ctx: &Context, name: &str) -> Option<Observed> {
         let machine = node.machine().unwrap_or_default();
         Some(Observed {
             vm: Known::watched(state.vm(machine)),
-            instance: Known::watched(state.instance(machine)),
+            instance: Known::watched(state.located(machine).as_ref()),
             node,
             heartbeat: Heartbeat::Unknown,
             waited: false,
@@ -45,7 +45,9 @@ pub async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Err
     }
     if observed.instance.get().is_none() {
         let found = ctx.client.instance(&machine).await?;
-        observed.instance = Known::asked(found.map(|instance| Instance::from(&instance)));
+        let by = ctx.settings.machine_addresses;
+        let located = |found| Instance::from(&found).located(observed.vm.get(), by);
+        observed.instance = Known::asked(found.map(located));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 mod behaviour;
 mod by_hand;
 mod host;
+mod launcher;
 mod next;
 mod objects;
 mod selection;
@@ -233,10 +234,19 @@ impl Stage {
                 (INSTANCE, made)
             }
             Step::Instance(patch) => {
+                if patch["status"]["phase"] == "Running"
+                    && let Some(instance) =
+                        self.cache
+                            .get(&(INSTANCE, namespace.to_owned(), name.to_owned()))
+                {
+                    let at = (HOST, &[address(name)][..]);
+                    launcher::make(&self.client, namespace, instance, at).await?;
+                }
                 let patch = Patch::Merge(patch);
                 (INSTANCE, instances.patch(name, &params, &patch).await?)
             }
             Step::End => {
+                launcher::end(&self.client, namespace, name).await?;
                 instances.delete(name, &DeleteParams::default()).await?;
                 return Ok(());
             }

@@ -8,17 +8,14 @@ use std::collections::BTreeMap;
 
 use api::foreign::kubevirt::virtual_machine::VirtualMachineStatusConditions;
 use api::foreign::kubevirt::virtual_machine_instance::VirtualMachineInstanceStatusConditions;
-use api::foreign::kubevirt::{
-    VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus,
-};
-use api::machine::MachineAddress;
+use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::machine::addresses::PublishedAddresses;
 use api::names;
 use api::{ConditionReason, Machine, Reason};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::machine_uid;
-use super::virtual_machine::INTERFACE;
 use crate::{Description, Listed, State, Topology};
 
 /// Longest text of somebody else's that goes into a message.
@@ -127,7 +124,9 @@ fn both(
     Some(Description {
         state,
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
-        addresses: status.map(addresses).unwrap_or_default(),
+        addresses: Vec::new(),
+        located: None,
+        published: vm.and_then(|vm| PublishedAddresses::of(vm.metadata.annotations.as_ref())),
         topology: None,
         labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
         evacuating: status
@@ -220,32 +219,6 @@ fn of_instance(instance: &VirtualMachineInstance) -> State {
             trouble.unwrap_or(State::Creating)
         }
     }
-}
-
-/// Addresses of the interface that the nodes talk over. Link-local ones reach nobody.
-fn addresses(status: &VirtualMachineInstanceStatus) -> Vec<MachineAddress> {
-    let interfaces = status.interfaces.as_deref().unwrap_or_default();
-    let Some(interface) = interfaces
-        .iter()
-        .find(|i| i.name.as_deref() == Some(INTERFACE))
-    else {
-        return Vec::new();
-    };
-    let several = interface.ip_addresses.as_deref().unwrap_or_default();
-    let one = interface.ip_address.as_slice();
-    let all = if several.is_empty() { one } else { several };
-    let reachable = |text: &&String| match text.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(address)) => !address.is_link_local() && !address.is_loopback(),
-        Ok(std::net::IpAddr::V6(address)) => {
-            !address.is_unicast_link_local() && !address.is_loopback()
-        }
-        Err(_) => false,
-    };
-    let internal = |address: &String| MachineAddress {
-        type_: "InternalIP".to_owned(),
-        address: address.clone(),
-    };
-    all.iter().filter(reachable).map(internal).collect()
 }
 
 fn failing(reason: impl Into<ConditionReason>, message: &str) -> State {

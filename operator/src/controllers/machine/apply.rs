@@ -171,6 +171,16 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             }
             Ok(())
         }
+        Action::PublishAddresses(addresses) => {
+            let published = vm(ctx, observed, "label", |p, machine| {
+                p.publish(machine, addresses)
+            });
+            published.await?;
+            if let Known::Known(vm) = &mut observed.vm {
+                vm.published = Some(addresses.clone());
+            }
+            Ok(())
+        }
         Action::DeleteVm => {
             let deleted = vm(ctx, observed, "delete", |p, machine| p.delete(machine));
             deleted.await?;

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use api::machine::MachinePhase;
+use api::machine::addresses::PublishedAddresses;
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
 use kit::events::Notice;
@@ -81,6 +82,8 @@ pub enum Action {
     CreateVm,
     /// Write down where the virtual machine is.
     LabelVm(Topology),
+    /// Write down which addresses the virtual machine has.
+    PublishAddresses(PublishedAddresses),
     /// Delete the virtual machine and its instance.
     DeleteVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
@@ -209,6 +212,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         && *topology != vm.labelled
     {
         plan.actions.push(Action::LabelVm(topology.clone()));
+    }
+    if let Some(located) = vm.and_then(|vm| vm.located.as_ref())
+        && vm.and_then(|vm| vm.published.as_ref()) != Some(located)
+    {
+        plan.actions.push(Action::PublishAddresses(located.clone()));
     }
     if let Tenant::Answers(seen) = &observed.tenant {
         decide(&mut plan, observed, seen);

@@ -3,6 +3,7 @@
 //! Invariant: a test says what happens around the Machine and looks at what became of it.
 
 use api::machine::MachinePhase;
+use api::machine::addresses::PublishedAddresses;
 use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Description, State, Topology};
@@ -198,6 +199,33 @@ fn machine_is_placed_where_its_host_is_and_follows_it() {
     world.vm.as_mut().unwrap().topology = None;
     world.settle();
     assert_eq!(world.writes, before);
+}
+
+/// Findings D3 and S2: who maps traffic onto a machine may read no pods, and believed what the guest said.
+#[test]
+fn addresses_of_a_machine_are_published_and_follow_it() {
+    let mut world = World::running();
+    for (node, address) in [("a", "10.0.1.7"), ("b", "10.0.2.7")] {
+        let located = PublishedAddresses {
+            instance: "instance-1".to_owned(),
+            node: node.to_owned(),
+            addresses: vec![address.parse().unwrap()],
+        };
+        world.vm.as_mut().unwrap().locate(Some(located.clone()));
+        world.settle();
+        assert_eq!(world.vm.as_ref().unwrap().published, Some(located));
+        assert_eq!(
+            world.machine.status.as_ref().unwrap().addresses[0].address,
+            address
+        );
+    }
+    let before = world.writes;
+    world.vm.as_mut().unwrap().locate(None);
+    world.settle();
+    assert_eq!(
+        world.writes, before,
+        "what was known is better than nothing"
+    );
 }
 
 #[test]

@@ -170,20 +170,42 @@ fn ends_of_an_instance_are_told_apart() {
     assert_eq!(reason(&crashing.state).0, "CrashLoopBackOff");
 }
 
+/// Findings D3 and S2: a guest's agent chooses what KubeVirt reports of its interfaces.
 #[test]
-fn addresses_are_those_of_the_pod_network_that_others_reach() {
-    let status = json!({"phase": "Running", "interfaces": [
-        {"name": "", "ipAddress": "10.200.0.1"},
-        {"name": "default", "ipAddress": "10.0.1.7",
-         "ipAddresses": ["10.0.1.7", "fd00::7", "fe80::1", "127.0.0.1"]},
+fn addresses_that_a_guest_reports_are_nobodys() {
+    let many: Vec<String> = (0..10_000)
+        .map(|n| format!("10.9.{}.{}", n / 250, n % 250))
+        .collect();
+    let status = json!({"phase": "Running", "nodeName": "n", "interfaces": [
+        {"name": "default", "mac": "02:00:00:00:00:01", "ipAddress": "10.96.0.1",
+         "ipAddresses": ["10.96.0.1", "fd00::1"], "infoSource": "domain, guest-agent"},
+        {"name": "", "mac": "02:00:00:00:00:01", "ipAddresses": many},
     ]});
-    let both = seen(Some(&vm(&json!({}))), Some(&instance(&status))).unwrap();
-    let addresses: Vec<&str> = both.addresses.iter().map(|a| a.address.as_str()).collect();
-    assert_eq!(addresses, ["10.0.1.7", "fd00::7"]);
-    assert!(both.addresses.iter().all(|a| a.type_ == "InternalIP"));
-    let one = json!({"interfaces": [{"name": "default", "ipAddress": "10.0.1.7"}]});
-    let one = seen(Some(&vm(&json!({}))), Some(&instance(&one))).unwrap();
-    assert_eq!(one.addresses.len(), 1);
+    let mut both = seen(Some(&vm(&json!({}))), Some(&instance(&status))).unwrap();
+    assert_eq!(both.addresses, []);
+    let located = PublishedAddresses {
+        instance: "object-1".to_owned(),
+        node: "n".to_owned(),
+        addresses: vec!["10.0.1.7".parse().unwrap(), "fd00::7".parse().unwrap()],
+    };
+    both.locate(Some(located.clone()));
+    let texts = |found: &Description| {
+        let addresses = found.addresses.iter();
+        addresses
+            .map(|a| format!("{} {}", a.type_, a.address))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&both), ["InternalIP 10.0.1.7", "InternalIP fd00::7"]);
+    // While nobody knows where it is, what was published of this very instance holds.
+    both.published = Some(located.clone());
+    both.locate(None);
+    assert_eq!(texts(&both).len(), 2);
+    both.published = Some(PublishedAddresses {
+        instance: "another".to_owned(),
+        ..located
+    });
+    both.locate(None);
+    assert_eq!(texts(&both), [""; 0]);
 }
 
 #[test]

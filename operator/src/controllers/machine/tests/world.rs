@@ -289,6 +289,9 @@ impl World {
             Action::LabelVm(topology) => {
                 self.vm.as_mut().unwrap().labelled = topology.clone();
             }
+            Action::PublishAddresses(addresses) => {
+                self.vm.as_mut().unwrap().published = Some(addresses.clone());
+            }
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
                 self.token = Some(TokenSeen {
