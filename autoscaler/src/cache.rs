@@ -132,6 +132,19 @@ impl Cache {
         self.lock().listing.insert(kind, BTreeSet::new());
     }
 
+    /// An object of this name is there and cannot be read: what was known of it holds.
+    pub fn keep(&self, kind: Kind, name: String) {
+        if let Some(listed) = self.lock().listing.get_mut(&kind) {
+            listed.insert(name);
+        }
+    }
+
+    /// An object of this name is gone that could not be read.
+    pub fn forget(&self, kind: Kind, name: &str) {
+        self.lock().state.retain(kind, |known| known != name);
+        self.notify();
+    }
+
     /// A watch has listed a kind; what it did not name is gone.
     pub fn end(&self, kind: Kind) {
         let mut inner = self.lock();
@@ -141,7 +154,7 @@ impl Cache {
             synced,
         } = &mut *inner;
         let listed = listing.remove(&kind).unwrap_or_default();
-        state.retain(kind, &listed);
+        state.retain(kind, |name| listed.contains(name));
         synced.insert(kind);
         drop(inner);
         self.notify();

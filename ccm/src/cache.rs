@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::events::Notice;
 use tokio::sync::Notify;
 
@@ -72,13 +73,23 @@ impl Cache {
     /// Something is there, or is otherwise than it was.
     #[must_use]
     pub fn put(&self, event: WatchEvent) -> Vec<Change> {
-        self.lock().put(event)
+        let kind = event.kind();
+        let changes = self.lock().put(event);
+        if kind == Kind::Addresses {
+            self.listed.notify_waiters();
+        }
+        changes
+    }
+
+    /// Something is there and cannot be read: what was known of it holds.
+    pub fn keep(&self, kind: Kind, meta: &ObjectMeta) {
+        self.lock().keep(kind, meta);
     }
 
     /// Something is gone.
     #[must_use]
-    pub fn remove(&self, event: &WatchEvent) -> Vec<Change> {
-        self.lock().remove(event)
+    pub fn remove(&self, kind: Kind, meta: &ObjectMeta) -> Vec<Change> {
+        self.lock().remove(kind, meta)
     }
 
     /// A write was answered: that is believed at once.

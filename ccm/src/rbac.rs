@@ -52,6 +52,8 @@ pub fn management() -> Vec<Rule> {
             &["virtualmachineinstances", "virtualmachines"],
             &["get", "list", "watch"],
         ),
+        // Addresses of machines.
+        Rule::new(&["covey.dev"], &["machineaddresses"], &["list", "watch"]),
     ];
     rules.extend(kit::lease::RULES);
     rules

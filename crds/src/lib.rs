@@ -10,6 +10,8 @@ pub mod foreign;
 pub mod int_or_percent;
 #[allow(unreachable_pub)] // as below
 pub mod machine;
+#[allow(unreachable_pub)] // as below
+pub mod machine_addresses;
 pub mod names;
 #[allow(unreachable_pub)] // as below
 pub mod node_pool;
@@ -26,6 +28,7 @@ pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condit
 pub use duration::Duration;
 pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};
+pub use machine_addresses::MachineAddresses;
 pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::Quantity;
 pub use reason::ConditionReason;
@@ -54,6 +57,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         NodePool::crd(),
         Machine::crd(),
         TenantQuota::crd(),
+        MachineAddresses::crd(),
     ]
     .map(without_nullable)
     .to_vec()

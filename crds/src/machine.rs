@@ -15,7 +15,6 @@ use crate::node_pool::kubelet::Kubelet;
 use crate::node_pool::provider::Provider;
 use crate::taints::Taint;
 
-pub mod addresses;
 mod status;
 pub use status::{MachineAddress, MachinePhase, MachineStatus};
 

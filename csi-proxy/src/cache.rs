@@ -63,8 +63,12 @@ pub enum WatchEvent {
     Init(Kind),
     /// An object is there, or changed.
     Applied(Object),
+    /// An object of this name is there and cannot be read: what was known of it holds.
+    Unreadable(Kind, String),
     /// An object is gone.
     Deleted(Object),
+    /// An object of this name is gone that could not be read.
+    DeletedUnread(Kind, String),
     /// It has listed a kind; what it did not name is gone.
     InitDone(Kind),
 }
@@ -149,7 +153,9 @@ impl Cache {
         match event {
             WatchEvent::Init(kind) => self.begin(*kind),
             WatchEvent::Applied(object) => self.apply(object),
+            WatchEvent::Unreadable(kind, name) => self.keep(*kind, name),
             WatchEvent::Deleted(object) => self.delete(object),
+            WatchEvent::DeletedUnread(kind, name) => self.forget(*kind, name),
             WatchEvent::InitDone(kind) => self.end(*kind),
         }
     }
@@ -163,22 +169,23 @@ impl Cache {
         self.lock().listing.insert(kind, BTreeSet::new());
     }
 
+    fn keep(&self, kind: Kind, name: &str) {
+        if let Some(listed) = self.lock().listing.get_mut(&kind) {
+            listed.insert(name.to_owned());
+        }
+    }
+
     fn end(&self, kind: Kind) {
         let mut inner = self.lock();
-        let Inner {
-            state,
-            listing,
-            synced,
-        } = &mut *inner;
-        let listed = listing.remove(&kind).unwrap_or_default();
-        match kind {
-            Kind::Volume => state.volumes.retain(|name, _| listed.contains(name)),
-            Kind::Machine => state.machines.retain(|name, _| listed.contains(name)),
-            Kind::Instance => state.instances.retain(|name, _| listed.contains(name)),
-            Kind::Snapshot => state.snapshots.retain(|name, _| listed.contains(name)),
-        }
-        synced.insert(kind);
+        let listed = inner.listing.remove(&kind).unwrap_or_default();
+        inner.synced.insert(kind);
+        retain(&mut inner.state, kind, |name| listed.contains(name));
         drop(inner);
+        self.notify();
+    }
+
+    fn forget(&self, kind: Kind, name: &str) {
+        retain(&mut self.lock().state, kind, |known| known != name);
         self.notify();
     }
 
@@ -256,6 +263,16 @@ impl Cache {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets all others of a kind.
+fn retain(state: &mut State, kind: Kind, stays: impl Fn(&str) -> bool) {
+    match kind {
+        Kind::Volume => state.volumes.retain(|name, _| stays(name)),
+        Kind::Machine => state.machines.retain(|name, _| stays(name)),
+        Kind::Instance => state.instances.retain(|name, _| stays(name)),
+        Kind::Snapshot => state.snapshots.retain(|name, _| stays(name)),
     }
 }
 

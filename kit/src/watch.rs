@@ -1,7 +1,8 @@
 //! One watch that is kept for as long as the process runs, and told of event by event.
 //!
-//! Invariant: what cannot be decoded is logged and left out, so that one broken object stops nobody;
-//! an API that is away is tried again and again, and nothing is concluded from its silence.
+//! Invariant: what cannot be decoded is logged and told of as such, so that one broken object stops nobody and
+//! nobody takes it for gone; an API that is away is tried again and again, and nothing is concluded from its
+//! silence.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use kit_client::backoff::Backoff;
-use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::runtime::watcher::{self, Config, watcher};
 use kube::runtime::{WatchStreamExt, utils};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -20,6 +21,23 @@ const PAGE: u32 = 50;
 /// Seconds after which a watch is begun anew: one whose connection died without a word is noticed
 /// that late at the latest.
 const LASTS: u32 = 120;
+
+/// What a watch tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<K> {
+    /// A list begins.
+    Begin,
+    /// An object is there, or is otherwise than it was.
+    Applied(K),
+    /// An object is there that cannot be read: what was known of it holds, because nobody knows better.
+    Unreadable(Box<ObjectMeta>),
+    /// An object is gone.
+    Deleted(K),
+    /// An object is gone that could not be read.
+    DeletedUnread(Box<ObjectMeta>),
+    /// The list is over: what it did not name is gone.
+    End,
+}
 
 /// Tells of everything that `config` selects, until it is dropped. `watch` is what logs call it.
 pub fn keep<K>(
@@ -51,11 +69,7 @@ where
         let mut events = watcher(api, config).backoff(Patience::default()).boxed();
         while let Some(event) = events.next().await {
             let event = match event {
-                Ok(Event::Init) => Some(Event::Init),
-                Ok(Event::InitDone) => Some(Event::InitDone),
-                Ok(Event::InitApply(object)) => decoded(object, &watch).map(Event::InitApply),
-                Ok(Event::Apply(object)) => decoded(object, &watch).map(Event::Apply),
-                Ok(Event::Delete(object)) => decoded(object, &watch).map(Event::Delete),
+                Ok(event) => Some(told(event, &watch)),
                 Err(error) => {
                     let error = kit_client::errors::chain(&error);
                     tracing::warn!(?watch, error, "watch is interrupted");
@@ -70,20 +84,30 @@ where
     })
 }
 
-fn decoded<K>(guard: DeserializeGuard<K>, watch: &impl Debug) -> Option<K> {
-    match guard.0 {
-        Ok(object) => Some(object),
-        Err(error) => {
-            tracing::error!(
-                ?watch,
-                error = error.error,
-                "cannot read {}/{}; correct it with kubectl edit",
-                error.metadata.namespace.unwrap_or_default(),
-                error.metadata.name.unwrap_or_default(),
-            );
-            None
+fn told<K>(event: watcher::Event<DeserializeGuard<K>>, watch: &impl Debug) -> Event<K> {
+    match event {
+        watcher::Event::Init => Event::Begin,
+        watcher::Event::InitDone => Event::End,
+        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+            decoded(object, watch).map_or_else(Event::Unreadable, Event::Applied)
+        }
+        watcher::Event::Delete(object) => {
+            decoded(object, watch).map_or_else(Event::DeletedUnread, Event::Deleted)
         }
     }
+}
+
+fn decoded<K>(guard: DeserializeGuard<K>, watch: &impl Debug) -> Result<K, Box<ObjectMeta>> {
+    guard.0.map_err(|error| {
+        tracing::error!(
+            ?watch,
+            error = error.error,
+            "cannot read {}/{}; correct it with kubectl edit",
+            error.metadata.namespace.as_deref().unwrap_or_default(),
+            error.metadata.name.as_deref().unwrap_or_default(),
+        );
+        Box::new(error.metadata)
+    })
 }
 
 /// Tries again soon: what comes back should be seen within seconds, and it is one process per
@@ -109,5 +133,33 @@ impl Iterator for Patience {
 impl utils::Backoff for Patience {
     fn reset(&mut self) {
         self.attempt = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Finding D15: what cannot be read was left out of lists, and so was gone.
+    #[test]
+    fn what_cannot_be_read_is_told_by_its_metadata() {
+        let broken = || {
+            let broken = json!({ "metadata": { "name": "a", "uid": "u" }, "data": "no map" });
+            serde_json::from_value::<DeserializeGuard<ConfigMap>>(broken).unwrap()
+        };
+        let meta = ObjectMeta {
+            name: Some("a".to_owned()),
+            uid: Some("u".to_owned()),
+            ..ObjectMeta::default()
+        };
+        for event in [watcher::Event::InitApply, watcher::Event::Apply] {
+            let told = told(event(broken()), &"maps");
+            assert_eq!(told, Event::Unreadable(Box::new(meta.clone())));
+        }
+        let gone = told(watcher::Event::Delete(broken()), &"maps");
+        assert_eq!(gone, Event::DeletedUnread(Box::new(meta)));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{Machine, NodePool, TenantCluster, TenantQuota};
+use api::{Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -167,6 +167,10 @@ impl Manager {
             let relists = writers.relists;
             let (clusters, pools) = (writers.clusters, writers.pools);
             let (machines, quotas) = (writers.machines, writers.quotas);
+            let (addresses, relist) = (writers.addresses, relists.addresses);
+            let addresses = store::run(client(), addresses, relist, |addresses, there| {
+                on_addresses(&context, addresses, there);
+            });
             let clusters = store::run(client(), clusters, relists.clusters, |cluster, there| {
                 on_cluster(&context, cluster, there);
             });
@@ -181,7 +185,7 @@ impl Manager {
             });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
-            futures::join!(clusters, pools, machines, quotas, ranges);
+            futures::join!(clusters, pools, machines, addresses, quotas, ranges);
         }
     }
 
@@ -262,6 +266,14 @@ fn on_quota(context: &Context, quota: &TenantQuota, there: bool) {
         let uid = quota.uid().unwrap_or_default();
         context.quota_state.forget(&state::key_of(quota), &uid);
         context.trigger_refused(quota);
+    }
+}
+
+/// What is published of Machines changed, or went.
+fn on_addresses(context: &Context, addresses: &MachineAddresses, there: bool) {
+    if context.leadership.is_leader() {
+        let (triggers, stores) = (&context.triggers, &context.stores);
+        triggers.on_addresses(stores, addresses, there);
     }
 }
 

@@ -48,7 +48,7 @@ pub fn cluster() -> Vec<Rule> {
             &["machines"],
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
-        Rule::new(&["covey.dev"], &["tenantquotas"], WATCH),
+        Rule::new(&["covey.dev"], &["machineaddresses", "tenantquotas"], WATCH),
         Rule::new(
             &["covey.dev"],
             &[
@@ -143,6 +143,8 @@ pub fn tenant_namespace() -> Vec<Rule> {
             &["virtualmachineinstances", "virtualmachines"],
             &["watch"],
         ),
+        // Which addresses they have.
+        Rule::new(&["covey.dev"], &["machineaddresses"], &["create", "patch"]),
     ]);
     rules.extend(addons_off());
     rules.extend(providers::kubevirt::RULES);

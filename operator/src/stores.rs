@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use api::{Machine, NodePool, TenantCluster, TenantQuota};
+use api::{Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
@@ -24,6 +24,8 @@ pub struct Stores {
     pub pools: Store<NodePool>,
     /// All Machines, as last seen.
     pub machines: Store<Machine>,
+    /// Which addresses are published of Machines, as last seen.
+    pub addresses: Store<MachineAddresses>,
     /// All TenantQuotas, as last seen.
     pub quotas: Store<TenantQuota>,
     relists: Relists,
@@ -37,6 +39,8 @@ pub struct Writers {
     pub pools: Writer<NodePool>,
     /// Of Machines.
     pub machines: Writer<Machine>,
+    /// Of published addresses.
+    pub addresses: Writer<MachineAddresses>,
     /// Of TenantQuotas.
     pub quotas: Writer<TenantQuota>,
     /// Who asks each of them for a new list.
@@ -52,6 +56,8 @@ pub struct Relists {
     pub pools: Relist,
     /// Of Machines.
     pub machines: Relist,
+    /// Of published addresses.
+    pub addresses: Relist,
     /// Of TenantQuotas.
     pub quotas: Relist,
 }
@@ -63,12 +69,14 @@ impl Stores {
         let (clusters, write_clusters) = reflector::store();
         let (pools, write_pools) = reflector::store();
         let (machines, write_machines) = reflector::store();
+        let (addresses, write_addresses) = reflector::store();
         let (quotas, write_quotas) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
             pools: write_pools,
             machines: write_machines,
+            addresses: write_addresses,
             quotas: write_quotas,
             relists: relists.clone(),
         };
@@ -76,6 +84,7 @@ impl Stores {
             clusters,
             pools,
             machines,
+            addresses,
             quotas,
             relists,
         };
@@ -90,6 +99,7 @@ impl Stores {
         self.clusters.wait_until_ready().await?;
         self.pools.wait_until_ready().await?;
         self.machines.wait_until_ready().await?;
+        self.addresses.wait_until_ready().await?;
         self.quotas.wait_until_ready().await
     }
 
@@ -99,9 +109,11 @@ impl Stores {
             clusters,
             pools,
             machines,
+            addresses,
             quotas,
         } = &self.relists;
-        futures::join!(clusters.now(), pools.now(), machines.now(), quotas.now());
+        let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
+        futures::join!(clusters, pools, machines, addresses.now(), quotas.now());
     }
 
     /// All TenantClusters but this one.

@@ -4,10 +4,12 @@
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use api::{Machine, NodePool, TenantCluster, TenantClusterStatus, TenantQuota, names};
+use api::{
+    Machine, MachineAddresses, NodePool, TenantCluster, TenantClusterStatus, TenantQuota, names,
+};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -169,6 +171,30 @@ impl Triggers {
         let _ = self.changed_pools.send(pool);
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
+        }
+    }
+
+    /// What is published of the Machines of a tenant cluster changed, or went: triggers those of which it is
+    /// not what is known of them.
+    pub fn on_addresses(&self, stores: &Stores, addresses: &MachineAddresses, there: bool) {
+        let published = match there {
+            true => addresses.by_machine(),
+            false => BTreeMap::new(),
+        };
+        for machine in stores.machines.state() {
+            let spec = &machine.spec;
+            let home = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
+            let status = machine.status.as_ref();
+            let known = status.map(|status| status.addresses.as_slice());
+            let known = known.unwrap_or_default().iter().map(|known| &known.address);
+            let published = published.get(&machine.name_any());
+            let published = published.iter().flat_map(|of_it| &of_it.addresses);
+            if addresses.namespace() == Some(home)
+                && known.clone().next().is_some()
+                && !known.cloned().eq(published.map(ToString::to_string))
+            {
+                let _ = self.machines.send(ObjectRef::from_obj(&*machine));
+            }
         }
     }
 

@@ -97,12 +97,12 @@ impl State {
         self.tidy();
     }
 
-    /// Forgets what a whole list of a kind did not name.
-    pub(super) fn retain(&mut self, kind: Kind, listed: &BTreeSet<String>) {
+    /// Forgets all others of a kind.
+    pub(super) fn retain(&mut self, kind: Kind, stays: impl Fn(&str) -> bool) {
         match kind {
-            Kind::Pool => self.pools.retain(|name, _| listed.contains(name)),
-            Kind::Machine => self.machines.retain(|name, _| listed.contains(name)),
-            Kind::Node => self.nodes.retain(|name, _| listed.contains(name)),
+            Kind::Pool => self.pools.retain(|name, _| stays(name)),
+            Kind::Machine => self.machines.retain(|name, _| stays(name)),
+            Kind::Node => self.nodes.retain(|name, _| stays(name)),
         }
         self.tidy();
     }

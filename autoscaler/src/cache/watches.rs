@@ -7,8 +7,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
+use kit::watch::Event;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -62,14 +63,16 @@ where
     );
     let on_event = move |event| {
         // It begins anew before it is known whether the API answers.
-        if !matches!(event, Event::Init) {
+        if !matches!(event, Event::Begin) {
             staleness.heard(kind);
         }
         match event {
-            Event::Init => cache.begin(kind),
-            Event::InitDone => cache.end(kind),
-            Event::Apply(object) | Event::InitApply(object) => cache.apply(&as_event(object)),
-            Event::Delete(object) => cache.delete(&as_event(object)),
+            Event::Begin => cache.begin(kind),
+            Event::End => cache.end(kind),
+            Event::Applied(object) => cache.apply(&as_event(object)),
+            Event::Unreadable(meta) => cache.keep(kind, meta.name.unwrap_or_default()),
+            Event::Deleted(object) => cache.delete(&as_event(object)),
+            Event::DeletedUnread(meta) => cache.forget(kind, &meta.name.unwrap_or_default()),
         }
     };
     let on_interrupted = move || {

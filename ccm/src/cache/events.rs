@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use api::MachineAddresses;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::{Node as ApiNode, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -27,6 +28,8 @@ pub enum Kind {
     Vm,
     /// Their instances.
     Instance,
+    /// Their addresses, as the operator publishes them.
+    Addresses,
     /// Services of the tenant namespace.
     Mirror,
     /// EndpointSlices of the tenant namespace.
@@ -35,15 +38,27 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Service,
         Self::Local,
         Self::Node,
         Self::Vm,
         Self::Instance,
+        Self::Addresses,
         Self::Mirror,
         Self::Slice,
     ];
+
+    /// What an object of this kind is remembered by.
+    #[must_use]
+    pub fn key(self, meta: &ObjectMeta) -> String {
+        let name = meta.name.clone().unwrap_or_default();
+        match self {
+            Self::Service | Self::Mirror => meta.uid.clone().unwrap_or_default(),
+            Self::Local => format!("{}/{name}", meta.namespace.as_deref().unwrap_or_default()),
+            Self::Node | Self::Vm | Self::Instance | Self::Addresses | Self::Slice => name,
+        }
+    }
 }
 
 /// An object as a watch tells it.
@@ -58,6 +73,8 @@ pub enum WatchEvent {
     Vm(Box<VirtualMachine>),
     /// Of the tenant namespace.
     Instance(VirtualMachineInstance),
+    /// Of the tenant namespace.
+    Addresses(MachineAddresses),
     /// Of the tenant namespace.
     Mirror(Service),
     /// Of the tenant namespace.
@@ -74,31 +91,29 @@ impl WatchEvent {
             Self::Node(_) => Kind::Node,
             Self::Vm(_) => Kind::Vm,
             Self::Instance(_) => Kind::Instance,
+            Self::Addresses(_) => Kind::Addresses,
             Self::Mirror(_) => Kind::Mirror,
             Self::Slice(_) => Kind::Slice,
         }
     }
 
-    fn meta(&self) -> &ObjectMeta {
+    /// Its metadata.
+    #[must_use]
+    pub fn meta(&self) -> &ObjectMeta {
         match self {
             Self::Service(o) | Self::Mirror(o) => &o.metadata,
             Self::Local(o) | Self::Slice(o) => &o.metadata,
             Self::Node(o) => &o.metadata,
             Self::Vm(o) => &o.metadata,
             Self::Instance(o) => &o.metadata,
+            Self::Addresses(o) => &o.metadata,
         }
     }
 
     /// What it is remembered by.
     #[must_use]
     pub fn key(&self) -> String {
-        let meta = self.meta();
-        let name = meta.name.clone().unwrap_or_default();
-        match self {
-            Self::Service(_) | Self::Mirror(_) => meta.uid.clone().unwrap_or_default(),
-            Self::Local(_) => format!("{}/{name}", meta.namespace.as_deref().unwrap_or_default()),
-            _ => name,
-        }
+        self.kind().key(self.meta())
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use api::machine::addresses::PublishedAddresses;
+use api::machine_addresses::PublishedAddresses;
 use k8s_openapi::api::core::v1::{Node as ApiNode, NodeAddress, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -145,8 +145,6 @@ pub struct Vm {
     pub created: bool,
     /// Zone, region and instance type, in the order of [`names::TOPOLOGY`].
     pub topology: [Option<String>; 3],
-    /// Addresses of its instance, as the operator published them.
-    pub published: Option<PublishedAddresses>,
 }
 
 impl From<&VirtualMachine> for Vm {
@@ -157,7 +155,6 @@ impl From<&VirtualMachine> for Vm {
             name: vm.metadata.name.clone().unwrap_or_default(),
             uid: vm.metadata.uid.clone().unwrap_or_default(),
             created: status.and_then(|s| s.created).unwrap_or(false),
-            published: PublishedAddresses::of(vm.metadata.annotations.as_ref()),
             topology: names::TOPOLOGY.map(|keys| {
                 let value = labels.and_then(|l| l.get(*keys.first()?));
                 value.filter(|value| !value.is_empty()).cloned()
@@ -201,8 +198,7 @@ impl Instance {
     /// With the addresses that are believed: where they are published, those of this very instance, and none
     /// that it reports itself.
     #[must_use]
-    pub fn located(self, vm: Option<&Vm>, by: MachineAddresses) -> Self {
-        let published = vm.and_then(|vm| vm.published.as_ref());
+    pub fn located(self, published: Option<&PublishedAddresses>, by: MachineAddresses) -> Self {
         let of_it = published.filter(|published| published.instance == self.uid);
         let addresses = match by {
             MachineAddresses::Reported => self.addresses,
@@ -356,18 +352,17 @@ mod tests {
             { "name": "default", "ipAddress": "fd00::1" },
         ]));
         seen.uid = "u".to_owned();
-        let published = |of: &str| Vm {
-            published: Some(PublishedAddresses {
-                instance: of.to_owned(),
-                node: "n".to_owned(),
-                addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
-            }),
-            ..Vm::default()
+        let published = |of: &str| PublishedAddresses {
+            instance: of.to_owned(),
+            node: "n".to_owned(),
+            addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
         };
-        let located =
-            |vm: Option<&Vm>| texts(&seen.clone().located(vm, MachineAddresses::Published));
+        let located = |published: Option<&PublishedAddresses>| {
+            let by = MachineAddresses::Published;
+            texts(&seen.clone().located(published, by))
+        };
         assert_eq!(located(Some(&published("u"))), ["10.0.0.5", "fd00::5"]);
-        for nothing in [None, Some(&Vm::default()), Some(&published("another"))] {
+        for nothing in [None, Some(&published("another"))] {
             assert_eq!(located(nothing), [""; 0]);
         }
     }

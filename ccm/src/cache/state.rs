@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use api::machine_addresses::PublishedAddresses;
 use k8s_openapi::api::core::v1::Service;
 use kit::events::Notice;
 
@@ -16,7 +17,7 @@ use crate::cache::events::Kind;
 use crate::cache::objects::{Instance, Node, Target, Vm, one_per_machine};
 use crate::cache::services::{Accepted, Place, place};
 use crate::names;
-use crate::settings::Settings;
+use crate::settings::{MachineAddresses, Settings};
 
 mod put;
 
@@ -39,6 +40,8 @@ pub struct State {
     nodes: BTreeMap<Arc<str>, Node>,
     vms: BTreeMap<String, Vm>,
     instances: BTreeMap<String, Instance>,
+    /// By machine, as the operator published them last. One that went keeps them: they hold for one instance.
+    addresses: Option<BTreeMap<String, PublishedAddresses>>,
     /// By UID: the UID of the tenant's Service, and the mirror.
     mirrors: BTreeMap<String, (String, Arc<Service>)>,
     /// By name: what the KubeVirt CCM made.
@@ -74,11 +77,15 @@ impl State {
         &self.settings
     }
 
-    /// What is not listed yet.
+    /// What is not listed yet. Addresses are not as long as somebody took them away from machines that run:
+    /// the operator publishes them again.
     #[must_use]
     pub fn missing(&self) -> Vec<Kind> {
-        let missing = Kind::ALL.into_iter().filter(|k| !self.synced.contains(k));
-        missing.collect()
+        let lost = self.addresses.is_none() && !self.instances.is_empty();
+        let published = self.settings.machine_addresses == MachineAddresses::Published;
+        let is_lost = |kind: Kind| kind == Kind::Addresses && published && lost;
+        let missing = |kind: &Kind| !self.synced.contains(kind) || is_lost(*kind);
+        Kind::ALL.into_iter().filter(missing).collect()
     }
 
     /// The tenant's Services by UID: those that want a load balancer, or may have one.
@@ -125,7 +132,13 @@ impl State {
     #[must_use]
     pub fn located(&self, name: &str) -> Option<Instance> {
         let instance = self.instance(name)?.clone();
-        Some(instance.located(self.vm(name), self.settings.machine_addresses))
+        Some(instance.located(self.published(name), self.settings.machine_addresses))
+    }
+
+    /// Addresses of a machine, as the operator published them.
+    #[must_use]
+    pub fn published(&self, machine: &str) -> Option<&PublishedAddresses> {
+        self.addresses.as_ref()?.get(machine)
     }
 
     /// What mirrors the tenant's Service with this UID: one, as a rule.

@@ -6,16 +6,18 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use api::machine_addresses;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kit::watch::Event;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::cache::Cache;
 use crate::cache::events::{Change, Kind, WatchEvent};
-use crate::settings::Settings;
+use crate::settings::{MachineAddresses, Settings};
 
 /// Who is told of changes.
 type OnChange = Arc<dyn Fn(&[Change]) + Send + Sync>;
@@ -52,6 +54,17 @@ pub fn all(
             WatchEvent::Instance,
         ),
     ];
+    if settings.machine_addresses == MachineAddresses::Published {
+        let name = format!("metadata.name={}", machine_addresses::NAME);
+        watches.push(sink.watch(
+            Api::namespaced(management.clone(), ns),
+            any.clone().fields(&name),
+            Kind::Addresses,
+            WatchEvent::Addresses,
+        ));
+    } else {
+        sink.skip(Kind::Addresses);
+    }
     if settings.services {
         let of_tenant: Api<DeserializeGuard<EndpointSlice>> = Api::all(tenant.clone());
         let of_mirrors: Api<DeserializeGuard<EndpointSlice>> =
@@ -74,8 +87,7 @@ pub fn all(
         ]);
     } else {
         for kind in [Kind::Service, Kind::Local, Kind::Mirror, Kind::Slice] {
-            cache.begin(kind);
-            (sink.on_change)(&cache.end(kind));
+            sink.skip(kind);
         }
     }
     Box::pin(async move {
@@ -90,6 +102,12 @@ struct Sink {
 }
 
 impl Sink {
+    /// Of a kind that is not watched nothing is there.
+    fn skip(&self, kind: Kind) {
+        self.cache.begin(kind);
+        (self.on_change)(&self.cache.end(kind));
+    }
+
     fn watch<K>(
         &self,
         api: Api<DeserializeGuard<K>>,
@@ -103,13 +121,18 @@ impl Sink {
         let (cache, on_change) = (Arc::clone(&self.cache), Arc::clone(&self.on_change));
         kit::watch::keep(api, config, kind, move |event| {
             let changes = match event {
-                Event::Init => {
+                Event::Begin => {
                     cache.begin(kind);
                     return;
                 }
-                Event::InitDone => cache.end(kind),
-                Event::Apply(object) | Event::InitApply(object) => cache.put(event_of(object)),
-                Event::Delete(object) => cache.remove(&event_of(object)),
+                Event::End => cache.end(kind),
+                Event::Applied(object) => cache.put(event_of(object)),
+                Event::Unreadable(meta) => {
+                    cache.keep(kind, &meta);
+                    return;
+                }
+                Event::Deleted(object) => cache.remove(kind, event_of(object).meta()),
+                Event::DeletedUnread(meta) => cache.remove(kind, &meta),
             };
             on_change(&changes);
         })

@@ -13,6 +13,7 @@ mod nodes;
 mod orphans;
 mod outage;
 mod process;
+mod published;
 mod quiet;
 mod rbac;
 mod refused;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use api::names::{LABEL_COMPONENT, LABEL_TENANT_UID};
 use futures::future::{BoxFuture, join_all};
+use kit::watch::Event;
 use kube::core::{DeserializeGuard, DynamicObject};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -70,10 +71,16 @@ where
     let cache = Arc::clone(cache);
     kit::watch::keep(api, config, kind, move |event| {
         cache.observe(&match event {
-            Event::Init => WatchEvent::Init(kind),
-            Event::InitDone => WatchEvent::InitDone(kind),
-            Event::Apply(found) | Event::InitApply(found) => WatchEvent::Applied(object(found)),
-            Event::Delete(found) => WatchEvent::Deleted(object(found)),
+            Event::Begin => WatchEvent::Init(kind),
+            Event::End => WatchEvent::InitDone(kind),
+            Event::Applied(found) => WatchEvent::Applied(object(found)),
+            Event::Unreadable(meta) => WatchEvent::Unreadable(kind, name(*meta)),
+            Event::Deleted(found) => WatchEvent::Deleted(object(found)),
+            Event::DeletedUnread(meta) => WatchEvent::DeletedUnread(kind, name(*meta)),
         });
     })
+}
+
+fn name(meta: ObjectMeta) -> String {
+    meta.name.unwrap_or_default()
 }

@@ -129,6 +129,7 @@ kinds! {
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;
 
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;
+    MACHINE_ADDRESSES = "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" namespaced;
     NODE_POOL = "covey.dev" "v1alpha1" "NodePool" "nodepools" namespaced;
     TENANT_CLUSTER = "covey.dev" "v1alpha1" "TenantCluster" "tenantclusters" namespaced;
     TENANT_QUOTA = "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" cluster;

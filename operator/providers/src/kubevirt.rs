@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use api::machine::addresses::{ANNOTATION, PublishedAddresses};
+use api::machine_addresses::PublishedAddresses;
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -26,7 +26,7 @@ use kube::api::{
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tenant_cp::settings::KubeVirtSettings;
 
 use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
@@ -51,9 +51,9 @@ pub const RULES: &[Rule] = &[
     ),
     Rule::new(&[""], &["pods"], &["list"]),
 ];
-/// Label of pods that were made for an instance: its UID (KubeVirt `staging/src/kubevirt.io/api/core/v1/types.go`,
-/// `CreatedByLabel`).
-const CREATED_BY: &str = "kubevirt.io/created-by";
+/// Labels of the pods around an instance: what they are, and its UID (KubeVirt
+/// `staging/src/kubevirt.io/api/core/v1/types.go`, `AppLabel` and `CreatedByLabel`).
+const LAUNCHER: &str = "kubevirt.io=virt-launcher,kubevirt.io/created-by";
 /// More pods than there are of an instance: one, two while it migrates, and those that failed.
 const MOST_PODS: u32 = 20;
 
@@ -135,7 +135,7 @@ impl KubeVirt {
         let uid = instance.uid().unwrap_or_default();
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
         let params = ListParams::default()
-            .labels(&format!("{CREATED_BY}={uid}"))
+            .labels(&format!("{LAUNCHER}={uid}"))
             .limit(MOST_PODS);
         let found = pods.list(&params).await.map_err(|source| Error::Request {
             verb: "list",
@@ -145,33 +145,12 @@ impl KubeVirt {
             ),
             source: Box::new(source),
         })?;
-        let located = launcher::addresses(&found.items, node);
+        let located = launcher::addresses(&found.items, &uid, node);
         Ok((!located.is_empty()).then(|| PublishedAddresses {
             instance: uid,
             node: node.to_owned(),
             addresses: located,
         }))
-    }
-
-    /// Merges into the metadata of the Machine's VirtualMachine; another one is left alone.
-    async fn patch_metadata(&self, machine: &Machine, mut metadata: Value) -> Result<(), Error> {
-        let found = self.find::<VirtualMachine>(machine).await?;
-        let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
-        let Some(vm) = found.filter(ours) else {
-            return Ok(());
-        };
-        let (namespace, name) = place(machine);
-        // The UID: only this one.
-        metadata["uid"] = json!(vm.uid());
-        let patch = Patch::Merge(json!({ "metadata": metadata }));
-        let params = PatchParams {
-            field_manager: Some(self.field_manager.to_owned()),
-            ..PatchParams::default()
-        };
-        let api = self.api::<VirtualMachine>(&namespace);
-        let done = api.patch_metadata(&name, &params, &patch).await;
-        let failed = |source| failed::<VirtualMachine>("change", &namespace, &name, source);
-        done.map(drop).map_err(failed)
     }
 
     async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
@@ -273,7 +252,11 @@ impl Provider for KubeVirt {
         })
     }
 
-    fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>> {
+    fn describe<'a>(
+        &'a self,
+        machine: &'a Machine,
+        published: Option<&'a PublishedAddresses>,
+    ) -> Answer<'a, Option<Description>> {
         Box::pin(async move {
             let (vm, instance) = self.look(machine).await?;
             let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
@@ -286,33 +269,35 @@ impl Provider for KubeVirt {
             description.topology = self.whereabouts(node).await?;
             // A pod keeps its addresses, so what was published of it holds.
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            let published = description.published.as_ref();
             let located = match published.filter(|published| published.are_of(uid, node)) {
                 Some(published) => Some(published.clone()),
                 None => self.locate(&place(machine).0, instance, node).await?,
             };
-            description.locate(located);
+            description.locate(located, published);
             Ok(found)
         })
     }
 
     fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(async move {
-            let metadata = json!({ "labels": {
+            let found = self.find::<VirtualMachine>(machine).await?;
+            let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+            let Some(vm) = found.filter(ours) else {
+                return Ok(());
+            };
+            let (namespace, name) = place(machine);
+            // The UID: only this one.
+            let patch = Patch::Merge(json!({ "metadata": { "uid": vm.uid(), "labels": {
                 names::LABEL_ZONE: topology.zone, names::LABEL_REGION: topology.region,
-            } });
-            self.patch_metadata(machine, metadata).await
-        })
-    }
-
-    fn publish<'a>(
-        &'a self,
-        machine: &'a Machine,
-        addresses: &'a PublishedAddresses,
-    ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let metadata = json!({ "annotations": { ANNOTATION: addresses.to_text() } });
-            self.patch_metadata(machine, metadata).await
+            } } }));
+            let params = PatchParams {
+                field_manager: Some(self.field_manager.to_owned()),
+                ..PatchParams::default()
+            };
+            let api = self.api::<VirtualMachine>(&namespace);
+            let done = api.patch_metadata(&name, &params, &patch).await;
+            let failed = |source| failed::<VirtualMachine>("change", &namespace, &name, source);
+            done.map(drop).map_err(failed)
         })
     }
 

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::machine::MachineAddress;
-use api::machine::addresses::PublishedAddresses;
+use api::machine_addresses::PublishedAddresses;
 use api::node_pool::{self, ProviderKind};
 use api::{Machine, Quantity};
 use k8s_openapi::api::core::v1::Toleration;
@@ -46,28 +46,16 @@ pub trait Provider: Send + Sync {
     /// [`Error`]; also when the name is taken by what is not this Machine's.
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
 
-    /// What is there of the machine; none only when nothing at all is left of it.
+    /// What is there of the machine; none only when nothing at all is left of it. `published`: its addresses,
+    /// as far as they were found before; where they still hold they are not looked for again.
     ///
     /// # Errors
     /// [`Error`].
-    fn describe<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Option<Description>>;
-
-    /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's is left alone.
-    ///
-    /// # Errors
-    /// [`Error`].
-    fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()>;
-
-    /// Writes down, where the cloud controller manager finds it, which addresses the machine has. What is not
-    /// this Machine's is left alone.
-    ///
-    /// # Errors
-    /// [`Error`].
-    fn publish<'a>(
+    fn describe<'a>(
         &'a self,
         machine: &'a Machine,
-        addresses: &'a PublishedAddresses,
-    ) -> Answer<'a, ()>;
+        published: Option<&'a PublishedAddresses>,
+    ) -> Answer<'a, Option<Description>>;
 
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
     /// what is not this Machine's is left alone.
@@ -128,10 +116,8 @@ pub struct Description {
     pub instance: Option<String>,
     /// Addresses, the primary one first: what the platform gave it, never what the machine says of itself.
     pub addresses: Vec<MachineAddress>,
-    /// The same as it is to be published; none while it is not known, or where nobody needs it.
+    /// The same as it is to be published; none while it is not known.
     pub located: Option<PublishedAddresses>,
-    /// What [`Provider::publish`] wrote last.
-    pub published: Option<PublishedAddresses>,
     /// Where it runs; none while that is not known.
     pub topology: Option<Topology>,
     /// Where it is said to be: what [`Provider::label`] wrote last.
@@ -145,12 +131,15 @@ pub struct Description {
 }
 
 impl Description {
-    /// Takes in which addresses the platform gave it. While that is not known, those hold that it was said to
-    /// have before.
-    pub fn locate(&mut self, located: Option<PublishedAddresses>) {
+    /// Takes in which addresses the platform gave it. While that is not known, those hold that were published
+    /// of this very instance.
+    pub fn locate(
+        &mut self,
+        located: Option<PublishedAddresses>,
+        published: Option<&PublishedAddresses>,
+    ) {
         let of_it = |known: &&PublishedAddresses| Some(&known.instance) == self.instance.as_ref();
-        let published = self.published.as_ref().filter(of_it);
-        let addresses = located.as_ref().or(published);
+        let addresses = located.as_ref().or(published.filter(of_it));
         let addresses = addresses.into_iter().flat_map(|known| &known.addresses);
         let internal = |address: &std::net::IpAddr| MachineAddress {
             type_: "InternalIP".to_owned(),

@@ -94,18 +94,24 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
         return Ok(());
     };
     let (provider, machine) = (&world.provider, &world.machine);
-    assert_eq!(provider.describe(machine).await?, None);
+    assert_eq!(provider.describe(machine, None).await?, None);
     provider.delete(machine).await?;
     provider.create(machine).await?;
     let made = world.vms().get("workers-a").await?;
     provider.create(machine).await?;
     let again = world.vms().get("workers-a").await?;
     assert_eq!(again.resource_version(), made.resource_version());
-    let seen = provider.describe(machine).await?.context("it is there")?;
+    let seen = provider
+        .describe(machine, None)
+        .await?
+        .context("it is there")?;
     assert_eq!((seen.state, seen.foreign), (State::Creating, false));
 
     world.start().await?;
-    let seen = provider.describe(machine).await?.context("it is there")?;
+    let seen = provider
+        .describe(machine, None)
+        .await?
+        .context("it is there")?;
     assert_eq!(seen.state, State::Running);
     let instance = world.instances().get("workers-a").await?;
     assert_eq!(seen.instance, instance.uid());
@@ -117,12 +123,12 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
     provider.delete(machine).await?;
     assert!(world.vms().get_opt("workers-a").await?.is_none());
     let seen = provider
-        .describe(machine)
+        .describe(machine, None)
         .await?
         .context("the instance is there")?;
     assert!(matches!(seen.state, State::Failing { .. }), "{seen:?}");
     provider.delete(machine).await?;
-    assert_eq!(provider.describe(machine).await?, None);
+    assert_eq!(provider.describe(machine, None).await?, None);
     Ok(())
 }
 
@@ -171,7 +177,7 @@ async fn what_is_not_this_machines_is_neither_taken_nor_deleted() -> Result<()> 
         (error.reason().as_str(), error.class()),
         ("NameTaken", Class::Invalid)
     );
-    let seen = world.provider.describe(&namesake).await?;
+    let seen = world.provider.describe(&namesake, None).await?;
     assert!(seen.is_some_and(|seen| seen.foreign));
     world.provider.delete(&namesake).await?;
     assert!(world.vms().get_opt("workers-a").await?.is_some());
@@ -196,7 +202,7 @@ async fn a_deletion_under_way_is_not_asked_for_again() -> Result<()> {
     world.provider.delete(&world.machine).await?;
     let still = world.vms().get("workers-a").await?;
     assert_eq!(still.resource_version(), going.resource_version());
-    let seen = world.provider.describe(&world.machine).await?;
+    let seen = world.provider.describe(&world.machine, None).await?;
     assert!(seen.is_some_and(|seen| seen.deleting));
     Ok(())
 }
@@ -210,7 +216,7 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
     let (provider, machine) = (&world.provider, &world.machine);
     let errors = [
         provider.create(machine).await.unwrap_err(),
-        provider.describe(machine).await.unwrap_err(),
+        provider.describe(machine, None).await.unwrap_err(),
         provider.delete(machine).await.unwrap_err(),
         provider.list(&world.namespace).await.unwrap_err(),
     ];
@@ -233,7 +239,7 @@ async fn a_tenant_namespace_that_is_not_there_is_not_a_missing_kubevirt() -> Res
     let elsewhere = machine("elsewhere", "workers-a", "uid-1");
     let error = world.provider.create(&elsewhere).await.unwrap_err();
     assert_eq!(error.class(), Class::Transient, "{error:?}");
-    assert_eq!(world.provider.describe(&elsewhere).await?, None);
+    assert_eq!(world.provider.describe(&elsewhere, None).await?, None);
     Ok(())
 }
 

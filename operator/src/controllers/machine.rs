@@ -14,6 +14,7 @@ use kit_client::errors::{Class, Classify};
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
+mod addresses;
 pub mod apply;
 pub mod observe;
 pub mod observed;

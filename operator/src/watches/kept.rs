@@ -6,8 +6,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use kit::watch::Event;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -42,10 +43,12 @@ where
     let keeper = Arc::clone(keeper);
     let api = Api::<DeserializeGuard<K>>::all(client.clone());
     let on_event = move |event| match event {
-        Event::Init => keeper.begin(kind),
-        Event::InitDone => keeper.end(kind),
-        Event::Apply(object) | Event::InitApply(object) => keeper.apply(&seen(object)),
-        Event::Delete(object) => keeper.delete(&seen(object)),
+        Event::Begin => keeper.begin(kind),
+        Event::End => keeper.end(kind),
+        Event::Applied(object) => keeper.apply(&seen(object)),
+        Event::Deleted(object) => keeper.delete(&seen(object)),
+        // These kinds are Kubernetes' own, whose fields are all optional to us.
+        Event::Unreadable(_) | Event::DeletedUnread(_) => {}
     };
     kit::watch::keep(api, Config::default(), kind, on_event)
 }

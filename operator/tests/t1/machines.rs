@@ -23,6 +23,7 @@ use crate::support::pools::{number, said};
 use crate::support::site::tenant_namespace;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
+mod addresses;
 mod capacity;
 mod drain;
 mod evacuation;

@@ -83,6 +83,7 @@ const OUTSIDE: &[Right] = &[
         "leases",
         &["create", "get", "update"],
     ),
+    ("covey.dev", "machineaddresses", &["list", "watch"]),
     (
         "discovery.k8s.io",
         "endpointslices",

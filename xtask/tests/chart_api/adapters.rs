@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::objects::{RESTRICTED, UID, namespace, with};
-use crate::{Installed, until, write};
+use crate::{Installed, OPERATOR, until, write};
 
 const NS: &str = "covey-mapped-0a1b2c3d00";
 
@@ -23,12 +23,31 @@ fn service(name: &str, component: &str) -> Value {
 }
 
 fn slice(name: &str, of: &str) -> Value {
+    slice_to(name, of, &["10.0.0.7"])
+}
+
+/// The addresses of machines, as the operator publishes them.
+fn addresses(of: &[&str]) -> Value {
+    let owner = json!({ "machine": "worker-1", "instance": "u", "node": "n", "primary": true });
+    let owners: serde_json::Map<_, _> = of
+        .iter()
+        .map(|address| ((*address).to_owned(), owner.clone()))
+        .collect();
+    json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "MachineAddresses",
+        "metadata": { "name": "machines", "namespace": NS },
+        "spec": { "addresses": owners },
+    })
+}
+
+fn slice_to(name: &str, of: &str, to: &[&str]) -> Value {
     let mut labels = labels("load-balancer");
     labels["kubernetes.io/service-name"] = json!(of);
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": { "name": name, "namespace": NS, "labels": labels },
-        "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.7"] }], "ports": [],
+        "addressType": "IPv4", "ports": [],
+        "endpoints": to.iter().map(|to| json!({ "addresses": [to] })).collect::<Vec<_>>(),
     })
 }
 
@@ -120,6 +139,24 @@ fn of_ccm() -> Vec<Asked> {
             "create",
             slice("a", "control-plane"),
             Some("of load balancers' Services alone"),
+        ),
+        // 10.0.0.9 was a machine's when lb-1 was made.
+        ("apply", slice_to("lb-1-a", "lb-1", &["10.0.0.9"]), None),
+        (
+            "apply",
+            slice_to("lb-1-a", "lb-1", &["10.0.0.7", "10.0.0.9"]),
+            None,
+        ),
+        ("create", slice_to("lb-2-a", "lb-2", &[]), None),
+        (
+            "create",
+            slice_to("lb-2-a", "lb-2", &["10.0.0.7", "10.0.0.9"]),
+            Some("addresses of machines alone"),
+        ),
+        (
+            "apply",
+            slice_to("lb-1-a", "lb-1", &["10.96.0.1"]),
+            Some("addresses of machines alone"),
         ),
     ]
 }
@@ -225,6 +262,48 @@ fn of_csi() -> Vec<Asked> {
     ]
 }
 
+/// Findings D3 and S4: a cloud controller manager that was taken over led load balancers anywhere. The
+/// operator's word is needed, and nobody gives it in its place.
+#[tokio::test]
+async fn endpoints_need_addresses_that_the_operator_published() {
+    let Some(installed) = Installed::shared().await else {
+        return;
+    };
+    installed.api.install_kinds().await.unwrap();
+    let ns = "covey-unpublished-0a1b2c3d00";
+    installed
+        .create(namespace(ns, &[(UID, "u2"), RESTRICTED]))
+        .await;
+    let of = |mut object: Value| {
+        object["metadata"]["namespace"] = json!(ns);
+        object
+    };
+    let ccm = format!("system:serviceaccount:{ns}:ccm");
+    let ccm = installed.api.client_as(&ccm, &["system:masters"]).unwrap();
+    let led = of(slice("lb-2-a", "lb-2"));
+    let refused = async || write(&ccm, &led, "create", true).await.err();
+    until(async || refused().await.is_some()).await;
+    let published = of(addresses(&["10.0.0.7"]));
+    until(async || {
+        write(&installed.admin(), &published, "create", true)
+            .await
+            .is_err()
+    })
+    .await;
+    let by_another = write(&installed.admin(), &published, "create", true).await;
+    let said = by_another.unwrap_err();
+    assert!(
+        said.contains("only the operator writes which addresses"),
+        "{said}"
+    );
+    let operator = installed
+        .api
+        .client_as(OPERATOR, &["system:masters"])
+        .unwrap();
+    assert_eq!(write(&operator, &published, "create", false).await, Ok(()));
+    until(async || refused().await.is_none()).await;
+}
+
 /// Finding S4: nothing narrowed the accounts of both inside their namespace.
 #[tokio::test]
 async fn programs_beside_a_control_plane_write_only_what_they_are_for() {
@@ -238,12 +317,19 @@ async fn programs_beside_a_control_plane_write_only_what_they_are_for() {
     for object in [
         service("control-plane", "control-plane"),
         service("lb-1", "load-balancer"),
+        slice_to("lb-1-a", "lb-1", &["10.0.0.9"]),
         claim("data-etcd-0", "etcd", &json!({})),
         claim("vol-1", "volume", &json!({})),
         machine(&[], &[]),
     ] {
         installed.create(object).await;
     }
+    let operator = installed
+        .api
+        .client_as(OPERATOR, &["system:masters"])
+        .unwrap();
+    let published = write(&operator, &addresses(&["10.0.0.7"]), "create", false).await;
+    assert_eq!(published, Ok(()));
     for (account, rows) in [("ccm", of_ccm()), ("csi", of_csi())] {
         let user = format!("system:serviceaccount:{NS}:{account}");
         let client = installed.api.client_as(&user, &["system:masters"]).unwrap();

@@ -3,11 +3,13 @@
 //! Invariant: an event that changes nothing that is remembered gives no change; what an API answered
 //! to a write is believed until a watch tells something newer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::MachineAddresses;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::State;
 use crate::cache::endpoint_slices::{Slice, local_endpoints};
@@ -49,16 +51,24 @@ impl State {
             WatchEvent::Local(slice) => self.put_local(&slice),
             WatchEvent::Node(node) => self.put_node(Node::from(&*node)),
             WatchEvent::Vm(vm) => self.put_vm(Vm::from(&*vm)),
+            WatchEvent::Addresses(addresses) => self.put_addresses(&addresses),
             WatchEvent::Instance(instance) => self.put_instance(Instance::from(&instance)),
             WatchEvent::Mirror(mirror) => self.put_mirror(Arc::new(stripped(mirror))),
             WatchEvent::Slice(slice) => self.put_slice(Slice::from(&slice)),
         }
     }
 
+    /// Something is there and cannot be read: what was known of it holds.
+    pub fn keep(&mut self, kind: Kind, meta: &ObjectMeta) {
+        if let Some(listing) = self.listing.get_mut(&kind) {
+            listing.insert(kind.key(meta));
+        }
+    }
+
     /// Something is gone.
     #[must_use]
-    pub fn remove(&mut self, event: &WatchEvent) -> Vec<Change> {
-        self.forget(event.kind(), &event.key())
+    pub fn remove(&mut self, kind: Kind, meta: &ObjectMeta) -> Vec<Change> {
+        self.forget(kind, &kind.key(meta))
     }
 
     /// A write was answered. Who wrote goes on with the answer by itself, so it tells only of what
@@ -109,6 +119,8 @@ impl State {
             Kind::Node => self.nodes.keys().map(ToString::to_string).collect(),
             Kind::Vm => self.vms.keys().cloned().collect(),
             Kind::Instance => self.instances.keys().cloned().collect(),
+            // What was published holds for the instances that it was published of.
+            Kind::Addresses => Vec::new(),
             Kind::Mirror => {
                 let legacy = self.legacy.values().filter_map(|m| m.metadata.uid.clone());
                 self.mirrors.keys().cloned().chain(legacy).collect()
@@ -133,6 +145,7 @@ impl State {
                 self.instances.remove(key);
                 vec![Change::Machine(key.to_owned()), self.change_targets()]
             }
+            Kind::Addresses => Vec::new(),
             Kind::Mirror => {
                 let mirror = self.mirrors.remove(key);
                 self.forget_legacy(key);
@@ -263,12 +276,20 @@ impl State {
 
     fn put_vm(&mut self, vm: Vm) -> Vec<Change> {
         let name = vm.name.clone();
-        let old = self.vms.insert(name.clone(), vm.clone());
-        if old.as_ref() == Some(&vm) {
-            return Vec::new();
+        match self.vms.insert(name.clone(), vm.clone()).as_ref() == Some(&vm) {
+            true => Vec::new(),
+            false => vec![Change::Machine(name)],
         }
-        let mut changes = vec![Change::Machine(name)];
-        if old.and_then(|old| old.published) != vm.published {
+    }
+
+    fn put_addresses(&mut self, addresses: &MachineAddresses) -> Vec<Change> {
+        let now = addresses.by_machine();
+        let before = self.addresses.replace(now.clone()).unwrap_or_default();
+        let machines: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let changed = machines.into_iter();
+        let changed = changed.filter(|machine| before.get(*machine) != now.get(*machine));
+        let mut changes: Vec<_> = changed.cloned().map(Change::Machine).collect();
+        if !changes.is_empty() {
             changes.push(self.change_targets());
         }
         changes

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::*;
 use crate::cache::Cache;
-use crate::cache::events::{WatchEvent, Write};
+use crate::cache::events::{Kind, WatchEvent, Write};
 use crate::cache::objects::Node;
+use crate::settings::{MachineAddresses, Settings};
 
 fn read<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -113,4 +115,60 @@ fn moved_endpoints_trigger_only_a_service_that_keeps_traffic_on_the_node() {
         "spec": { "type": "LoadBalancer", "externalTrafficPolicy": "Local" },
     }))));
     assert!(triggers(&cache, &changes) && triggers(&cache, &moved));
+}
+
+/// Finding D15: a Service that could not be read was gone, and its load balancer with it.
+#[test]
+fn what_cannot_be_read_is_as_it_was_known_and_what_is_not_named_is_gone() {
+    let (cache, _) = cache();
+    let meta = ObjectMeta {
+        name: Some("web".to_owned()),
+        namespace: Some("default".to_owned()),
+        uid: Some("web".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let is_known = || cache.read(|state| state.service("web").is_some());
+    cache.begin(Kind::Service);
+    cache.keep(Kind::Service, &meta);
+    assert_eq!((cache.end(Kind::Service), is_known()), (vec![], true));
+    let changes = cache.remove(Kind::Service, &meta);
+    assert_eq!(
+        (changes, is_known()),
+        (vec![Change::Service("web".to_owned())], false)
+    );
+}
+
+#[test]
+fn addresses_that_are_lost_hold_on_and_are_waited_for_only_where_something_runs() {
+    let settings = Settings {
+        machine_addresses: MachineAddresses::Published,
+        ..Settings::default()
+    };
+    let cache = Cache::new(Arc::new(settings));
+    for kind in Kind::ALL {
+        cache.begin(kind);
+        let _ = cache.end(kind);
+    }
+    assert_eq!(cache.missing(), [], "no machine needs any");
+    let instance = read(json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": { "name": "a", "uid": "u" }, "spec": {},
+        "status": { "phase": "Running", "nodeName": "host" },
+    }));
+    let _ = cache.put(WatchEvent::Instance(instance));
+    assert_eq!(cache.missing(), [Kind::Addresses]);
+    let _ = cache.put(WatchEvent::Node(Box::new(node("2", "True"))));
+    let owner = json!({ "machine": "a", "instance": "u", "node": "host", "primary": true });
+    let published = read(json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "MachineAddresses",
+        "metadata": { "name": "machines" }, "spec": { "addresses": { "10.5.0.1": owner } },
+    }));
+    let changes = cache.put(WatchEvent::Addresses(published));
+    assert!(changes.contains(&Change::Targets));
+    assert_eq!(cache.missing(), []);
+    let targets = || cache.read(|state| state.targets().len());
+    assert_eq!(targets(), 1);
+    cache.begin(Kind::Addresses);
+    assert_eq!(cache.end(Kind::Addresses), []);
+    assert_eq!((cache.missing(), targets()), (vec![], 1));
 }

@@ -46,7 +46,8 @@ pub async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Err
     if observed.instance.get().is_none() {
         let found = ctx.client.instance(&machine).await?;
         let by = ctx.settings.machine_addresses;
-        let located = |found| Instance::from(&found).located(observed.vm.get(), by);
+        let published = ctx.cache.read(|state| state.published(&machine).cloned());
+        let located = |found| Instance::from(&found).located(published.as_ref(), by);
         observed.instance = Known::asked(found.map(located));
     }
     Ok(())

@@ -49,7 +49,6 @@ impl Clusters {
                     Some("here".to_owned()),
                     Some("small".to_owned()),
                 ],
-                published: None,
             }),
             instance: Some(instance()),
             blind: false,

@@ -97,6 +97,7 @@ const MODULES: &[&str] = &[
     "drivers/block/virtio_blk.ko",
     "drivers/cdrom",
     "drivers/char/hw_random",
+    "drivers/char/virtio_console.ko", // the way to the guest's agent
     "drivers/input/evdev.ko",
     "drivers/net/dummy.ko",
     "drivers/net/geneve.ko",

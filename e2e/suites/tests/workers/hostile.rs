@@ -29,7 +29,7 @@ use suites::{
 };
 
 const OTHER: &str = "other";
-const SERVING: &str = "kubernetes.io/kubelet-serving";
+pub(super) const SERVING: &str = "kubernetes.io/kubelet-serving";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn others(workers: &Workers) -> Result<()> {
 }
 
 /// A client with the credential that is on the node's disk.
-async fn kubelet(workers: &Workers, node: &str) -> Result<Client> {
+pub(super) async fn kubelet(workers: &Workers, node: &str) -> Result<Client> {
     let cat = "cat /var/lib/kubelet/pki/kubelet-client-current.pem";
     let pem = on_node(&workers.kubectl, node, PODS, cat).await?;
     let kubeconfig = workers.tenant.kubeconfig(PATIENCE).await?;
@@ -197,7 +197,7 @@ async fn certificates(admin: &Client, client: &Client, own: &str, address: IpAdd
     Ok(())
 }
 
-fn request(
+pub(super) fn request(
     name: &str,
     signer: &str,
     user: &str,

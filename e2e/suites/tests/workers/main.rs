@@ -11,6 +11,7 @@ mod autoscaler;
 mod deletion;
 mod drain;
 mod evacuation;
+mod guest_agent;
 mod hostile;
 mod join;
 mod load_balancer;

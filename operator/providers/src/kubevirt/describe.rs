@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use api::foreign::kubevirt::virtual_machine::VirtualMachineStatusConditions;
 use api::foreign::kubevirt::virtual_machine_instance::VirtualMachineInstanceStatusConditions;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use api::machine::addresses::PublishedAddresses;
 use api::names;
 use api::{ConditionReason, Machine, Reason};
 use kube::ResourceExt;
@@ -126,7 +125,6 @@ fn both(
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
         addresses: Vec::new(),
         located: None,
-        published: vm.and_then(|vm| PublishedAddresses::of(vm.metadata.annotations.as_ref())),
         topology: None,
         labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
         evacuating: status

@@ -7,11 +7,12 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// Addresses of the pod that runs on `node`, one for each family, in the order of the pod; none while there
-/// is none, or more than one.
+/// Addresses of the pod of an instance that runs on `node`, one for each family, in the order of the pod; none
+/// while there is none, or more than one.
 #[must_use]
-pub fn addresses(pods: &[Pod], node: &str) -> Vec<IpAddr> {
-    let mut running = pods.iter().filter(|pod| runs_on(pod, node));
+pub fn addresses(pods: &[Pod], instance: &str, node: &str) -> Vec<IpAddr> {
+    let of_it = |pod: &&Pod| is_of(pod, instance) && runs_on(pod, node);
+    let mut running = pods.iter().filter(of_it);
     let (Some(pod), None) = (running.next(), running.next()) else {
         return Vec::new();
     };
@@ -29,6 +30,12 @@ pub fn addresses(pods: &[Pod], node: &str) -> Vec<IpAddr> {
         }
     }
     found
+}
+
+/// Whether KubeVirt made it for the instance: a label alone anybody may write who may make pods.
+fn is_of(pod: &Pod, instance: &str) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && owner.uid == instance)
 }
 
 fn runs_on(pod: &Pod, node: &str) -> bool {
@@ -51,14 +58,24 @@ mod tests {
     fn pod(node: &str, phase: &str, addresses: &[&str]) -> Pod {
         let addresses: Vec<_> = addresses.iter().map(|ip| json!({ "ip": ip })).collect();
         let pod = json!({
+            "metadata": { "ownerReferences": [{
+                "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "workers-a",
+                "uid": "u", "controller": true,
+            }] },
             "spec": { "nodeName": node, "containers": [] },
             "status": { "phase": phase, "podIPs": addresses },
         });
         serde_json::from_value(pod).unwrap()
     }
 
+    /// Somebody gave it the labels of the instance.
+    fn foreign(mut pod: Pod) -> Pod {
+        pod.metadata.owner_references = None;
+        pod
+    }
+
     fn texts(pods: &[Pod]) -> Vec<String> {
-        addresses(pods, "n")
+        addresses(pods, "u", "n")
             .iter()
             .map(ToString::to_string)
             .collect()
@@ -75,6 +92,7 @@ mod tests {
         let others = [
             pod("m", "Running", &["10.0.0.9"]),
             pod("n", "Failed", &["10.0.0.10"]),
+            foreign(pod("n", "Running", &["10.0.0.11"])),
             running,
         ];
         assert_eq!(texts(&others), ["10.0.0.7", "fd00::7"]);

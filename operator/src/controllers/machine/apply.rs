@@ -22,7 +22,7 @@ use tenant_cp::node::bootstrap_token::Token;
 
 use super::observed::{Observed, Pod, Tenant};
 use super::plan::{Action, Plan};
-use super::{observe, requests, tenant_namespace};
+use super::{addresses, observe, requests, tenant_namespace};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 use crate::status::reason_of;
@@ -49,6 +49,9 @@ pub enum Error {
     /// The finalizers of the Machine could not be written.
     #[error("write the finalizers of the Machine")]
     Own(#[source] Box<kube::Error>),
+    /// Its addresses could not be published.
+    #[error("publish the addresses of the machine")]
+    Addresses(#[source] Box<kube::Error>),
     /// The provider refused, or was not reached.
     #[error("{verb} the virtual machine")]
     Provider {
@@ -73,7 +76,9 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::Fence(_) | Self::Postponed => Class::Transient,
-            Self::UserData { source, .. } | Self::Own(source) => source.class(),
+            Self::UserData { source, .. } | Self::Own(source) | Self::Addresses(source) => {
+                source.class()
+            }
             Self::Write(source) => source.class(),
             Self::Provider { source, .. } => source.class(),
             Self::Tenant(source) => source.class(),
@@ -171,14 +176,10 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             }
             Ok(())
         }
-        Action::PublishAddresses(addresses) => {
-            let published = vm(ctx, observed, "label", |p, machine| {
-                p.publish(machine, addresses)
-            });
-            published.await?;
-            if let Known::Known(vm) = &mut observed.vm {
-                vm.published = Some(addresses.clone());
-            }
+        Action::PublishAddresses(now) => {
+            let published = addresses::publish(ctx, observed, now.as_ref()).await;
+            published.map_err(|source| Error::Addresses(Box::new(source)))?;
+            observed.published.clone_from(now);
             Ok(())
         }
         Action::DeleteVm => {

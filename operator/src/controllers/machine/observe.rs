@@ -3,6 +3,7 @@
 //! Invariant: what is decided once (a machine failed, its token is gone) is decided on what was read
 //! live; of the tenant cluster's own state only what the plan needs now is asked for.
 
+use api::machine_addresses::{self, PublishedAddresses};
 use api::{Machine, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kit_client::errors::{Class, Classify};
@@ -78,9 +79,12 @@ pub async fn observe(
         .as_ref()
         .is_some_and(|s| s.node_name.is_some());
     let deep = home && (!joined || going);
+    let published = published(ctx, &machine);
     let vm = async {
         match home_namespace {
-            Known::Known(()) | Known::Unknown { .. } => describe(ctx, &machine, home).await,
+            Known::Known(()) | Known::Unknown { .. } => {
+                describe(ctx, &machine, published.as_ref(), home).await
+            }
             Known::Absent => Ok(Known::Absent),
         }
     };
@@ -103,6 +107,7 @@ pub async fn observe(
         cluster,
         namespace: home_namespace,
         vm: vm?,
+        published: published.clone(),
         user_data: stored?,
         drawn: None,
         tenant,
@@ -157,14 +162,21 @@ pub(super) fn whose(found: Option<&Namespace>, cluster_uid: &str) -> Known<()> {
     }
 }
 
+/// Its addresses, as they were last seen to be published.
+fn published(ctx: &Context, machine: &Machine) -> Option<PublishedAddresses> {
+    let all = ObjectRef::new(machine_addresses::NAME).within(&tenant_namespace(machine));
+    ctx.stores.addresses.get(&all)?.of(&machine.name_any())
+}
+
 async fn describe(
     ctx: &Context,
     machine: &Machine,
+    published: Option<&PublishedAddresses>,
     home: bool,
 ) -> Result<Known<Description>, Error> {
     let provider = ctx.providers.get(&machine.spec.provider);
     let provider = provider.map_err(Error::Provider)?;
-    match provider.describe(machine).await {
+    match provider.describe(machine, published).await {
         // With a tenant namespace that goes, the right to look into it goes too; what is in there
         // goes with it, and it is not over before the namespace is gone.
         Err(error) if !home && is_forbidden(&error) => Ok(Known::Unknown {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::machine_addresses::PublishedAddresses;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
 use jiff::Timestamp;
@@ -26,6 +27,8 @@ pub struct Observed {
     pub namespace: Known<()>,
     /// The virtual machine; absent when neither it nor an instance of it is there.
     pub vm: Known<Description>,
+    /// Its addresses, as they are published for whoever maps traffic onto it.
+    pub published: Option<PublishedAddresses>,
     /// The Secret with the user data. Not known once the machine has joined, until it goes.
     pub user_data: Known<UserData>,
     /// A token that was drawn in this reconcile and is stored nowhere yet.

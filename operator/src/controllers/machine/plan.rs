@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::machine::addresses::PublishedAddresses;
+use api::machine_addresses::PublishedAddresses;
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
 use kit::events::Notice;
@@ -82,8 +82,8 @@ pub enum Action {
     CreateVm,
     /// Write down where the virtual machine is.
     LabelVm(Topology),
-    /// Write down which addresses the virtual machine has.
-    PublishAddresses(PublishedAddresses),
+    /// Write down which addresses the machine has; none: that it has none any more.
+    PublishAddresses(Option<PublishedAddresses>),
     /// Delete the virtual machine and its instance.
     DeleteVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
@@ -213,11 +213,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     {
         plan.actions.push(Action::LabelVm(topology.clone()));
     }
-    if let Some(located) = vm.and_then(|vm| vm.located.as_ref())
-        && vm.and_then(|vm| vm.published.as_ref()) != Some(located)
-    {
-        plan.actions.push(Action::PublishAddresses(located.clone()));
-    }
+    plan.actions.extend(publish_addresses(observed));
     if let Tenant::Answers(seen) = &observed.tenant {
         decide(&mut plan, observed, seen);
     }
@@ -229,6 +225,21 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         }
     }
     conditions::report(plan, observed, now)
+}
+
+/// What is to be written down of the machine's addresses. While nobody knows where its instance is, what was
+/// published of that very instance holds; with another one, or none, it has them no more.
+fn publish_addresses(observed: &Observed) -> Option<Action> {
+    if matches!(observed.vm, Known::Unknown { .. }) {
+        return None;
+    }
+    let vm = observed.own_vm();
+    let (published, located) = (&observed.published, vm.and_then(|vm| vm.located.as_ref()));
+    let runs = |known: &PublishedAddresses| {
+        vm.is_some_and(|vm| vm.instance.as_ref() == Some(&known.instance))
+    };
+    let wanted = located.or(published.as_ref().filter(|known| runs(known)));
+    (published.as_ref() != wanted).then(|| Action::PublishAddresses(wanted.cloned()))
 }
 
 fn unchanged(observed: &Observed) -> Plan {

@@ -3,7 +3,7 @@
 //! Invariant: a test says what happens around the Machine and looks at what became of it.
 
 use api::machine::MachinePhase;
-use api::machine::addresses::PublishedAddresses;
+use api::machine_addresses::PublishedAddresses;
 use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use providers::{Description, State, Topology};
@@ -206,26 +206,59 @@ fn machine_is_placed_where_its_host_is_and_follows_it() {
 fn addresses_of_a_machine_are_published_and_follow_it() {
     let mut world = World::running();
     for (node, address) in [("a", "10.0.1.7"), ("b", "10.0.2.7")] {
-        let located = PublishedAddresses {
-            instance: "instance-1".to_owned(),
-            node: node.to_owned(),
-            addresses: vec![address.parse().unwrap()],
-        };
-        world.vm.as_mut().unwrap().locate(Some(located.clone()));
+        let located = located("instance-1", node, address);
+        world
+            .vm
+            .as_mut()
+            .unwrap()
+            .locate(Some(located.clone()), None);
         world.settle();
-        assert_eq!(world.vm.as_ref().unwrap().published, Some(located));
+        assert_eq!(world.published, Some(located));
         assert_eq!(
             world.machine.status.as_ref().unwrap().addresses[0].address,
             address
         );
     }
-    let before = world.writes;
-    world.vm.as_mut().unwrap().locate(None);
+    let (before, published) = (world.writes, world.published.clone());
+    world.vm.as_mut().unwrap().locate(None, published.as_ref());
     world.settle();
     assert_eq!(
         world.writes, before,
         "what was known is better than nothing"
     );
+    // Somebody took it away.
+    let known = published.clone();
+    world.published = None;
+    world.vm.as_mut().unwrap().locate(known, None);
+    world.settle();
+    assert_eq!(world.published, published);
+}
+
+#[test]
+fn machine_that_went_or_runs_anew_has_no_addresses_of_before() {
+    let mut world = World::running();
+    let first = located("instance-1", "a", "10.0.1.7");
+    world.vm.as_mut().unwrap().locate(Some(first.clone()), None);
+    world.settle();
+    let mut anew = world.clone();
+    let vm = anew.vm.as_mut().unwrap();
+    vm.instance = Some("instance-2".to_owned());
+    vm.locate(None, Some(&first));
+    let plan = anew.plan();
+    assert!(
+        plan.status.phase == Some(MachinePhase::Failed),
+        "it is replaced"
+    );
+    world.goes();
+    assert_eq!((world.gone, &world.published), (true, &None));
+}
+
+fn located(instance: &str, node: &str, address: &str) -> PublishedAddresses {
+    PublishedAddresses {
+        instance: instance.to_owned(),
+        node: node.to_owned(),
+        addresses: vec![address.parse().unwrap()],
+    }
 }
 
 #[test]

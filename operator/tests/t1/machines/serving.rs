@@ -109,6 +109,23 @@ async fn request_that_names_another_node_or_address_is_denied_and_told() -> Resu
     Ok(())
 }
 
+/// Findings D3 and S2: the agent in a guest chooses what KubeVirt reports of its interfaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn address_that_only_the_guest_reports_gets_no_certificate() -> Result<()> {
+    let Some(world) = World::with_pool("serving-guest", 1).await? else {
+        return Ok(());
+    };
+    let name = world.names().await?.remove(0);
+    world.guest_reports(&name, &["10.96.0.1"]).await?;
+    let none = json!({});
+    world.ask("foreign", &name, &[&name, "10.96.0.1"], &none)?;
+    world
+        .wait_answer("foreign", ("Denied", "WrongAddress"))
+        .await?;
+    world.ask("own", &name, &[&name, &address(&name)], &none)?;
+    world.wait_answer("own", ("Approved", "CoveyApprove")).await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_are_not_a_machines_are_left_as_they_are() -> Result<()> {
     let Some(world) = World::with_pool("serving-left", 1).await? else {

@@ -66,7 +66,7 @@ prop_compose! {
         heartbeat in prop::sample::select(vec![Heartbeat::Recent, Heartbeat::Silent]),
         waited: bool,
     ) -> Clusters {
-        let vm = Vm { name: "n".to_owned(), uid: "v".to_owned(), created, topology: [zone, None, None], published: None };
+        let vm = Vm { name: "n".to_owned(), uid: "v".to_owned(), created, topology: [zone, None, None] };
         let mut instance = Instance { phase, deleting, ..instance() };
         if !has_address {
             instance.addresses.clear();

@@ -29,7 +29,11 @@ pub(super) async fn make(
     let uid = instance.uid().unwrap_or_default();
     let params = PatchParams::apply(MANAGER).force();
     let made = pods
-        .patch(&name, &params, &Patch::Apply(pod(&name, &uid, node)))
+        .patch(
+            &name,
+            &params,
+            &Patch::Apply(pod(&name, &instance.name_any(), &uid, node)),
+        )
         .await;
     match made {
         Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
@@ -60,12 +64,15 @@ pub(super) async fn end(
     }
 }
 
-fn pod(name: &str, uid: &str, node: &str) -> Value {
+fn pod(name: &str, instance: &str, uid: &str, node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "labels": {
             "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": uid,
-        } },
+        }, "ownerReferences": [{
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": instance,
+            "uid": uid, "controller": true,
+        }] },
         // What the pod runs is not played; this passes Pod Security.
         "spec": {
             "nodeName": node,

@@ -188,7 +188,7 @@ fn addresses_that_a_guest_reports_are_nobodys() {
         node: "n".to_owned(),
         addresses: vec!["10.0.1.7".parse().unwrap(), "fd00::7".parse().unwrap()],
     };
-    both.locate(Some(located.clone()));
+    both.locate(Some(located.clone()), None);
     let texts = |found: &Description| {
         let addresses = found.addresses.iter();
         addresses
@@ -197,14 +197,13 @@ fn addresses_that_a_guest_reports_are_nobodys() {
     };
     assert_eq!(texts(&both), ["InternalIP 10.0.1.7", "InternalIP fd00::7"]);
     // While nobody knows where it is, what was published of this very instance holds.
-    both.published = Some(located.clone());
-    both.locate(None);
+    both.locate(None, Some(&located));
     assert_eq!(texts(&both).len(), 2);
-    both.published = Some(PublishedAddresses {
+    let another = PublishedAddresses {
         instance: "another".to_owned(),
         ..located
-    });
-    both.locate(None);
+    };
+    both.locate(None, Some(&another));
     assert_eq!(texts(&both), [""; 0]);
 }
 

@@ -23,7 +23,7 @@ use kube::ResourceExt;
 use providers::State;
 use tenant_cp::node::bootstrap_token;
 
-use super::{Action, Drain, Plan, conditions, join, unchanged};
+use super::{Action, Drain, Plan, conditions, join, publish_addresses, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
 
 /// How long an API that does not answer is waited for.
@@ -60,6 +60,9 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         // Where the tenant namespace goes, the right to watch it goes too.
         plan.look_after(UNSEEN);
         return conditions::report(plan, observed, now);
+    }
+    if home {
+        plan.actions.extend(publish_addresses(observed));
     }
     if let Some(vm) = observed.own_vm() {
         if !vm.deleting && home && drains(&mut plan, observed, now) {

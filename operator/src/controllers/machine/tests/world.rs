@@ -4,6 +4,7 @@
 //! it changes but by an action, or because a test says that it happens.
 
 use api::machine::{MachineAddress, MachinePhase};
+use api::machine_addresses::PublishedAddresses;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster, names};
 use jiff::{SignedDuration, Timestamp};
@@ -39,6 +40,7 @@ pub(super) struct World {
     pub(super) cluster: Option<TenantCluster>,
     pub(super) namespace: bool,
     pub(super) vm: Option<Description>,
+    pub(super) published: Option<PublishedAddresses>,
     pub(super) user_data: Option<UserData>,
     pub(super) node: Option<Node>,
     pub(super) token: Option<TokenSeen>,
@@ -106,6 +108,7 @@ impl World {
             cluster: Some(read(cluster)),
             namespace: true,
             vm: None,
+            published: None,
             user_data: None,
             node: None,
             token: None,
@@ -185,6 +188,7 @@ impl World {
             cluster: self.cluster.clone(),
             namespace: Known::found(self.namespace.then_some(())),
             vm: Known::found(self.vm.clone()),
+            published: self.published.clone(),
             user_data: match deep {
                 true => Known::found(self.user_data.clone()),
                 false => Known::default(),
@@ -289,9 +293,7 @@ impl World {
             Action::LabelVm(topology) => {
                 self.vm.as_mut().unwrap().labelled = topology.clone();
             }
-            Action::PublishAddresses(addresses) => {
-                self.vm.as_mut().unwrap().published = Some(addresses.clone());
-            }
+            Action::PublishAddresses(addresses) => self.published.clone_from(addresses),
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
                 self.token = Some(TokenSeen {
