@@ -49,6 +49,12 @@ impl Breaker {
         None
     }
 
+    /// Whether one did not answer when it was last asked, however long ago.
+    pub fn is_open(&self, uid: &str) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.contains_key(uid)
+    }
+
     /// Notes a failure.
     pub fn trip(&self, uid: &str, pods: i64, message: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

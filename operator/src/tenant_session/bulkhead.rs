@@ -3,12 +3,14 @@
 //! A reconcile holds a place while it waits for a tenant's API. A tenant that answered promptly when it
 //! was last asked is asked without more ado; one that did not, or was never asked by this process, needs
 //! one of few permits, and so does any as soon as it turns out to be slow. Who gets none goes on without
-//! the tenant's answer and is woken when a permit is given back.
+//! the tenant's answer and is woken when a permit is given back, which is kept for it until it comes: first
+//! the tenant that had permits for the shortest time since it is slow, so that one that was slow once, or
+//! starts, waits for no hundred that are always so.
 //!
 //! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`], and there
 //! are never more permits than a quarter of the places ([`most`]); nobody waits for one in a place.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,9 @@ use super::budget::{Budget, Exceeded};
 
 /// For how long a tenant that was slow needs a permit, though it may answer promptly again.
 const LATELY: Duration = Duration::from_secs(300);
+
+/// For how long a permit is kept for one that was woken: as long as a reconcile waits for a place, at most.
+const INVITED: Duration = Duration::from_secs(10);
 
 /// How many of so many places are for tenants that do not answer promptly.
 #[must_use]
@@ -30,8 +35,13 @@ pub fn most(places: usize) -> usize {
 enum Standing {
     /// In time.
     Prompt,
-    /// Not in time; when that was last so.
-    Late(Instant),
+    /// Not in time.
+    Late {
+        /// When that was last so.
+        at: Instant,
+        /// For how long it had permits since then.
+        held: Duration,
+    },
 }
 
 /// Whether one needs a permit to be asked.
@@ -42,8 +52,14 @@ fn needs_permit(standing: Option<Standing>) -> bool {
 /// What is thought of one after it was asked.
 fn after(before: Option<Standing>, late: bool, now: Instant) -> Standing {
     match (late, before) {
-        (true, _) => Standing::Late(now),
-        (false, Some(Standing::Late(at))) if now.duration_since(at) < LATELY => Standing::Late(at),
+        (true, Some(Standing::Late { held, .. })) => Standing::Late { at: now, held },
+        (true, _) => Standing::Late {
+            at: now,
+            held: Duration::ZERO,
+        },
+        (false, Some(still @ Standing::Late { at, .. })) if now.duration_since(at) < LATELY => {
+            still
+        }
         (false, _) => Standing::Prompt,
     }
 }
@@ -66,6 +82,21 @@ impl Standings {
 
     fn of(&self, uid: &str) -> Option<Standing> {
         lock(&self.0).get(uid).copied()
+    }
+
+    /// For how long one had permits since it is slow.
+    fn held(&self, uid: &str) -> Duration {
+        match self.of(uid) {
+            Some(Standing::Late { held, .. }) => held,
+            Some(Standing::Prompt) | None => Duration::ZERO,
+        }
+    }
+
+    /// Notes that one had a permit for so long.
+    fn had(&self, uid: &str, time: Duration) {
+        if let Some(Standing::Late { held, .. }) = lock(&self.0).get_mut(uid) {
+            *held = held.saturating_add(time);
+        }
     }
 
     fn note(&self, uid: &str, late: bool) {
@@ -97,8 +128,36 @@ pub struct Bulkhead {
 struct Permits {
     most: usize,
     held: usize,
-    /// Who got none, by object, the first first.
-    waiting: VecDeque<(String, Wake)>,
+    /// Who got none, the first first.
+    waiting: Vec<Waiting>,
+    /// For whom permits are kept, by object, and until when.
+    invited: HashMap<String, Instant>,
+}
+
+struct Waiting {
+    object: String,
+    uid: String,
+    wake: Wake,
+}
+
+impl Permits {
+    /// Whether there is a permit that is kept for nobody.
+    fn is_free(&mut self, now: Instant) -> bool {
+        self.invited.retain(|_, until| *until > now);
+        self.held + self.invited.len() < self.most
+    }
+
+    /// Who is to be woken, if there is a permit for it: one that had permits for the shortest time.
+    fn invite(&mut self, standings: &Standings, now: Instant) -> Option<Wake> {
+        if !self.is_free(now) {
+            return None;
+        }
+        let each = self.waiting.iter().enumerate();
+        let (place, _) = each.min_by_key(|(_, waiting)| standings.held(&waiting.uid))?;
+        let Waiting { object, wake, .. } = self.waiting.remove(place);
+        self.invited.insert(object, now + INVITED);
+        Some(wake)
+    }
 }
 
 impl Bulkhead {
@@ -110,7 +169,8 @@ impl Bulkhead {
             permits: Arc::new(Mutex::new(Permits {
                 most: most(places),
                 held: 0,
-                waiting: VecDeque::new(),
+                waiting: Vec::new(),
+                invited: HashMap::new(),
             })),
         }
     }
@@ -146,18 +206,21 @@ impl Bulkhead {
 }
 
 /// One of the permits.
-struct Permit(Arc<Mutex<Permits>>);
+struct Permit {
+    bulkhead: Bulkhead,
+    uid: String,
+    since: Instant,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut permits = lock(&self.0);
+        let (now, standings) = (Instant::now(), &self.bulkhead.standings);
+        standings.had(&self.uid, now.duration_since(self.since));
+        let mut permits = lock(&self.bulkhead.permits);
         permits.held = permits.held.saturating_sub(1);
-        let next = match permits.held < permits.most {
-            true => permits.waiting.pop_front(),
-            false => None,
-        };
+        let next = permits.invite(standings, now);
         drop(permits);
-        if let Some((_, wake)) = next {
+        if let Some(wake) = next {
             wake();
         }
     }
@@ -180,15 +243,26 @@ impl Pass {
 
     /// Takes a permit; false when there is none left, and it is woken later.
     fn take_permit(&mut self) -> bool {
+        let now = Instant::now();
         let mut permits = lock(&self.bulkhead.permits);
-        permits.waiting.retain(|(object, _)| *object != self.object);
-        if permits.held < permits.most {
+        permits.waiting.retain(|one| one.object != self.object);
+        let invited = permits.invited.remove(&self.object);
+        let is_invited = invited.is_some_and(|until| until > now);
+        if is_invited && permits.held < permits.most || permits.is_free(now) {
             permits.held += 1;
-            self.permit = Some(Permit(Arc::clone(&self.bulkhead.permits)));
+            self.permit = Some(Permit {
+                bulkhead: self.bulkhead.clone(),
+                uid: self.uid.clone(),
+                since: now,
+            });
             return true;
         }
         if let Some(wake) = self.wake.take() {
-            permits.waiting.push_back((self.object.clone(), wake));
+            permits.waiting.push(Waiting {
+                object: self.object.clone(),
+                uid: self.uid.clone(),
+                wake,
+            });
         }
         false
     }

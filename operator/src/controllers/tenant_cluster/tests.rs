@@ -300,6 +300,20 @@ fn namesake_of_an_older_tenant_does_not_touch_its_namespace() {
 }
 
 #[test]
+fn one_that_stays_silent_is_looked_at_less_and_less_often() {
+    let mut world = ready(minimal());
+    world.tenant_up = false;
+    world.settle();
+    let again = |seconds: i64| {
+        let later = now() + jiff::SignedDuration::from_secs(seconds);
+        let plan = plan(&world.observe(), &Settings::default(), later);
+        plan.requeue_after.map(|t| t.as_secs())
+    };
+    let pauses = [0, 60, 100, 240, 3600].map(again);
+    assert_eq!(pauses, [30, 30, 50, 120, 120].map(Some));
+}
+
+#[test]
 fn idle_tenant_is_looked_at_before_its_certificates_end() {
     let world = ready(minimal());
     let mut observed = world.observe();

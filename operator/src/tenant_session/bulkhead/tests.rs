@@ -11,7 +11,11 @@ const SLOWLY: Duration = Duration::from_millis(4900);
 #[test]
 fn only_who_was_prompt_and_not_late_lately_needs_no_permit() {
     let now = Instant::now();
-    let (just, once) = (Standing::Late(now), Standing::Late(now - LATELY));
+    let late = |at| Standing::Late {
+        at,
+        held: Duration::ZERO,
+    };
+    let (just, once) = (late(now), late(now - LATELY));
     let table = [
         (None, false, Standing::Prompt),
         (None, true, just),
@@ -67,6 +71,32 @@ async fn who_is_not_known_needs_a_permit_and_who_gets_none_is_woken_in_turn() {
     drop((second, third));
     assert_eq!(bulkhead.counts(), (0, 0));
     assert_eq!(woken.load(Ordering::Relaxed), 2);
+}
+
+/// Bench `neighbours`: a tenant that started among four hundred that are dead or slow took a second once, and
+/// then waited for all of them.
+#[tokio::test(start_paused = true)]
+async fn who_was_slow_for_the_first_time_waits_for_none_that_always_is() {
+    let bulkhead = Bulkhead::new(Standings::default(), 4);
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let enter = |uid: &'static str| {
+        let woken = Arc::clone(&woken);
+        bulkhead.enter(uid, uid, Box::new(move || lock(&woken).push(uid)))
+    };
+    for slow in ["a", "b", "c"] {
+        ask(&bulkhead, slow, SLOWLY).await.unwrap();
+    }
+    let held = enter("a").unwrap();
+    assert!(enter("b").is_none() && enter("c").is_none() && enter("starts").is_none());
+    drop(held);
+    assert_eq!(*lock(&woken), ["starts"]);
+    assert!(enter("a").is_none(), "the permit is kept for who was woken");
+    let held = enter("starts").unwrap();
+    drop(held);
+    assert_eq!(*lock(&woken), ["starts", "b"]);
+    // One that does not come keeps nobody waiting for long.
+    tokio::time::advance(INVITED).await;
+    assert!(enter("a").is_some());
 }
 
 #[tokio::test(start_paused = true)]

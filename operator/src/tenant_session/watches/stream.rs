@@ -56,7 +56,8 @@ where
                             tenant.uid = gate.uid,
                             "watch inside a tenant cluster is interrupted"
                         );
-                        if !is_answer(&error) {
+                        // Of one that is known not to answer nobody needs to hear again.
+                        if !is_answer(&error) && !gate.breaker.is_open(&gate.uid) {
                             // Fails only when the other end is gone, and this task with it.
                             let _ = gate.lost.send(());
                         }

@@ -27,6 +27,8 @@ mod parts;
 pub(super) use conditions::conditions;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
+/// Longest pause between two looks at one that does not answer.
+const LONGEST_SILENT_PAUSE: Duration = Duration::from_secs(120);
 /// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
 const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
@@ -297,7 +299,7 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
     if let Tenant::Silent { .. } = observed.tenant
         && observed.has_been_ready()
     {
-        return BREAKER_PAUSE;
+        return silent_pause(observed, now);
     }
     if etcd::alarm(observed).is_some() {
         return BREAKER_PAUSE;
@@ -311,7 +313,7 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
     }
     match waiting.map(|w| w.reason) {
         // A startup probe or a permit is quicker.
-        Some(Reason::Starting | Reason::WaitingForTurn) => return BREAKER_PAUSE,
+        Some(Reason::Starting | Reason::WaitingForTurn) => return silent_pause(observed, now),
         Some(Reason::WaitingForStart) => return crate::rollouts::queue::PATIENCE,
         Some(Reason::RemovingCloudController) => return REMOVING_PAUSE,
         _ => {}
@@ -326,6 +328,19 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         Duration::try_from(end.duration_since(now) / 2).unwrap_or_default()
     });
     left.clamp(Duration::from_secs(30), SLOW_SWEEP)
+}
+
+/// How long one that does not answer is left in peace: half as long as it has not been Ready, because each look
+/// costs a dozen requests at the management API, and whoever is away for an hour may be found a minute later.
+/// Watches inside find it sooner, as pods do that become ready.
+fn silent_pause(observed: &Observed, now: Timestamp) -> Duration {
+    let status = observed.cluster.status.as_ref();
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str());
+    let since = ready.filter(|ready| ready.status == ConditionStatus::False.as_str());
+    let since = since.map_or(now, |ready| ready.last_transition_time.0);
+    let half = Duration::try_from(now.duration_since(since) / 2).unwrap_or_default();
+    half.clamp(BREAKER_PAUSE, LONGEST_SILENT_PAUSE)
 }
 
 pub(super) fn deleting(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
