@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::names::{LABEL_COMPONENT, LABEL_TENANT_UID};
 use futures::future::{BoxFuture, join_all};
 use kit::watch::Event;
-use kube::core::{DeserializeGuard, DynamicObject};
+use kube::core::{DeserializeGuard, DynamicObject, ObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;

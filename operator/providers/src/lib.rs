@@ -57,6 +57,12 @@ pub trait Provider: Send + Sync {
         published: Option<&'a PublishedAddresses>,
     ) -> Answer<'a, Option<Description>>;
 
+    /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's is left alone.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()>;
+
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
     /// what is not this Machine's is left alone.
     ///

@@ -37,7 +37,8 @@ pub(super) async fn publish(
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let apply = || api.patch(machine_addresses::NAME, &params, &Patch::Merge(&patch));
+    let patch = Patch::Merge(&patch);
+    let apply = || api.patch(machine_addresses::NAME, &params, &patch);
     match apply().await {
         Err(kube::Error::Api(status)) if status.code == 404 && addresses.is_some() => {}
         // With the tenant namespace.

@@ -1,5 +1,6 @@
 //! What KubeVirt says, as it was seen to say it, and what a Machine is told.
 
+use api::machine_addresses::PublishedAddresses;
 use serde_json::{Value, json};
 
 use super::*;
