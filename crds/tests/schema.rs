@@ -111,6 +111,7 @@ fn the_first_columns_answer_the_first_question() {
             "Cluster Desired Ready Updated Version Reason Age",
             "Pool Phase Ready Reason Version Address Age",
             "Clusters Cores Memory Machines Exceeded Age",
+            "Age",
         ]
     );
 }

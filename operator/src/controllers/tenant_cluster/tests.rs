@@ -306,7 +306,12 @@ fn one_that_stays_silent_is_looked_at_less_and_less_often() {
     world.settle();
     let again = |seconds: i64| {
         let later = now() + jiff::SignedDuration::from_secs(seconds);
-        let plan = plan(&world.observe(), &Settings::default(), later);
+        let mut observed = world.observe();
+        observed.tenant = Tenant::Silent {
+            message: "away".to_owned(),
+        };
+        observed.etcd = Etcd::Asked(BTreeMap::new());
+        let plan = plan(&observed, &Settings::default(), later);
         plan.requeue_after.map(|t| t.as_secs())
     };
     let pauses = [0, 60, 100, 240, 3600].map(again);
