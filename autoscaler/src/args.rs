@@ -150,6 +150,15 @@ mod tests {
         );
     }
 
+    /// Finding D15: at no request per second a client waits for ever, without a word.
+    #[test]
+    fn no_requests_per_second_is_no_rate() {
+        for wrong in ["0", "-1", "NaN", "many"] {
+            let flags = NEEDED.into_iter().chain(["--client-qps", wrong]);
+            assert!(Args::try_parse_from(flags).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn patience_is_a_time_and_never_none() {
         let patience = |text: &str| {

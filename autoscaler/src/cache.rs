@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use kit_client::backoff::{Attempts, Backoff};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -29,6 +30,13 @@ use crate::settings::Settings;
 
 /// Waits of [`Cache::control_loop`] after failures of one thing.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// Most things that one [`Cache::control_loop`] does at the same time: of an API that does not answer, 500
+/// nodes wait five minutes once, and not four hours each time.
+const AT_ONCE: usize = 16;
+/// How long one of them may take. An API that answers needs a small part of it.
+const WITHIN: Duration = Duration::from_secs(10);
+/// The least between two looks at what is due.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -72,10 +80,12 @@ impl Cache {
         let _ = changes.wait_for(|_| self.missing().is_empty()).await;
     }
 
-    /// Whether a kind has been listed once.
-    #[must_use]
-    pub fn has_listed(&self, kind: Kind) -> bool {
-        self.lock().synced.contains(&kind)
+    /// Waits until a kind has been listed once.
+    pub async fn listed_once(&self, kind: Kind) {
+        let mut changes = self.changes.subscribe();
+        let is_listed = |_: &u64| self.lock().synced.contains(&kind);
+        // The sender is ours, so waiting cannot fail.
+        let _ = changes.wait_for(is_listed).await;
     }
 
     /// Reads what there is.
@@ -89,8 +99,10 @@ impl Cache {
         self.changes.subscribe()
     }
 
-    /// Does what is due, now and after every change. What failed is done again after a while, which gets
-    /// longer, and nothing else waits for it. Ends never.
+    /// Does what is due, now and after every change, [`AT_ONCE`] things at a time, and each [`WITHIN`] so
+    /// long. Before the next ones it is read anew what is due, so that nothing is done that a change since
+    /// made pointless. What failed is done again after a while, which gets longer, and what was not tried
+    /// for longest comes first, so that nothing else waits for it. Ends never.
     pub async fn control_loop<T: Ord + Clone, F: Future<Output = bool>>(
         &self,
         due: impl Fn(&State) -> Vec<T>,
@@ -100,30 +112,46 @@ impl Cache {
         self.listed().await;
         let attempts = Attempts::new(BACKOFF);
         let mut waits: BTreeMap<T, Instant> = BTreeMap::new();
+        // What was tried since the last change that was waited for.
+        let mut tried = BTreeSet::new();
         loop {
-            changes.mark_unchanged();
-            let all = self.read(&due);
+            let all: BTreeSet<T> = self.read(&due).into_iter().collect();
             // What is not due any more, or is another thing by now, begins anew.
             waits.retain(|one, _| all.contains(one));
             attempts.retain(|one| all.contains(one));
-            for one in all {
-                if waits.get(&one).is_some_and(|at| *at > Instant::now()) {
-                    continue;
-                }
-                if succeeds(one.clone()).await {
+            let now = Instant::now();
+            let may = |one: &T| !tried.contains(one) && waits.get(one).is_none_or(|at| *at <= now);
+            let mut next: Vec<T> = all.into_iter().filter(may).collect();
+            if next.is_empty() {
+                // The sender is ours, so waiting cannot fail.
+                let changed = changes.changed();
+                let _ = match waits.values().min() {
+                    Some(at) => tokio::time::timeout_at(*at, changed).await,
+                    None => Ok(changed.await),
+                };
+                // What changes together is seen together.
+                tokio::time::sleep(TOGETHER).await;
+                changes.mark_unchanged();
+                tried.clear();
+                continue;
+            }
+            next.sort_by_key(|one| waits.get(one).copied());
+            next.truncate(AT_ONCE);
+            let work = next.iter().map(|one| {
+                let work = tokio::time::timeout(WITHIN, succeeds(one.clone()));
+                async move { work.await.unwrap_or(false) }
+            });
+            let done = join_all(work).await;
+            for (one, succeeded) in next.into_iter().zip(done) {
+                if succeeded {
                     attempts.reset(&one);
                     waits.remove(&one);
                 } else {
                     let wait = attempts.failed(&one);
-                    waits.insert(one, Instant::now() + wait);
+                    waits.insert(one.clone(), Instant::now() + wait);
                 }
+                tried.insert(one);
             }
-            // The sender is ours, so waiting cannot fail.
-            let changed = changes.changed();
-            let _ = match waits.values().min() {
-                Some(at) => tokio::time::timeout_at(*at, changed).await,
-                None => Ok(changed.await),
-            };
         }
     }
 

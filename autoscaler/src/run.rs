@@ -1,7 +1,8 @@
 //! The process: clients, admin port, certificates and signals around a [`Manager`].
 //!
 //! Invariant: calls that are under way when the process stops are answered first, within the grace;
-//! nothing is kept that another start would miss.
+//! nothing is kept that another start would miss. It is not live only when its loops stand still, never
+//! because an API does not answer.
 
 use std::time::Duration;
 
@@ -41,10 +42,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let management = client("management", args.management_kubeconfig.clone()).await?;
     let tls = Tls::load(&files).context("use the certificates of the port")?;
     let manager = Manager::new(tenant, management, settings, &args.identity, &port);
+    let loops = port.live_while_polled("loops", manager.run());
     let address = port.open(&args.admin, &shutdown).await;
     let address = address.context("open the admin port")?;
     tracing::info!(%address, "admin port is open");
-    let background = tokio::spawn(manager.run());
+    let background = tokio::spawn(loops);
     let reload = tokio::spawn(tls.clone().run(files));
     let server = manager.serve(args.listen, &tls, &shutdown).await?;
     tracing::info!(address = %server.address, "waits for the Cluster Autoscaler");
@@ -54,3 +56,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     reload.abort();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ mod autoscaling;
 pub(crate) mod kubelet;
 pub(crate) mod provider;
 mod status;
-pub use autoscaling::{Autoscaling, Refused};
+pub use autoscaling::{Architecture, Autoscaling, Refused};
 pub use kubelet::Kubelet;
 pub use provider::{
     Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,

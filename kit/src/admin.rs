@@ -39,6 +39,11 @@ const LIMITS: Settings = Settings {
     at_once: false,
 };
 
+/// Loops that were not polled for so long are stuck.
+pub const STUCK: Duration = Duration::from_secs(180);
+/// How often loops are seen to be polled.
+const BEAT: Duration = Duration::from_secs(10);
+
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 type Provider = Box<dyn Fn() -> Value + Send + Sync>;
 
@@ -70,6 +75,28 @@ impl Admin {
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
         lock(&self.shared.live).insert(name.into(), Box::new(check));
+    }
+
+    /// Adds the liveness check that `loops`, which are one future and end never, are still polled, and gives
+    /// what to run in their place. Loops that wait for an API, however long, are polled; one that never gets
+    /// a lock, or computes without an end, keeps all of them from it for [`STUCK`], and a restart mends that.
+    pub fn live_while_polled<F: Future>(
+        &self,
+        name: &str,
+        loops: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let progress = Progress::new(STUCK);
+        let check = progress.clone();
+        self.live(name, move || check.check());
+        let mut loops = Box::pin(loops);
+        async move {
+            loop {
+                let _in_hand = progress.begin();
+                if let Ok(ended) = tokio::time::timeout(BEAT, &mut loops).await {
+                    return ended;
+                }
+            }
+        }
     }
 
     /// Adds a readiness check: stores synced, webhook serving. `Err` says what is missing.

@@ -11,6 +11,7 @@ mod admit;
 mod api_server;
 mod attached;
 mod authentication;
+mod autoscaler;
 pub(crate) mod build;
 mod certificate;
 mod check;

@@ -3,7 +3,7 @@
 
 mod fixtures;
 
-use api::tenant_cluster::AutoscalerLimits;
+use api::tenant_cluster::{Autoscaler as Configured, AutoscalerLimits};
 use fixtures::{TRUST, addresses, limits, minimal};
 use k8s_openapi::ByteString;
 use kit_objects::object::Object;
@@ -172,9 +172,12 @@ fn cluster_autoscaler_is_of_the_tenants_minor_and_knows_its_limits() {
             "--memory-total=0:256"
         ]
     );
-    v.autoscaler = Some(AutoscalerLimits {
-        memory: Some("2500Mi".into()),
-        ..AutoscalerLimits::default()
+    v.autoscaler = Some(Configured {
+        limits: AutoscalerLimits {
+            memory: Some("2500Mi".into()),
+            ..AutoscalerLimits::default()
+        },
+        ..Configured::default()
     });
     assert_eq!(flags(&v), ["--memory-total=0:2"]);
     let image = |v: &Validated| container(v, STOCK)["image"].clone();
@@ -183,6 +186,37 @@ fn cluster_autoscaler_is_of_the_tenants_minor_and_knows_its_limits() {
         let wanted = format!("registry.k8s.io/autoscaling/cluster-autoscaler:{tag}");
         assert_eq!(image(&v), wanted);
     }
+}
+
+#[test]
+fn what_the_cluster_autoscaler_is_told_is_what_was_written_and_else_its_own() {
+    let flags = |wanted: Configured| -> Vec<String> {
+        let mut v = with_addon();
+        v.autoscaler = Some(wanted);
+        let args = container(&v, STOCK)["args"].clone();
+        serde_json::from_value(args).unwrap()
+    };
+    let plain = flags(Configured::default());
+    let mut told = flags(Configured {
+        balance_similar_node_groups: true,
+        startup_taints: vec!["example.com/agent-not-ready".to_owned(), "b".to_owned()],
+        max_node_provision_time: Some("25m".into()),
+        scale_down_unready_time: Some("1h".into()),
+        scale_down_delay_after_add: Some("0s".into()),
+        ..Configured::default()
+    });
+    told.retain(|flag| !plain.contains(flag));
+    assert_eq!(
+        told,
+        [
+            "--balance-similar-node-groups=true",
+            "--startup-taint=example.com/agent-not-ready",
+            "--startup-taint=b",
+            "--max-node-provision-time=25m",
+            "--scale-down-unready-time=1h",
+            "--scale-down-delay-after-add=0s",
+        ]
+    );
 }
 
 #[test]

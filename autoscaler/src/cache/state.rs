@@ -65,7 +65,7 @@ impl State {
     pub(super) fn read(&self, event: &WatchEvent, settings: &Settings) -> Option<Object> {
         match event {
             WatchEvent::Pool(pool) => (pool.spec.cluster_name == settings.cluster_name)
-                .then(|| Object::Pool(Pool::read(pool))),
+                .then(|| Object::Pool(Box::new(Pool::read(pool)))),
             WatchEvent::Machine(machine) => {
                 Machine::read(machine, &settings.cluster_uid).map(Object::Machine)
             }
@@ -76,7 +76,7 @@ impl State {
     /// Remembers an object unless a newer state of it is known; its kind and name.
     pub(super) fn put(&mut self, object: Object) -> (Kind, String) {
         match object {
-            Object::Pool(pool) => (Kind::Pool, put(&mut self.pools, pool.name.clone(), pool)),
+            Object::Pool(pool) => (Kind::Pool, put(&mut self.pools, pool.name.clone(), *pool)),
             Object::Machine(machine) => {
                 let members = self.members.entry(machine.pool.clone()).or_default();
                 members.insert(machine.name.clone());
@@ -90,7 +90,7 @@ impl State {
     /// Forgets an object that is gone.
     pub(super) fn take(&mut self, gone: &Object) {
         match gone {
-            Object::Pool(pool) => take(&mut self.pools, &pool.name, pool),
+            Object::Pool(pool) => take(&mut self.pools, &pool.name, &**pool),
             Object::Machine(machine) => take(&mut self.machines, &machine.name, machine),
             Object::Node(node) => take(&mut self.nodes, &node.name, node),
         }
@@ -118,7 +118,7 @@ impl State {
 
 /// What is remembered of one object.
 pub(super) enum Object {
-    Pool(Pool),
+    Pool(Box<Pool>),
     Machine(Machine),
     Node(Node),
 }

@@ -5,7 +5,6 @@
 //! whether a pool rolls, its nodes stay as they are.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::names::{ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_DISABLED_BY};
 use k8s_openapi::api::core::v1::Node as ApiNode;
@@ -21,12 +20,8 @@ use crate::context::Context;
 use crate::names::{FIELD_MANAGER, SCALE_DOWN_DISABLED_BY_US};
 use crate::node_group;
 
-/// Pause after a failure, and the least between two rounds: what changes together is seen together.
-const PAUSE: Duration = Duration::from_secs(2);
-const TOGETHER: Duration = Duration::from_millis(200);
-
 /// What is written to a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Annotation {
     /// Name of the node.
     pub node: String,
@@ -68,26 +63,12 @@ fn rolls(state: &State, node: &Node) -> Option<bool> {
 /// Keeps the annotations of nodes right. Ends never.
 pub async fn run(ctx: Arc<Context>) {
     let nodes: Api<PartialObjectMeta<ApiNode>> = Api::all(ctx.tenant.clone());
-    let mut changes = ctx.cache.changes();
-    ctx.cache.listed().await;
-    loop {
-        changes.mark_unchanged();
-        let annotations = match ctx.cache.has_listed(Kind::Node) {
-            true => ctx.cache.read(due),
-            false => Vec::new(),
-        };
-        let mut failed = false;
-        for annotation in &annotations {
-            failed |= !write(&ctx, &nodes, annotation).await;
-        }
-        if failed {
-            tokio::time::sleep(PAUSE).await;
-        } else {
-            // The sender is the cache's, so waiting cannot fail.
-            let _ = changes.changed().await;
-            tokio::time::sleep(TOGETHER).await;
-        }
-    }
+    ctx.cache.listed_once(Kind::Node).await;
+    let annotate = |annotation| {
+        let (ctx, nodes) = (&ctx, &nodes);
+        async move { write(ctx, nodes, &annotation).await }
+    };
+    ctx.cache.control_loop(due, annotate).await;
 }
 
 /// Whether it is as it should be.

@@ -14,7 +14,7 @@ use proto::kubernetes as core;
 
 use super::Group;
 use crate::cache::objects::Node;
-use crate::cache::shape::{DISK, Shape};
+use crate::cache::shape::Shape;
 use crate::cache::state::State;
 
 const MEBIBYTE: i64 = 1 << 20;
@@ -24,8 +24,6 @@ const KERNEL: i64 = 64 * MEBIBYTE;
 /// And the share of its size: 1/64 for the kernel's table of pages (64 bytes for each 4096), and as
 /// much again to be safe.
 const PAGES: i64 = 32;
-/// What the worker images are made for.
-const ARCH: &str = "amd64";
 const OS: &str = "linux";
 /// With the longest name of a pool (46) this is still the value of a label (63).
 const SUFFIX: &str = "-template";
@@ -43,6 +41,7 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
     let usable = usable(shape)?;
     let name = format!("{}{SUFFIX}", group.pool.name);
     let kept = &shape.kept;
+    let offer = &shape.offer;
     let resources = |cpu: String, memory: i64, disk: i64| {
         let all = [
             ("cpu", cpu),
@@ -50,9 +49,11 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             ("memory", memory.to_string()),
             ("pods", kept.pods.to_string()),
         ];
+        let extended = offer.extended.iter();
+        let extended = extended.map(|(name, number)| (name.as_str(), number.to_string()));
         let quantity =
             |(name, string): (&str, String)| (name.to_owned(), core::Quantity { string });
-        all.map(quantity).into()
+        all.into_iter().chain(extended).map(quantity).collect()
     };
     let labels = labels(group, state, &name);
     let taint = |taint: &api::node_pool::Taint| core::Taint {
@@ -71,11 +72,11 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             ..core::NodeSpec::default()
         }),
         status: Some(core::NodeStatus {
-            capacity: resources(shape.cpu.to_string(), usable, DISK),
+            capacity: resources(shape.cpu.to_string(), usable, offer.disk),
             allocatable: resources(
                 processors(shape),
                 usable - kept.memory,
-                (DISK - kept.disk).max(0),
+                (offer.disk - kept.disk).max(0),
             ),
             conditions: conditions(),
             addresses: vec![core::NodeAddress {
@@ -84,7 +85,7 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             }],
             node_info: Some(core::NodeSystemInfo {
                 operating_system: OS.to_owned(),
-                architecture: ARCH.to_owned(),
+                architecture: offer.architecture.as_str().to_owned(),
             }),
         }),
     })
@@ -110,15 +111,16 @@ fn processors(shape: &Shape) -> String {
 fn labels(group: Group<'_>, state: &State, hostname: &str) -> BTreeMap<String, String> {
     let shape = &group.pool.shape;
     let mut labels = shape.labels.clone();
+    let arch = || shape.offer.architecture.as_str().to_owned();
     let place = |label: fn(&Node) -> Option<&String>| common(group, state, label);
     for (key, value) in [
         (LABEL_ZONE, place(|n| n.zone.as_ref())),
         (LABEL_REGION, place(|n| n.region.as_ref())),
         (LABEL_INSTANCE_TYPE, instance_type(shape)),
         ("beta.kubernetes.io/instance-type", instance_type(shape)),
-        ("beta.kubernetes.io/arch", Some(ARCH.to_owned())),
+        ("beta.kubernetes.io/arch", Some(arch())),
         ("beta.kubernetes.io/os", Some(OS.to_owned())),
-        ("kubernetes.io/arch", Some(ARCH.to_owned())),
+        ("kubernetes.io/arch", Some(arch())),
         ("kubernetes.io/hostname", Some(hostname.to_owned())),
         ("kubernetes.io/os", Some(OS.to_owned())),
     ] {

@@ -26,6 +26,10 @@ pub struct Service {
     ctx: Arc<Context>,
 }
 
+/// A node with this label that does not offer `nvidia.com/gpu` yet counts as one that starts still, instead
+/// of one that pods do not fit. It is that of Cluster API's provider; people put it on pools.
+const GPU_LABEL: &str = "cluster-api/accelerator";
+
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Service {
@@ -204,9 +208,9 @@ impl CloudProvider for Service {
         }
     }
 
-    /// No provider has labels for GPUs yet.
     async fn gpu_label(&self, _: Request<rpc::GpuLabelRequest>) -> Answer<rpc::GpuLabelResponse> {
-        Ok(Response::new(rpc::GpuLabelResponse::default()))
+        let label = GPU_LABEL.to_owned();
+        Ok(Response::new(rpc::GpuLabelResponse { label }))
     }
 
     async fn get_available_gpu_types(

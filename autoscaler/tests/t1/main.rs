@@ -17,4 +17,5 @@ mod refusals;
 mod rollout;
 mod scripts;
 mod support;
+mod templates;
 mod tls;

@@ -3,6 +3,7 @@
 //! Invariant: what is left out is the Cluster Autoscaler's own default, so that a pool never sends
 //! it a zero that nobody meant.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
 use crate::names::ANNOTATION_AUTOSCALING_REFUSED;
+use crate::quantity::Quantity;
 
 /// What the autoscaler may make of a node pool.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -29,8 +31,9 @@ pub struct Autoscaling {
     #[schemars(range(min = 1, max = 1000))]
     pub max: i32,
 
-    /// How long a node has to be unneeded before it goes: hours (h), minutes (m), seconds (s).
-    /// Default: the Cluster Autoscaler's, 10 minutes. Example: `2m`.
+    /// How long a node has to be unneeded before it goes: hours (h), minutes (m), seconds (s). After
+    /// anything grew, nothing goes for `addons.autoscaler.scaleDownDelayAfterAdd` of the TenantCluster
+    /// (10 minutes), so a shorter time alone is not felt until then. Default: the Cluster Autoscaler's, 10 minutes. Example: `2m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down_delay: Option<Duration>,
 
@@ -45,6 +48,51 @@ pub struct Autoscaling {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 1000))]
     pub priority: i32,
+
+    /// What a node of the pool has to offer that other fields do not say, for growing from zero:
+    /// `ephemeral-storage` in bytes, 1Gi or more, and numbers of extended resources, as the device
+    /// plugins inside call them; at most 16. Default: for `ephemeral-storage` the size of the disk that
+    /// `/var/lib/kubelet` is on, else 7Gi; `nvidia.com/gpu` and `amd.com/gpu` as many as
+    /// `provider.kubevirt.gpus` has of that maker. Example: `{"example.com/fpga": 2}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    pub capacity: BTreeMap<String, Quantity>,
+
+    /// What the machines' processors are, for growing from zero: `amd64` or `arm64`. Default: what
+    /// `provider.kubevirt.nodeSelector` says in `kubernetes.io/arch`, else `amd64`. Example: `arm64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["amd64", "arm64"]))]
+    pub architecture: Option<Architecture>,
+}
+
+/// What processors are, as Kubernetes calls it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Architecture {
+    /// 64 bits, x86.
+    #[default]
+    Amd64,
+    /// 64 bits, ARM.
+    Arm64,
+}
+
+impl Architecture {
+    /// As the label `kubernetes.io/arch` has it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// The other way round; none for any that no worker has.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        [Self::Amd64, Self::Arm64]
+            .into_iter()
+            .find(|one| one.as_str() == text)
+    }
 }
 
 #[expect(

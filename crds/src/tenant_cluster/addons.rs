@@ -9,6 +9,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::duration::Duration;
 use crate::quantity::Quantity;
 
 /// What Covey installs inside the tenant cluster. It keeps every object as it should be, and
@@ -248,6 +249,36 @@ pub struct Autoscaler {
     /// limit but those of the pools. Example: `{"nodes": 20, "cpu": 64, "memory": "256Gi"}`.
     #[serde(skip_serializing_if = "AutoscalerLimits::is_unlimited")]
     pub limits: AutoscalerLimits,
+
+    /// `true`: pools whose nodes are alike (same size, same labels but those of places) are kept at the
+    /// same number of nodes when they grow, such as one pool for each zone. Default: `false`.
+    /// Example: `true`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub balance_similar_node_groups: bool,
+
+    /// Keys of taints that a node has only until something on it is ready, such as a device plugin, at
+    /// most 16: a node with one counts as one that starts, and pods are taken to fit an empty pool with
+    /// it. Default: none. Example: `["example.com/agent-not-ready"]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
+    pub startup_taints: Vec<String>,
+
+    /// How long a node may take from the decision until it is ready; then its pool is passed over for a
+    /// while and the machine given back: hours (h), minutes (m), seconds (s), 30s or more. Default: the
+    /// Cluster Autoscaler's, 15 minutes. Example: `25m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_node_provision_time: Option<Duration>,
+
+    /// How long a node has to be not ready, and unneeded, before it goes: hours (h), minutes (m), seconds
+    /// (s), 30s or more. Default: the Cluster Autoscaler's, 20 minutes. Example: `40m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_down_unready_time: Option<Duration>,
+
+    /// How long after any pool grew nothing is given back, whatever the pools' `scaleDownDelay` says:
+    /// hours (h), minutes (m), seconds (s). Default: the Cluster Autoscaler's, 10 minutes.
+    /// Example: `2m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale_down_delay_after_add: Option<Duration>,
 }
 
 /// What all nodes of a tenant cluster may amount to.

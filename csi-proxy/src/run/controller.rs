@@ -1,6 +1,7 @@
 //! Process of `csi-proxy controller`.
 //!
-//! Invariant: it says that it is ready once every watch has been through once, not before.
+//! Invariant: it says that it is ready once every watch has been through once, not before; that it is not
+//! live only when its loops stand still, never because an API does not answer.
 
 use std::sync::Arc;
 
@@ -43,14 +44,18 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             })
         })
     });
+    let manager = Manager::new(ctx);
+    let loops = port.live_while_polled("loops", manager.clone().run());
     open_admin_port(port, &args.admin, &shutdown).await?;
     let shown = args.socket.display();
     let listener = socket::bind(&args.socket).with_context(|| format!("open socket {shown}"))?;
     tracing::info!(socket = %shown, "socket is open");
-    let manager = Manager::new(ctx);
-    let background = tokio::spawn(manager.clone().run());
+    let background = tokio::spawn(loops);
     let result = manager.serve(listener, shutdown.triggered()).await;
     background.abort();
     tracing::info!("stops");
     result
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,6 +138,8 @@ fn empty(options: &Options) -> api::NodePoolSpec {
         scale_down_delay: None,
         utilization_threshold: None,
         priority: 0,
+        capacity: Default::default(),
+        architecture: None,
     });
     if let Some(kubevirt) = &mut nodes.provider.kubevirt {
         kubevirt.serial_console = false;

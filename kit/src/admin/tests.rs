@@ -108,6 +108,25 @@ async fn the_port_is_open_once_serve_returns_and_closes_at_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn loops_that_are_not_polled_any_more_are_stuck_and_those_that_wait_are_not() {
+    let admin = Admin::new();
+    let live = async || fetch(&admin, "/livez").await.0;
+    let mut loops = std::pin::pin!(admin.live_while_polled("loops", std::future::pending::<()>()));
+    tokio::time::advance(2 * STUCK).await;
+    assert_eq!(live().await, StatusCode::OK, "they have not begun");
+    for _ in 0..10 {
+        let ended = tokio::time::timeout(STUCK, &mut loops).await;
+        assert!(ended.is_err(), "they end never");
+        assert_eq!(live().await, StatusCode::OK, "they wait");
+    }
+    tokio::time::advance(STUCK + Duration::from_secs(1)).await;
+    assert_eq!(live().await, StatusCode::SERVICE_UNAVAILABLE);
+    // They go on.
+    let _ = tokio::time::timeout(BEAT, &mut loops).await;
+    assert_eq!(live().await, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_that_stands_still_is_stuck_and_idleness_is_not() {
     let progress = Progress::new(Duration::from_secs(60));
     tokio::time::advance(Duration::from_secs(600)).await;

@@ -133,6 +133,12 @@ pub trait Addon: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Those of its Deployments that are made only once the tenant cluster's API has answered, because they
+    /// end without it. Default: none.
+    fn deployments_that_need_the_api(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// ClusterRoles of the chart that its accounts are bound to, one at most. Default: none.
     fn cluster_roles(&self) -> &'static [&'static str] {
         &[]

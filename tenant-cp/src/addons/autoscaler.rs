@@ -104,10 +104,15 @@ impl Addon for Autoscaler {
     }
 
     fn deployments(&self, v: &Validated, settings: &Settings, store: &Store) -> Vec<Object> {
-        let limits = v.autoscaler.iter();
-        limits
-            .flat_map(|limits| workloads::deployments(v, settings, limits, store))
+        let wanted = v.autoscaler.iter();
+        wanted
+            .flat_map(|wanted| workloads::deployments(v, settings, wanted, store))
             .collect()
+    }
+
+    /// It ends itself when it does not reach the API for long; the adapter goes on asking.
+    fn deployments_that_need_the_api(&self) -> &'static [&'static str] {
+        &[STOCK]
     }
 
     fn cluster_roles(&self) -> &'static [&'static str] {

@@ -39,6 +39,13 @@ pub fn wanted(v: &Validated) -> impl Iterator<Item = &'static dyn Addon> {
     ALL.iter().copied().filter(|addon| addon.is_wanted(v))
 }
 
+/// Whether a Deployment of the tenant namespace is an addon's that is made only once the API has answered.
+#[must_use]
+pub fn needs_the_api(deployment: &str) -> bool {
+    let mut all = ALL.iter();
+    all.any(|addon| addon.deployments_that_need_the_api().contains(&deployment))
+}
+
 /// The objects of the addons that are wanted; none while there is no endpoint.
 pub(crate) fn objects(
     v: &Validated,

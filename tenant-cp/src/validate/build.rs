@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use api::names::tenant_namespace;
 use api::storage::Offer;
-use api::tenant_cluster::{Audit, Autoscaler, AutoscalerLimits, Component as Spec, CoreDns, Csi};
+use api::tenant_cluster::{Audit, Autoscaler, Component as Spec, CoreDns, Csi};
 use api::{Reason, TenantCluster};
 use kube::ResourceExt;
 
@@ -132,8 +132,8 @@ fn dns(core_dns: &CoreDns) -> Dns {
     }
 }
 
-fn autoscaler(autoscaler: &Autoscaler) -> Option<AutoscalerLimits> {
-    autoscaler.enabled.then(|| autoscaler.limits.clone())
+fn autoscaler(autoscaler: &Autoscaler) -> Option<Autoscaler> {
+    autoscaler.enabled.then(|| autoscaler.clone())
 }
 
 fn endpoint(endpoint: &api::tenant_cluster::Endpoint) -> Endpoint {

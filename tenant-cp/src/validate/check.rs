@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use api::names::MAX_NAME_LENGTH;
-use api::tenant_cluster::AutoscalerLimits;
 use api::{Reason, TenantCluster};
 use ipnet::IpNet;
 
@@ -20,13 +19,10 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, configuration, dns, endpoint, etcd, features, load_balancers,
-    nodes, pod_metadata, pod_security, quantity, scheduling,
+    api_server, authentication, autoscaler, configuration, dns, endpoint, etcd, features,
+    load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling,
 };
 use crate::{text, version};
-
-/// The Cluster Autoscaler counts memory in whole GiB.
-const LEAST_MEMORY: &str = "1Gi";
 
 /// Everything that is wrong with `tc` by itself; ranges of other tenant clusters are
 /// [`crate::network::claims::conflicts`].
@@ -67,7 +63,7 @@ pub(super) fn check_with(
     dns::check(tc, &mut problems);
     load_balancers::check(tc, &mut problems);
     network(tc, settings, &mut problems);
-    autoscaler(&tc.spec.addons.autoscaler.limits, &mut problems);
+    autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {
@@ -124,35 +120,6 @@ fn version(tc: &TenantCluster, problems: &mut Vec<Problem>) {
             error.to_string(),
         ));
     }
-}
-
-fn autoscaler(limits: &AutoscalerLimits, problems: &mut Vec<Problem>) {
-    let field = |name: &str| format!("spec.addons.autoscaler.limits.{name}");
-    for (name, limit) in [("nodes", limits.nodes), ("cpu", limits.cpu)] {
-        if let Some(limit) = limit.filter(|limit| *limit < 1) {
-            problems.push(Problem::new(
-                field(name),
-                Reason::AutoscalerLimitRange,
-                format!("{limit} lets nothing grow: choose 1 or more, or remove it for no limit"),
-            ));
-        }
-    }
-    let Some(memory) = &limits.memory else {
-        return;
-    };
-    let text = memory.0.as_str();
-    let problem = match (quantity::bytes(text), quantity::bytes(LEAST_MEMORY)) {
-        (None, _) => (Reason::QuantityMalformed, quantity::malformed(text)),
-        (size, least) if size < least => (
-            Reason::AutoscalerLimitRange,
-            format!(
-                "{text} is less than {LEAST_MEMORY}, and whole GiB are counted: choose \
-                 {LEAST_MEMORY} or more (gibibytes are written Gi), or remove it for no limit"
-            ),
-        ),
-        _ => return,
-    };
-    problems.push(Problem::new(field("memory"), problem.0, problem.1));
 }
 
 fn network(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>) {

@@ -20,6 +20,7 @@ mod capacity;
 mod kubelet;
 pub(super) mod machine;
 mod node;
+mod offer;
 
 /// What a kubelet that pauses, and a machine that boots, are given at least.
 const LEAST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -50,6 +51,7 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     }
     if let Some(autoscaling) = &spec.autoscaling {
         check_autoscaling(autoscaling, &mut problems);
+        offer::check(&autoscaling.capacity, &mut problems);
     }
     if let Some(version) = &spec.version
         && let Err(error) = version::parse_supported(version)
@@ -313,7 +315,8 @@ fn autoscaling_warning<T: Borrow<TenantCluster>>(
     })
 }
 
-fn timeout(field: &str, duration: &Duration, least: Option<&str>) -> Option<Problem> {
+/// What is wrong with a length of time; `least` says why it cannot be shorter than [`LEAST_TIMEOUT`].
+pub(super) fn timeout(field: &str, duration: &Duration, least: Option<&str>) -> Option<Problem> {
     let Some(time) = duration.get() else {
         return Some(Problem::new(
             field,

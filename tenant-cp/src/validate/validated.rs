@@ -74,8 +74,8 @@ pub struct Validated {
     pub pod_security: PodSecurity,
     /// Storage that it is offered; none where it wants no volumes.
     pub storage: Option<api::storage::Offer>,
-    /// What nodes may amount to where node pools grow and shrink by themselves; none where they do not.
-    pub autoscaler: Option<api::tenant_cluster::AutoscalerLimits>,
+    /// How node pools grow and shrink by themselves; none where they do not.
+    pub autoscaler: Option<api::tenant_cluster::Autoscaler>,
     /// What load balancers of Services may be given, and what they are like.
     pub load_balancers: LoadBalancers,
     /// Registry without a trailing slash.

@@ -85,6 +85,86 @@ fn what_kubelets_keep_is_not_offered() {
     assert!(template(json!({ "provider": size, "kubelet": all }), []).is_none());
 }
 
+fn allocatable(spec: Value) -> BTreeMap<String, String> {
+    let status = template(spec, []).unwrap().status.unwrap();
+    let all = status.allocatable.into_iter();
+    all.map(|(name, amount)| (name, amount.string)).collect()
+}
+
+#[test]
+fn devices_disks_and_processors_are_offered_as_its_machines_will_have_them() {
+    let machine = json!({ "kubevirt": {
+        "gpus": [{ "deviceName": "nvidia.com/GP102GL_Tesla_P40", "count": 2 },
+            { "deviceName": "nvidia.com/TU104GL_Tesla_T4" },
+            { "deviceName": "example.com/card" }],
+        "hostDevices": [{ "deviceName": "intel.com/qat" }],
+        "disks": [{ "name": "data", "size": "800Gi", "mountPath": "/var/lib/kubelet/more" },
+            { "name": "var", "size": "400Gi", "mountPath": "/var" },
+            { "name": "kubelet", "size": "80Gi", "mountPath": "/var/lib/kubelet" },
+            { "name": "other", "size": "100Gi", "mountPath": "/var/lib/kube" }],
+        "nodeSelector": { "kubernetes.io/arch": "arm64" },
+    } });
+    let found = allocatable(json!({ "provider": machine }));
+    assert_eq!(found["nvidia.com/gpu"], "3");
+    let disk: i64 = found["ephemeral-storage"].parse().unwrap();
+    assert!(
+        (62 << 30..=63 << 30).contains(&disk),
+        "70Gi without a tenth: {disk}"
+    );
+    let extended: Vec<_> = found.keys().filter(|name| name.contains('/')).collect();
+    assert_eq!(
+        extended,
+        ["nvidia.com/gpu"],
+        "nobody knows what else is called inside"
+    );
+    let template = template(json!({ "provider": machine }), []).unwrap();
+    assert_eq!(labels_of(&template)["kubernetes.io/arch"], "arm64");
+    let info = template.status.unwrap().node_info.unwrap();
+    assert_eq!(info.architecture, "arm64");
+}
+
+#[test]
+fn what_the_pool_says_of_a_node_is_believed_before_what_follows_from_its_machines() {
+    let capacity =
+        json!({ "nvidia.com/gpu": 0, "example.com/fpga": "2", "ephemeral-storage": "20Gi" });
+    let said = json!({ "capacity": capacity, "architecture": "arm64" });
+    let gpus = json!({ "kubevirt": { "gpus": [{ "deviceName": "nvidia.com/TU104GL_Tesla_T4" }] } });
+    let spec = json!({ "provider": gpus, "autoscaling": said });
+    let found = allocatable(spec.clone());
+    assert_eq!(found.get("nvidia.com/gpu"), None);
+    assert_eq!(found["example.com/fpga"], "2");
+    assert_eq!(
+        found["ephemeral-storage"],
+        ((20_i64 << 30) / 100 * 90).to_string()
+    );
+    let template = template(spec, []).unwrap();
+    assert_eq!(labels_of(&template)["kubernetes.io/arch"], "arm64");
+}
+
+/// The client remembers for ever what a group's nodes look like.
+#[test]
+fn a_pool_that_offers_something_else_is_another_group_and_the_others_keep_their_names() {
+    let group = |spec: Value| {
+        let pool = changed(&pool("workers", 0, 0, 5), json!({ "spec": spec }));
+        crate::cache::objects::Pool::read(&pool).group
+    };
+    let autoscaling = |said: Value| group(json!({ "autoscaling": said }));
+    let plain = group(json!({}));
+    assert_eq!(autoscaling(json!({ "architecture": "amd64" })), plain);
+    assert_eq!(
+        autoscaling(json!({ "capacity": { "ephemeral-storage": "7Gi" } })),
+        plain
+    );
+    let others = [
+        autoscaling(json!({ "architecture": "arm64" })),
+        autoscaling(json!({ "capacity": { "ephemeral-storage": "9Gi" } })),
+        autoscaling(json!({ "capacity": { "example.com/fpga": 1 } })),
+        autoscaling(json!({ "capacity": { "example.com/fpga": 2 } })),
+    ];
+    let different: std::collections::BTreeSet<_> = others.iter().chain([&plain]).collect();
+    assert_eq!(different.len(), 5);
+}
+
 #[test]
 fn its_instance_type_is_what_the_provider_labels_machines_with() {
     let settings = tenant_cp::settings::KubeVirtSettings {

@@ -110,6 +110,15 @@ const OF_CLUSTERS: Harmless = &[
             "nodes.trustedCAs[]",
         ],
     ),
+    (
+        "when its own machines come and go; its quotas count them all the same",
+        &[
+            "addons.autoscaler.maxNodeProvisionTime",
+            "addons.autoscaler.scaleDownDelayAfterAdd",
+            "addons.autoscaler.scaleDownUnreadyTime",
+            "addons.autoscaler.startupTaints[]",
+        ],
+    ),
     ("one of those that Covey builds", &["version"]),
 ];
 
@@ -130,6 +139,7 @@ const OF_POOLS: Harmless = &[
             "autoscaling.priority",
             "autoscaling.scaleDownDelay",
             "autoscaling.utilizationThreshold",
+            "autoscaling.capacity",
             "drainTimeout",
             "health.joinTimeout",
             "health.maxReplaced",

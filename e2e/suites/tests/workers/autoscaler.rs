@@ -44,6 +44,8 @@ async fn empty(s: &Scenario) -> Result<Workers> {
             scale_down_delay: None,
             utilization_threshold: None,
             priority: 0,
+            capacity: Default::default(),
+            architecture: None,
         });
         if let Some(kubevirt) = &mut nodes.provider.kubevirt {
             kubevirt.cpu = 1;

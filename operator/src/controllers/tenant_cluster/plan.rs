@@ -108,10 +108,10 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     status::report(parts, in_place, facts, valid, observed, now)
 }
 
-/// Whether kube-controller-manager and kube-scheduler may be there. They wait for an API that does not answer
-/// yet, but longer after each try, up to ten seconds: made when it answers they work sooner, and take no
-/// processors from a kube-apiserver that starts.
-fn may_have_controllers(observed: &Observed) -> bool {
+/// Whether kube-controller-manager, kube-scheduler and the Cluster Autoscaler may be there. They wait for an API
+/// that does not answer yet, but longer after each try, up to ten seconds, or end: made when it answers they
+/// work sooner, and take no processors from a kube-apiserver that starts.
+fn has_answered(observed: &Observed) -> bool {
     observed.has_been_ready() || matches!(observed.tenant, Tenant::Answers { .. })
 }
 
@@ -162,12 +162,13 @@ impl NamespacePlan {
         let control_plane = deployment(&workloads, names::CONTROL_PLANE);
         let served = rollout::as_seen_after(valid, observed, control_plane);
         follow(&mut workloads, &served, PartName::Controllers);
-        let waits = !may_have_controllers(observed);
-        workloads.retain(|object| !waits || workloads::part_of(object) != PartName::Controllers);
+        let has_answered = has_answered(observed);
+        workloads.retain(|object| has_answered || !workloads::needs_the_api(object));
         let controllers = deployment(&workloads, names::CONTROLLERS);
         let programs = order::programs(control_plane, controllers);
         let served = rollout::as_seen_after(valid, observed, programs);
         follow(&mut workloads, &served, PartName::Adapters);
+        workloads.retain(|object| has_answered || !workloads::needs_the_api(object));
         Self {
             addresses,
             its_turn,

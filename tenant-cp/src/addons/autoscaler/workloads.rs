@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use api::tenant_cluster::AutoscalerLimits;
+use api::Duration;
+use api::tenant_cluster::{Autoscaler, AutoscalerLimits};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
@@ -45,7 +46,7 @@ const GIB: u64 = 1 << 30;
 pub(crate) fn deployments(
     v: &Validated,
     settings: &Settings,
-    limits: &AutoscalerLimits,
+    wanted: &Autoscaler,
     store: &Store,
 ) -> [Object; 2] {
     // What else the adapter is given, it reads again when it changes.
@@ -63,7 +64,7 @@ pub(crate) fn deployments(
         account: false,
         certificates: &[AUTHORITY, CLIENT, names::CA],
         secrets: [STOCK, CLIENT],
-        container: stock(v, settings, limits),
+        container: stock(v, settings, wanted),
     };
     [adapter, stock].map(|pod| deployment(v, store, pod))
 }
@@ -160,14 +161,14 @@ fn adapter(v: &Validated, settings: &Settings) -> Container {
     }
 }
 
-fn stock(v: &Validated, settings: &Settings, limits: &AutoscalerLimits) -> Container {
+fn stock(v: &Validated, settings: &Settings, wanted: &Autoscaler) -> Container {
     let none = BTreeMap::new();
     let image = settings.images.cluster_autoscaler(v.version.minor);
     Container {
         name: STOCK.to_owned(),
         image: Some(pod::trusted_image(settings, image)),
         command: Some(vec!["/cluster-autoscaler".to_owned()]),
-        args: Some(flags(limits)),
+        args: Some(flags(wanted)),
         env: pod::go_threads(&none),
         resources: Some(pod::resources(
             &settings.resources.cluster_autoscaler,
@@ -185,7 +186,7 @@ fn stock(v: &Validated, settings: &Settings, limits: &AutoscalerLimits) -> Conta
     }
 }
 
-fn flags(limits: &AutoscalerLimits) -> Vec<String> {
+fn flags(wanted: &Autoscaler) -> Vec<String> {
     let mut flags = vec![
         format!("--address=:{STOCK_PORT}"),
         "--cloud-provider=externalgrpc".to_owned(),
@@ -200,7 +201,31 @@ fn flags(limits: &AutoscalerLimits) -> Vec<String> {
         "--enforce-node-group-min-size=true".to_owned(),
         format!("--scan-interval={SCAN}"),
     ];
-    let AutoscalerLimits { nodes, cpu, memory } = limits;
+    let Autoscaler {
+        enabled: _,
+        limits: AutoscalerLimits { nodes, cpu, memory },
+        balance_similar_node_groups,
+        startup_taints,
+        max_node_provision_time,
+        scale_down_unready_time,
+        scale_down_delay_after_add,
+    } = wanted;
+    if *balance_similar_node_groups {
+        flags.push("--balance-similar-node-groups=true".to_owned());
+    }
+    flags.extend(
+        startup_taints
+            .iter()
+            .map(|key| format!("--startup-taint={key}")),
+    );
+    let times: [(&str, &Option<Duration>); 3] = [
+        ("max-node-provision-time", max_node_provision_time),
+        ("scale-down-unready-time", scale_down_unready_time),
+        ("scale-down-delay-after-add", scale_down_delay_after_add),
+    ];
+    for (flag, time) in times {
+        flags.extend(time.as_ref().map(|time| format!("--{flag}={}", time.0)));
+    }
     flags.extend(nodes.map(|nodes| format!("--max-nodes-total={nodes}")));
     flags.extend(cpu.map(|cores| format!("--cores-total=0:{cores}")));
     let memory = memory.as_ref().and_then(|memory| bytes(&memory.0));

@@ -487,6 +487,60 @@ fn a_tenant_cluster_that_is_not_there_yet_is_worth_a_warning() {
 }
 
 #[test]
+fn what_no_node_can_offer_is_refused() {
+    let said = |resource: &str, amount: Value| {
+        let pool = autoscaling(&json!({ "max": 2, "capacity": { resource: amount } }));
+        let problems = check_pool(&pool, &Settings::default());
+        problems
+            .into_iter()
+            .map(|p| p.to_string())
+            .collect::<Vec<_>>()
+    };
+    for (resource, amount, message) in [
+        (
+            "cpu",
+            json!(4),
+            "spec.autoscaling.capacity[cpu]: cpu follows from spec.provider.kubevirt.cpu: remove it here",
+        ),
+        (
+            "gpu",
+            json!(1),
+            "spec.autoscaling.capacity[gpu]: \"gpu\" is no resource that a node can have more of: write \
+             ephemeral-storage, or an extended resource with its domain, such as nvidia.com/gpu",
+        ),
+        (
+            "nvidia.com/gpu",
+            json!("500m"),
+            "spec.autoscaling.capacity[nvidia.com/gpu]: \"500m\" is no number of devices: write a whole \
+             number from 0 to 1000000",
+        ),
+        (
+            "ephemeral-storage",
+            json!("20"),
+            "spec.autoscaling.capacity[ephemeral-storage]: 20 is less than 1Gi, which no node works with: \
+             write its size with a suffix, such as 20Gi",
+        ),
+    ] {
+        assert_eq!(said(resource, amount), [message]);
+    }
+    for resource in [
+        "kubernetes.io/gpu",
+        "a.kubernetes.io/gpu",
+        "requests.example.com/gpu",
+        "a b/c",
+    ] {
+        assert_eq!(said(resource, json!(1)).len(), 1, "{resource}");
+    }
+    for (resource, amount) in [
+        ("nvidia.com/gpu", json!(0)),
+        ("example.com/fpga", json!("2")),
+        ("ephemeral-storage", json!("20Gi")),
+    ] {
+        assert_eq!(said(resource, amount), [""; 0], "{resource}");
+    }
+}
+
+#[test]
 fn a_size_that_the_autoscaler_moves_or_that_nobody_does_is_worth_a_warning() {
     let mut off = cluster("demo", "1.35.4");
     let mut on = off.clone();

@@ -40,13 +40,60 @@ fn limits_that_nothing_fits_are_refused_with_what_to_write() {
 }
 
 #[test]
+fn what_the_cluster_autoscaler_could_not_be_told_is_refused() {
+    let configured = |field: &str, value: Value| json!({ "spec": { "addons": { "autoscaler": { "enabled": true, field: value } } } });
+    for (field, value, message) in [
+        (
+            "startupTaints",
+            json!(["example.com/a", "a b"]),
+            "spec.addons.autoscaler.startupTaints[1]: ",
+        ),
+        (
+            "startupTaints",
+            json!(["example.com/a", "example.com/a"]),
+            "spec.addons.autoscaler.startupTaints[1]: example.com/a is named twice: remove one of them",
+        ),
+        (
+            "maxNodeProvisionTime",
+            json!("5s"),
+            "spec.addons.autoscaler.maxNodeProvisionTime: 5s is too short: no machine boots that fast; \
+             use 30s or more",
+        ),
+        (
+            "scaleDownUnreadyTime",
+            json!("0s"),
+            "spec.addons.autoscaler.scaleDownUnreadyTime: 0s is too short: a kubelet that restarts would \
+             lose its machine; use 30s or more",
+        ),
+        (
+            "scaleDownDelayAfterAdd",
+            json!("2 minutes"),
+            "spec.addons.autoscaler.scaleDownDelayAfterAdd: \"2 minutes\" is not a length of time: write \
+             hours, minutes and seconds, such as 90s, 5m or 1h30m",
+        ),
+    ] {
+        let said = seen(&configured(field, value));
+        assert!(said.len() == 1 && said[0].starts_with(message), "{said:?}");
+    }
+    for (field, value) in [
+        ("balanceSimilarNodeGroups", json!(true)),
+        ("startupTaints", json!(["node.cilium.io/agent-not-ready"])),
+        ("maxNodeProvisionTime", json!("25m")),
+        ("scaleDownUnreadyTime", json!("30s")),
+        ("scaleDownDelayAfterAdd", json!("0s")),
+    ] {
+        assert_eq!(seen(&configured(field, value)), [""; 0], "{field}");
+    }
+}
+
+#[test]
 fn limits_are_built_only_where_it_is_on() {
     let built = |patch: &Value| {
         let cluster = tc(patch);
         validate(&cluster, &Settings::default()).unwrap().autoscaler
     };
     let limits = json!({ "nodes": 20, "memory": "256Gi" });
-    let found = built(&limited(&limits)).unwrap();
+    let found = built(&limited(&limits)).unwrap().limits;
     assert_eq!((found.nodes, found.cpu), (Some(20), None));
     let mut off = limited(&limits);
     off["spec"]["addons"]["autoscaler"]["enabled"] = json!(false);

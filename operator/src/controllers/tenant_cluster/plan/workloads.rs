@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use api::names::LABEL_COMPONENT;
 use kit_objects::object::{Key, Object};
+use tenant_cp::addons::registry;
 use tenant_cp::management_objects;
 use tenant_cp::names;
 use tenant_cp::{Settings, Validated};
@@ -55,6 +56,12 @@ pub(super) fn part_of(object: &Object) -> PartName {
         Some(names::ETCD) => PartName::Etcd,
         _ => PartName::Adapters,
     }
+}
+
+/// Whether it is made only once the API of the tenant cluster has answered.
+pub(super) fn needs_the_api(object: &Object) -> bool {
+    let is_addons = object.kind == "Deployment" && registry::needs_the_api(&object.name);
+    part_of(object) == PartName::Controllers || is_addons
 }
 
 /// Names of the Secrets that its pods mount.

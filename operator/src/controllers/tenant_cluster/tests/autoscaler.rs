@@ -80,6 +80,25 @@ fn autoscaler_comes_and_goes_with_its_binding_in_the_users_namespace() {
     assert_eq!(world.condition("AutoscalerReady").0, "");
 }
 
+/// It ends when it does not reach the API for long, and would be restarted less and less often.
+#[test]
+fn cluster_autoscaler_is_made_once_the_api_answers_and_then_mended_whatever_the_api_does() {
+    let [stock, adapter] = deployments().try_into().unwrap();
+    let mut world = World::new(minimal());
+    world.cluster.spec.addons = on();
+    world.tenant_up = false;
+    world.settle();
+    assert!(world.objects.contains_key(&adapter));
+    assert!(!world.objects.contains_key(&stock));
+    world.tenant_up = true;
+    world.settle();
+    assert!(world.objects.contains_key(&stock));
+    world.tenant_up = false;
+    world.objects.remove(&stock);
+    world.settle();
+    assert!(world.objects.contains_key(&stock));
+}
+
 #[test]
 fn what_the_adapter_wrote_into_the_priorities_stays() {
     let mut world = with_autoscaler();
