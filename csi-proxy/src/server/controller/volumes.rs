@@ -110,27 +110,28 @@ async fn complaint(ctx: &Context, volume: &Volume) -> Result<&'static str, Statu
 }
 
 /// What quotas leave, and no more than one volume of the class may have; nothing where the class is
-/// not.
+/// not. Of a StorageClass that no volume can be made of, without a limit: a pod is held up for
+/// missing capacity with a sentence about room alone, and CreateVolume says what is wrong.
 pub(super) async fn get_capacity(
     ctx: &Context,
     request: &GetCapacityRequest,
     _: Duration,
 ) -> Result<GetCapacityResponse, Status> {
-    let class = mapping::class(&request.parameters, &ctx.settings)?;
-    if !request.volume_capabilities.is_empty() {
-        mapping::capabilities(&request.volume_capabilities, class)?;
-    }
+    let class = mapping::class(&request.parameters, &ctx.settings);
+    let uses = &request.volume_capabilities;
+    let class = class.and_then(|class| match uses.is_empty() {
+        true => Ok(class),
+        false => mapping::capabilities(uses, class).map(|_| class),
+    });
+    let Ok(class) = class else {
+        return Ok(capacity::answer(None, None));
+    };
     let place = request.accessible_topology.as_ref();
     let left = match place.is_none_or(|there| topology::reaches(class, there)) {
         true => capacity::left(&ctx.client.quotas().await?, &class.storage_class),
         false => Some(0),
     };
-    Ok(GetCapacityResponse {
-        // Nobody says how much there is where no quota does.
-        available_capacity: left.unwrap_or(i64::MAX),
-        maximum_volume_size: class.largest,
-        minimum_volume_size: None,
-    })
+    Ok(capacity::answer(left, class.largest))
 }
 
 /// What is to be copied, if it is there.

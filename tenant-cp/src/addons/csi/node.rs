@@ -88,6 +88,9 @@ fn driver() -> Value {
             "attachRequired": true,
             "fsGroupPolicy": "File",
             "podInfoOnMount": false,
+            // Of classes whose volumes wait for their first pod the scheduler asks how much there is;
+            // where the provisioner has published nothing, it takes that for nothing.
+            "storageCapacity": true,
             "volumeLifecycleModes": ["Persistent"],
         },
     })
