@@ -34,6 +34,12 @@ pub struct Class {
     /// (`volumeBindingMode: WaitForFirstConsumer`). Default: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_consumer: bool,
+    /// What the platform team states: a new volume, and what one grows by, shows nothing that anybody
+    /// else has written, because the storage zeroes it, encrypts each volume with a key of its own, or
+    /// is had by one tenant alone. Without that no volume is made, but copies of a tenant's own
+    /// (docs/adr/0014). Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zeroed: bool,
     /// Whether claims can grow (`allowVolumeExpansion`). Default: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expandable: bool,
@@ -187,7 +193,7 @@ mod tests {
     }
 
     const TWO: &str = "hotplug: declarative\nclasses:\n- name: fast\n  storageClass: ceph\n  \
-                       default: true\n  expandable: true\n\
+                       default: true\n  expandable: true\n  zeroed: true\n\
                        - {name: slow, storageClass: nfs, largest: 1073741824}\n";
 
     /// Two classes of the same storage.
@@ -201,6 +207,8 @@ mod tests {
         assert_eq!(offer.hotplug, Hotplug::Declarative);
         assert_eq!(offer.class(None).unwrap().storage_class, "ceph");
         assert_eq!(offer.class(Some("slow")).unwrap().largest, Some(1 << 30));
+        let zeroed = |name: &str| offer.class(Some(name)).unwrap().zeroed;
+        assert!(zeroed("fast") && !zeroed("slow"), "nobody has said it");
         assert_eq!(offer.class(Some("other")), None);
         assert_eq!(offer.of_storage_class("nfs").unwrap().name, "slow");
         assert!(!offer.has_snapshots() && !offer.has_zones());

@@ -191,6 +191,10 @@ pub fn create(
         copies(source, class, &range)?;
         size = size.max(source.size);
     }
+    // A copy of the same size shows what its source does, and nothing else.
+    if source.is_none_or(|source| size > source.size) {
+        zeroed(class)?;
+    }
     let wanted = Wanted {
         id: names::volume(name),
         claim: PersistentVolumeClaim::default(),
@@ -202,6 +206,21 @@ pub fn create(
     };
     let claim = claim(&wanted, size, request, settings)?;
     Ok(Wanted { claim, ..wanted })
+}
+
+/// Whether space that storage gives to a volume of this class shows nothing of whoever had it before.
+/// It is asked before there is a volume, because nothing can be done later: the disk is plugged into a
+/// machine of the tenant's, who reads it past every driver (docs/adr/0014).
+fn zeroed(class: &Class) -> Result<(), Status> {
+    match class.zeroed {
+        true => Ok(()),
+        false => Err(Status::failed_precondition(format!(
+            "nobody has said that new space of class {} shows nothing of whoever had it before; use \
+             another class, or ask whoever runs the platform to see to it and to set `zeroed` of the \
+             class",
+            class.name
+        ))),
+    }
 }
 
 /// Whether a volume of this class can be a copy of that.
@@ -489,6 +508,7 @@ pub fn expand(
         )));
     };
     let wanted = range.size(class, DEFAULT_SIZE)?;
+    zeroed(class)?;
     Ok(Expansion::Grow(wanted))
 }
 

@@ -11,6 +11,7 @@ use super::*;
 use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 
 mod taken_back;
+mod zeroed;
 
 const GIB: i64 = 1 << 30;
 
@@ -18,6 +19,7 @@ fn settings() -> Settings {
     let class = |name: &str| Class {
         name: name.to_owned(),
         storage_class: format!("of-{name}"),
+        zeroed: true,
         ..Class::default()
     };
     let fast = Class {

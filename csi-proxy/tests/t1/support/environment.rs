@@ -93,6 +93,7 @@ impl Environment {
             default: true,
             expandable: true,
             cloneable: true,
+            zeroed: true,
             snapshot_class: Some("snaps".to_owned()),
             ..Class::default()
         };
