@@ -398,10 +398,20 @@ fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Stat
                 FILESYSTEMS.join(", ")
             )));
         }
+        // For several readers, too: what a snapshot of a volume in use shows was never unmounted, and
+        // both filesystems write to their disk before they show that (ext4 and XFS, log recovery).
+        if mode == Some(Mode::MultiNodeReaderOnly) {
+            return Err(Status::invalid_argument(
+                "a filesystem cannot be mounted on several nodes at once, for reading neither \
+                 (ReadOnlyMany); use a copy for each node with ReadWriteOnce, which pods may mount \
+                 with readOnly",
+            ));
+        }
         if shared {
             return Err(Status::invalid_argument(
-                "a filesystem cannot be mounted on several nodes at once; use ReadWriteOnce, or \
-                 volumeMode Block with software that shares a device",
+                "a filesystem cannot be mounted on several nodes at once (ReadWriteMany); use \
+                 ReadWriteOnce, volumeMode Block with software that shares a device, or a file \
+                 server in the cluster",
             ));
         }
     }
@@ -412,6 +422,19 @@ fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Stat
         )));
     }
     Ok(shared)
+}
+
+/// Whether a volume that is there is shared by machines, used like this.
+///
+/// # Errors
+/// INVALID_ARGUMENT when it cannot be used so.
+pub fn usable(volume: &Volume, all: &[VolumeCapability], offer: &Offer) -> Result<bool, Status> {
+    let class = Class {
+        shared: volume.shared,
+        name: volume.class_name(volume.class_in(offer)).to_owned(),
+        ..Class::default()
+    };
+    capabilities(all, &class)
 }
 
 /// Whether the volume that is there is the one that is wanted.
@@ -504,7 +527,7 @@ pub fn expand(
     let Some(class) = class.filter(|class| class.expandable) else {
         return Err(Status::invalid_argument(format!(
             "storage of class {} cannot grow; make a larger volume and copy into it",
-            volume.storage_class
+            volume.class_name(class)
         )));
     };
     let wanted = range.size(class, DEFAULT_SIZE)?;

@@ -234,6 +234,15 @@ impl Volume {
         }
     }
 
+    /// What the tenant cluster calls its class, given the one that [`Self::class_in`] finds. The
+    /// management cluster's StorageClass is not for tenants to read.
+    #[must_use]
+    pub fn class_name<'a>(&'a self, class: Option<&'a Class>) -> &'a str {
+        let name = class.map(|class| class.name.as_str());
+        let name = name.or(self.class.as_deref());
+        name.unwrap_or("(not offered any more)")
+    }
+
     /// Bytes that it has, or will have as far as that is known.
     #[must_use]
     pub fn size(&self) -> i64 {

@@ -19,7 +19,6 @@ use crate::context::Context;
 use crate::controllers::attach::holders;
 use crate::mapping;
 use crate::names;
-use crate::settings::Class;
 use crate::status::Status;
 
 pub(super) async fn controller_publish_volume(
@@ -50,11 +49,8 @@ pub(super) async fn controller_publish_volume(
             "there is no machine {node}; nodes of this driver are machines of the tenant cluster"
         )));
     }
-    let any = Class {
-        shared: volume.shared,
-        ..Class::default()
-    };
-    mapping::capabilities(std::slice::from_ref(capability), &any)?;
+    let uses = std::slice::from_ref(capability);
+    mapping::usable(&volume, uses, &ctx.settings.offer)?;
     let holders = ctx.cache.read(|state| {
         let attached = |volume: &&Volume| volume.holders.wanted.contains(node);
         let others = state.volumes.values().filter(|other| other.id != *id);

@@ -20,7 +20,6 @@ use crate::client::Made;
 use crate::context::Context;
 use crate::mapping::page::page;
 use crate::mapping::{self, Copied, Expansion, capacity, topology};
-use crate::settings::Class;
 use crate::status::{self, Status};
 
 /// There is no such volume.
@@ -272,12 +271,8 @@ pub(super) async fn validate_volume_capabilities(
         ));
     }
     let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
-    let class = Class {
-        shared: volume.shared,
-        name: volume.storage_class,
-        ..Class::default()
-    };
-    Ok(match mapping::capabilities(capabilities, &class) {
+    let usable = mapping::usable(&volume, capabilities, &ctx.settings.offer);
+    Ok(match usable {
         Ok(_) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(validate_volume_capabilities_response::Confirmed {
                 volume_context: request.volume_context.clone(),
