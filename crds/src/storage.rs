@@ -16,7 +16,15 @@ pub struct Offer {
     pub classes: Vec<Class>,
     /// How disks are hot-plugged. Default: `subresources`.
     pub hotplug: Hotplug,
+    /// Most volumes on one machine, below [`MOST_DISKS`]; what the management cluster's nodes can
+    /// attach at once may be less. Default: 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes_per_machine: Option<u16>,
 }
+
+/// Most disks of a virtual machine, of whatever kind (KubeVirt `api/core/v1/schema.go`, `MaxItems` of
+/// `volumes` and `disks`).
+pub const MOST_DISKS: u16 = 256;
 
 /// One class of storage. Its claims are block devices: KubeVirt expects a disk image inside a claim
 /// with a filesystem, and waits without a word when there is none.
@@ -101,6 +109,16 @@ impl Offer {
                 class.name
             ));
         }
+        let bounds = 1..MOST_DISKS;
+        if let Some(most) = self.volumes_per_machine
+            && !bounds.contains(&most)
+        {
+            return Err(format!(
+                "has {most} for volumesPerMachine; a machine has at most {MOST_DISKS} disks, of which \
+                 one is its root; choose 1 to {}",
+                MOST_DISKS - 1
+            ));
+        }
         self.check_zones()
     }
 
@@ -180,6 +198,7 @@ impl Offer {
         Self {
             classes,
             hotplug: self.hotplug,
+            volumes_per_machine: self.volumes_per_machine,
         }
     }
 }
@@ -192,7 +211,7 @@ mod tests {
         serde_saphyr::from_str(text).unwrap()
     }
 
-    const TWO: &str = "hotplug: declarative\nclasses:\n- name: fast\n  storageClass: ceph\n  \
+    const TWO: &str = "hotplug: declarative\nvolumesPerMachine: 100\nclasses:\n- name: fast\n  storageClass: ceph\n  \
                        default: true\n  expandable: true\n  zeroed: true\n\
                        - {name: slow, storageClass: nfs, largest: 1073741824}\n";
 
@@ -237,6 +256,8 @@ mod tests {
                 "2 default",
             ),
             ("classes: [{name: '', storageClass: x}]", "without name"),
+            ("volumesPerMachine: 0", "choose 1 to 255"),
+            ("volumesPerMachine: 256", "choose 1 to 255"),
             (
                 "classes: [{name: a, storageClass: x, largest: 0}]",
                 "no volume at all",

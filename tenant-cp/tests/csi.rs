@@ -275,6 +275,19 @@ fn node_half_has_no_account_to_speak_of_and_the_kubelets_folder_in_both_directio
 }
 
 #[test]
+fn nodes_are_told_how_many_volumes_they_may_have_where_the_offer_says() {
+    let told = |most: Option<u16>| {
+        let mut offer = offer().only(Some(&["slow".to_owned()]));
+        offer.volumes_per_machine = most;
+        let spec = node_half(&laid(&with(offer)));
+        let args = spec["containers"][0]["args"].as_array().unwrap().clone();
+        args.into_iter().skip(2).collect::<Vec<_>>()
+    };
+    assert!(told(None).is_empty());
+    assert_eq!(told(Some(200)), ["--most-volumes=200"]);
+}
+
+#[test]
 fn offer_reaches_the_driver_as_it_is() {
     let pod = pod(&with(offer()));
     let args = pod["containers"][0]["args"].as_array().unwrap();

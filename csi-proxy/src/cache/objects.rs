@@ -10,7 +10,7 @@ use api::foreign::kubevirt::virtual_machine::{
 };
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::names::LABEL_TENANT_UID;
-use api::storage::{Class, Offer};
+use api::storage::{Class, MOST_DISKS, Offer};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
@@ -348,6 +348,14 @@ impl Machine {
     /// Its volumes.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().flatten()
+    }
+
+    /// How many volumes of this driver it has room for: KubeVirt gives a machine so many disks, and
+    /// others have some of them.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let others = self.slots().filter(|slot| !names::is_volume(&slot.name));
+        usize::from(MOST_DISKS).saturating_sub(others.count())
     }
 
     /// The disk that shows a volume.

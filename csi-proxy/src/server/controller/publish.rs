@@ -44,17 +44,17 @@ pub(super) async fn controller_publish_volume(
     let _held = ctx.in_flight.take(id)?;
     let volume = ctx.client.volume(id).await?;
     let volume = volume.ok_or_else(|| missing(id))?;
-    if ctx.client.machine(node).await?.is_none() {
-        return Err(Status::not_found(format!(
+    let machine = ctx.client.machine(node).await?.ok_or_else(|| {
+        Status::not_found(format!(
             "there is no machine {node}; nodes of this driver are machines of the tenant cluster"
-        )));
-    }
+        ))
+    })?;
     let uses = std::slice::from_ref(capability);
     mapping::usable(&volume, uses, &ctx.settings.offer)?;
     let holders = ctx.cache.read(|state| {
         let attached = |volume: &&Volume| volume.holders.wanted.contains(node);
         let others = state.volumes.values().filter(|other| other.id != *id);
-        let most = ctx.settings.most_volumes;
+        let most = ctx.settings.most_volumes.min(machine.room());
         if others.filter(attached).count() >= most {
             return Err(Status::resource_exhausted(format!(
                 "machine {node} has {most} volumes already, which is the most; move pods to other \

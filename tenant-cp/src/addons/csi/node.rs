@@ -7,6 +7,7 @@
 
 use std::sync::LazyLock;
 
+use api::storage::Offer;
 use serde_json::{Value, json};
 
 use crate::addons::csi::names::DRIVER;
@@ -41,7 +42,7 @@ pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
     let mut all = vec![
         driver(),
         service_account(NAMESPACE, NAME),
-        node(inputs, offer.has_zones()),
+        node(inputs, offer),
     ];
     if offer.has_zones() {
         all.push(cluster_role(ROLE, &json!(rules_on_nodes())));
@@ -72,7 +73,7 @@ pub(crate) fn names(inputs: &Inputs<'_>) -> Vec<Value> {
     let mut all = vec![
         driver(),
         service_account(NAMESPACE, NAME),
-        node(inputs, false),
+        node(inputs, &Offer::default()),
         snapshot_class(),
     ];
     all.extend(offered.classes.iter().map(storage_class));
@@ -131,7 +132,7 @@ fn snapshot_class() -> Value {
     })
 }
 
-fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
+fn node(inputs: &Inputs<'_>, offer: &Offer) -> Value {
     let host = |name: &str, path: &str, type_: &str| json!({ "name": name, "hostPath": { "path": path, "type": type_ } });
     let pods = NodePods {
         namespace: NAMESPACE,
@@ -139,8 +140,8 @@ fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
         label: ("k8s-app", NAME),
         annotations: json!({}),
         spec: json!({
-            "automountServiceAccountToken": topology,
-            "containers": [container(inputs, topology)],
+            "automountServiceAccountToken": offer.has_zones(),
+            "containers": [container(inputs, offer)],
             "serviceAccountName": NAME,
             "volumes": [
                 host("devices", "/dev", "Directory"),
@@ -151,7 +152,7 @@ fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
     daemon_set(&pods)
 }
 
-fn container(inputs: &Inputs<'_>, topology: bool) -> Value {
+fn container(inputs: &Inputs<'_>, offer: &Offer) -> Value {
     let images = &inputs.settings.images;
     let mut args = vec![
         "node".to_owned(),
@@ -161,10 +162,13 @@ fn container(inputs: &Inputs<'_>, topology: bool) -> Value {
         "name": "NODE_NAME",
         "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } },
     })];
-    if topology {
+    if offer.has_zones() {
         args.push("--topology".to_owned());
         let api = inputs.api_variables();
         variables.extend(api.as_array().into_iter().flatten().cloned());
+    }
+    if let Some(most) = offer.volumes_per_machine {
+        args.push(format!("--most-volumes={most}"));
     }
     let probe = |path: &str, period: i32, failures: i32| {
         json!({
