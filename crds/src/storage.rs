@@ -4,7 +4,7 @@
 //! Invariant: a class that is not on the list does not exist for the tenant cluster, so no right to
 //! read StorageClasses of the management cluster is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,10 @@ pub struct Class {
     /// VolumeSnapshotClass in the management cluster. Default: no snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_class: Option<String>,
+    /// What its volumes may be given and changed to while they are in use: for each word that tenants
+    /// use, the VolumeAttributesClass of the management cluster that it stands for. Default: nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// Largest volume, in bytes. Default: no limit but the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<i64>,
@@ -106,6 +110,18 @@ impl Offer {
         if let Some(class) = self.classes.iter().find(none) {
             return Err(format!(
                 "lets class {} have no volume at all; largest is in bytes, above 0",
+                class.name
+            ));
+        }
+        let empty = |c: &&Class| {
+            c.attributes
+                .iter()
+                .any(|(a, b)| a.is_empty() || b.is_empty())
+        };
+        if let Some(class) = self.classes.iter().find(empty) {
+            return Err(format!(
+                "has attributes without a name in class {}; name both the tenants' word and the \
+                 VolumeAttributesClass",
                 class.name
             ));
         }
@@ -165,6 +181,12 @@ impl Offer {
         self.classes.iter().any(|c| c.snapshot_class.is_some())
     }
 
+    /// Whether volumes of any class can be given other attributes.
+    #[must_use]
+    pub fn has_attributes(&self) -> bool {
+        self.classes.iter().any(|c| !c.attributes.is_empty())
+    }
+
     /// Whether the volumes of any class are out of reach of some machines.
     #[must_use]
     pub fn has_zones(&self) -> bool {
@@ -212,7 +234,7 @@ mod tests {
     }
 
     const TWO: &str = "hotplug: declarative\nvolumesPerMachine: 100\nclasses:\n- name: fast\n  storageClass: ceph\n  \
-                       default: true\n  expandable: true\n  zeroed: true\n\
+                       default: true\n  expandable: true\n  zeroed: true\n  attributes: {gold: iops}\n\
                        - {name: slow, storageClass: nfs, largest: 1073741824}\n";
 
     /// Two classes of the same storage.
@@ -230,7 +252,7 @@ mod tests {
         assert!(zeroed("fast") && !zeroed("slow"), "nobody has said it");
         assert_eq!(offer.class(Some("other")), None);
         assert_eq!(offer.of_storage_class("nfs").unwrap().name, "slow");
-        assert!(!offer.has_snapshots() && !offer.has_zones());
+        assert!(!offer.has_snapshots() && !offer.has_zones() && offer.has_attributes());
     }
 
     #[test]
@@ -256,6 +278,10 @@ mod tests {
                 "2 default",
             ),
             ("classes: [{name: '', storageClass: x}]", "without name"),
+            (
+                "classes: [{name: a, storageClass: x, attributes: {gold: ''}}]",
+                "without a name in class a",
+            ),
             ("volumesPerMachine: 0", "choose 1 to 255"),
             ("volumesPerMachine: 256", "choose 1 to 255"),
             (

@@ -198,6 +198,15 @@ impl ManagementClient {
         self.patch("resize", volume, patch).await
     }
 
+    /// Lets a claim have these attributes: the name of a VolumeAttributesClass.
+    ///
+    /// # Errors
+    /// A conflict when the claim changed since it was read; whatever else the API refuses.
+    pub async fn set_attributes(&self, volume: &Volume, name: &str) -> Result<(), Error> {
+        let patch = json!({ "spec": { "volumeAttributesClassName": name } });
+        self.patch("change", volume, patch).await
+    }
+
     async fn patch(
         &self,
         verb: &'static str,

@@ -6,6 +6,7 @@
 //! | [`snapshot`] | requests about snapshots |
 //! | [`topology`] | classes to zones |
 //! | [`capacity`] | quotas to what is left |
+//! | [`attributes`] | VolumeAttributesClasses to those of the management cluster |
 //! | [`page`] | lists to pages |
 //!
 //! Invariant: pure; the same request makes the same claim, and a claim that is there already is
@@ -26,6 +27,7 @@ use crate::names;
 use crate::settings::{Class, Offer, Settings};
 use crate::status::Status;
 
+pub mod attributes;
 pub mod capacity;
 pub mod page;
 pub mod snapshot;
@@ -56,6 +58,8 @@ pub struct Wanted {
     pub shared: bool,
     /// What it is made of, if it is.
     pub source: Option<Origin>,
+    /// VolumeAttributesClass in the management cluster that it is to have.
+    pub attributes: Option<String>,
     /// Bytes that it has at least, and at most.
     pub range: Range,
 }
@@ -179,11 +183,7 @@ pub fn create(
     }
     let class = class(parameters, settings)?;
     let shared = capabilities(&request.volume_capabilities, class)?;
-    if let Some(key) = request.mutable_parameters.keys().next() {
-        return Err(Status::invalid_argument(format!(
-            "volumes have no parameter {key} that can be changed; remove the VolumeAttributesClass"
-        )));
-    }
+    let attributes = attributes::wanted(&request.mutable_parameters, class)?;
     topology::fits(class, request.accessibility_requirements.as_ref())?;
     let range = Range::read(request.capacity_range.as_ref())?;
     let mut size = range.size(class, source.map_or(DEFAULT_SIZE, |source| source.size))?;
@@ -202,9 +202,13 @@ pub fn create(
         class: class.clone(),
         shared,
         source: source.map(|source| source.origin.clone()),
+        attributes: attributes.map(str::to_owned),
         range,
     };
-    let claim = claim(&wanted, size, request, settings)?;
+    let mut claim = claim(&wanted, size, request, settings)?;
+    if let Some(spec) = &mut claim.spec {
+        spec.volume_attributes_class_name = wanted.attributes.clone();
+    }
     Ok(Wanted { claim, ..wanted })
 }
 
@@ -466,6 +470,10 @@ pub fn same(volume: &Volume, wanted: &Wanted) -> Result<(), Status> {
     if volume.source != wanted.source {
         return differs("has another source".to_owned());
     }
+    if wanted.attributes.is_some() && volume.attributes.is_none() {
+        return Err(attributes::unserved());
+    }
+    // They can be changed afterwards, so others are no other volume.
     if !wanted.range.has(volume.size()) {
         return differs(format!("has {} bytes", volume.size()));
     }

@@ -161,6 +161,12 @@ pub struct Volume {
     pub resizing: bool,
     /// Storage said that it can never have as many bytes as are asked for now.
     pub infeasible: bool,
+    /// VolumeAttributesClass that it is to have.
+    pub attributes: Option<String>,
+    /// The one that it has.
+    pub current_attributes: Option<String>,
+    /// Storage said that it can never have the one that it is to have.
+    pub attributes_infeasible: bool,
     /// Who is to have it, and who may.
     pub holders: Holders,
 }
@@ -184,6 +190,8 @@ impl Volume {
         };
         let spec = claim.spec.clone().unwrap_or_default();
         let status = claim.status.clone().unwrap_or_default();
+        let attributes = spec.volume_attributes_class_name;
+        let modify = status.modify_volume_status.as_ref();
         let modes = spec.access_modes.unwrap_or_default();
         let requested = bytes(spec.resources.and_then(|r| r.requests).as_ref());
         let (wanted, mut held) = (list(names::ANNOTATION_WANTED), list(names::ANNOTATION_HELD));
@@ -206,6 +214,13 @@ impl Volume {
                     .iter()
                     .flatten()
                     .any(|(what, how)| what == "storage" && how.ends_with("Infeasible")),
+            // Of another one it does not count any more (KEP-3751).
+            attributes_infeasible: modify.is_some_and(|modify| {
+                modify.status == "Infeasible"
+                    && modify.target_volume_attributes_class_name == attributes
+            }),
+            attributes,
+            current_attributes: status.current_volume_attributes_class_name.clone(),
             capacity: bytes(status.capacity.as_ref()),
             bound: status.phase.as_deref() == Some("Bound"),
             deleting: claim.metadata.deletion_timestamp.is_some(),

@@ -225,6 +225,11 @@ fn what_cannot_be_made_is_refused_with_code_and_sentence() {
             Code::InvalidArgument,
             "VolumeAttributesClass",
         ),
+        (
+            with(|r| drop(r.mutable_parameters.insert("class".into(), "gold".into()))),
+            Code::InvalidArgument,
+            "no attributes that can be chosen",
+        ),
     ];
     for (request, code, sentence) in cases {
         let refusal = create(&request, &settings(), None).unwrap_err();
@@ -472,6 +477,25 @@ fn volumes_grow_and_never_shrink() {
         Code::InvalidArgument,
         "cannot grow",
     );
+}
+
+#[test]
+fn attributes_of_a_new_volume_are_the_ones_that_the_offer_means() {
+    let mut settings = settings();
+    let gold = ("gold".to_owned(), "of-iops".to_owned());
+    settings.offer.classes[0].attributes = [gold].into();
+    let request = with(|r| drop(r.mutable_parameters.insert("class".into(), "gold".into())));
+    let wanted = create(&request, &settings, None).unwrap();
+    let spec = wanted.claim.spec.as_ref().unwrap();
+    assert_eq!(spec.volume_attributes_class_name.as_deref(), Some("of-iops"));
+    let made = Volume::read(&wanted.claim, "uid").unwrap();
+    assert_eq!(same(&made, &wanted), Ok(()));
+    // What does not know the field leaves it out.
+    let mut silent = wanted.claim.clone();
+    silent.spec.as_mut().unwrap().volume_attributes_class_name = None;
+    let silent = Volume::read(&silent, "uid").unwrap();
+    let refusal = same(&silent, &wanted).unwrap_err();
+    assert_eq!(refusal.code, Code::FailedPrecondition, "{refusal}");
 }
 
 #[test]

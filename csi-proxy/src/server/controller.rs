@@ -27,7 +27,7 @@ mod publish;
 mod snapshots;
 mod volumes;
 
-/// What is advertised, and nothing else: snapshots where the offer has them.
+/// What is advertised, and nothing else: snapshots and changes of attributes where the offer has them.
 #[must_use]
 pub fn capabilities(offer: &Offer) -> Vec<Type> {
     let mut all = vec![
@@ -44,6 +44,9 @@ pub fn capabilities(offer: &Offer) -> Vec<Type> {
     ];
     if offer.has_snapshots() {
         all.extend([Type::CreateDeleteSnapshot, Type::ListSnapshots]);
+    }
+    if offer.has_attributes() {
+        all.push(Type::ModifyVolume);
     }
     all
 }
@@ -143,6 +146,7 @@ calls! {
     create_volume(CreateVolumeRequest) -> CreateVolumeResponse by volumes;
     delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse by volumes;
     controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse by volumes;
+    controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse by volumes;
     validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse by volumes;
     get_capacity(GetCapacityRequest) -> GetCapacityResponse by volumes;
     list_volumes(ListVolumesRequest) -> ListVolumesResponse by volumes;

@@ -4,18 +4,21 @@
 
 use anyhow::Result;
 use csi_proxy::mapping::topology::zone;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Patch, PatchParams};
 use proto::csi::controller_service_capability::Type as Capability;
 use proto::csi::plugin_capability::service::Type as Part;
 use proto::csi::plugin_capability::{Service, Type as PluginType};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
 use proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
-    ControllerGetVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
+    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
     GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest,
     ProbeRequest, TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
+use serde_json::json;
 use testkit::FaultPlan;
-use testkit::fixtures::wait_gone;
+use testkit::fixtures::{wait_for, wait_gone};
 use tonic::Code;
 
 use crate::support::driver::{create, mount};
@@ -104,6 +107,54 @@ async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
     driver.delete(&made.volume_id).await?;
     let gone = controller.controller_get_volume(get).await.unwrap_err();
     assert_eq!(gone.code(), Code::NotFound);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attributes_of_a_volume_are_changed_and_answered_when_storage_has_done_it() -> Result<()> {
+    let Some(environment) = Environment::new("attributes").await? else {
+        return Ok(());
+    };
+    let _fakes = Fakes::start(&environment);
+    let mut settings = environment.settings();
+    let gold = ("gold".to_owned(), "iops-9000".to_owned());
+    settings.offer.classes[0].attributes = [gold].into();
+    let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
+    let id = driver.create("pvc-1").await?;
+    let modify = |word: &str| ControllerModifyVolumeRequest {
+        volume_id: id.clone(),
+        mutable_parameters: [("class".to_owned(), word.to_owned())].into(),
+        ..Default::default()
+    };
+    let mut controller = driver.controller();
+    let refusal = controller.controller_modify_volume(modify("iops-9000")).await;
+    let refusal = refusal.unwrap_err();
+    assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal:?}");
+    assert!(refusal.message().contains("there are: gold"), "{refusal:?}");
+    let asked = |claim: Option<&PersistentVolumeClaim>| {
+        let spec = claim.and_then(|claim| claim.spec.as_ref());
+        let name = spec.and_then(|spec| spec.volume_attributes_class_name.as_deref());
+        name == Some("iops-9000")
+    };
+    let plays = async {
+        wait_for(&environment.claims(), &id, asked, PATIENCE).await?;
+        // As the resizer of the management cluster writes it.
+        let status = json!({ "status": { "currentVolumeAttributesClassName": "iops-9000" } });
+        let patch = Patch::Merge(status);
+        let params = PatchParams::default();
+        let claims = environment.claims();
+        claims.patch_status(&id, &params, &patch).await?;
+        anyhow::Ok(())
+    };
+    let mut other = driver.controller();
+    let calls = other.controller_modify_volume(modify("gold"));
+    let (played, changed) = tokio::join!(plays, calls);
+    played?;
+    changed?;
+    let before = environment.claims().get(&id).await?.metadata.resource_version;
+    controller.controller_modify_volume(modify("gold")).await?;
+    let after = environment.claims().get(&id).await?.metadata.resource_version;
+    assert_eq!(before, after, "nothing is written where nothing changes");
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proto::csi::volume_capability::AccessType;
 use proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetVolumeRequest,
-    ControllerGetVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
+    ControllerGetVolumeResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
     DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
     ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
     controller_get_volume_response, list_volumes_response, validate_volume_capabilities_response,
@@ -18,6 +18,7 @@ use crate::cache::objects::{Origin, Volume};
 use crate::cache::state::State;
 use crate::client::Made;
 use crate::context::Context;
+use crate::mapping::attributes::{self, Progress};
 use crate::mapping::page::page;
 use crate::mapping::{self, Copied, Expansion, capacity, topology};
 use crate::status::{self, Status};
@@ -60,7 +61,13 @@ pub(super) async fn create_volume(
             }
         },
     };
-    mapping::same(&volume, &wanted)?;
+    if let Err(status) = mapping::same(&volume, &wanted) {
+        // Nobody would ask for what was made just now, and is not what is wanted.
+        if made && volume.holders.held.is_empty() {
+            ctx.client.delete(&volume).await?;
+        }
+        return Err(status);
+    }
     if wanted.class.waits_for_consumer && !volume.bound {
         return Ok(created(ctx, &volume));
     }
@@ -252,6 +259,61 @@ pub(super) async fn controller_expand_volume(
             let why = complaint(ctx, &volume).await?;
             Err(Status::deadline_exceeded(format!(
                 "volume {id} is not larger yet: {why}"
+            )))
+        }
+    }
+}
+
+pub(super) async fn controller_modify_volume(
+    ctx: &Context,
+    request: &ControllerModifyVolumeRequest,
+    patience: Duration,
+) -> Result<ControllerModifyVolumeResponse, Status> {
+    let id = &request.volume_id;
+    named(id)?;
+    if !ctx.settings.offer.has_attributes() {
+        return Err(Status::unimplemented(
+            "no class of storage has attributes that can be changed; ask who runs the management \
+             cluster for some",
+        ));
+    }
+    let _held = ctx.in_flight.take(id)?;
+    let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
+    let class = volume.class_in(&ctx.settings.offer).ok_or_else(|| {
+        Status::invalid_argument(format!(
+            "the class of volume {id} is not offered any more, so it stays as it is"
+        ))
+    })?;
+    let Some(wanted) = attributes::wanted(&request.mutable_parameters, class)? else {
+        return Ok(ControllerModifyVolumeResponse {});
+    };
+    match attributes::progress(&volume, wanted)? {
+        Progress::Done => return Ok(ControllerModifyVolumeResponse {}),
+        Progress::Ask => ctx.client.set_attributes(&volume, wanted).await?,
+        Progress::Waits => {}
+    }
+    let changed = |state: &State| match state.volumes.get(id) {
+        Some(now) if now.version.uid == volume.version.uid => {
+            match attributes::progress(now, wanted) {
+                Ok(Progress::Done) => Some(Ok(())),
+                Ok(Progress::Waits) => None,
+                // What was written is in the cache already: the API took no notice, or somebody else
+                // wrote, too.
+                Ok(Progress::Ask) if now.attributes.is_none() => Some(Err(attributes::unserved())),
+                Ok(Progress::Ask) => Some(Err(Status::aborted(format!(
+                    "volume {id} was given other attributes meanwhile; try again"
+                )))),
+                Err(status) => Some(Err(status)),
+            }
+        }
+        _ => Some(Err(missing(id))),
+    };
+    match ctx.cache.wait(patience, changed).await {
+        Some(done) => done.map(|()| ControllerModifyVolumeResponse {}),
+        None => {
+            let why = complaint(ctx, &volume).await?;
+            Err(Status::deadline_exceeded(format!(
+                "volume {id} does not have these attributes yet: {why}"
             )))
         }
     }

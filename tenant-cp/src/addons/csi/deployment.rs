@@ -11,8 +11,8 @@ use k8s_openapi::api::{
     apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
     core::v1::{
         ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, EnvVar,
-        KeyToPath, ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource, SecretVolumeSource,
-        ServiceAccountTokenProjection, Volume, VolumeProjection,
+        KeyToPath, ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
+        SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -128,11 +128,11 @@ fn container(settings: &Settings, sidecar: &Sidecar) -> Container {
     // This one speaks to the tenant's API alone.
     if sidecar.name != "snapshot-controller" {
         args.push(format!("--csi-address={SOCKET_DIR}/csi.sock"));
-        let timeout = match sidecar.name {
-            "csi-resizer" => "resize-timeout",
-            _ => "timeout",
+        let timeouts: &[&str] = match sidecar.name {
+            "csi-resizer" => &["resize-timeout", "modify-timeout"],
+            _ => &["timeout"],
         };
-        args.push(format!("--{timeout}={PATIENCE}"));
+        args.extend(timeouts.iter().map(|name| format!("--{name}={PATIENCE}")));
         mounts.push(pod::mount(SOCKET, SOCKET_DIR, false));
     }
     args.extend(

@@ -66,6 +66,7 @@ const SIDECARS: [Sidecar; 5] = [
             EVENTS,
             (STORAGE, "storageclasses", READ),
             (STORAGE, "volumeattachments", READ),
+            (STORAGE, "volumeattributesclasses", &["get"]),
             // Which zones there are: capacity is published for each.
             ("", "nodes", READ),
             (STORAGE, "csinodes", READ),
