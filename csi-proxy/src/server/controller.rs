@@ -3,7 +3,7 @@
 //! | Module | Calls |
 //! |---|---|
 //! | [`volumes`] | CreateVolume, DeleteVolume, ControllerExpandVolume, and what only asks |
-//! | [`snapshots`] | CreateSnapshot, DeleteSnapshot, ListSnapshots |
+//! | [`snapshots`] | CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots |
 //! | [`publish`] | ControllerPublishVolume, ControllerUnpublishVolume |
 //!
 //! Invariant: what is not advertised answers UNIMPLEMENTED, and nothing is answered before every
@@ -43,7 +43,11 @@ pub fn capabilities(offer: &Offer) -> Vec<Type> {
         Type::SingleNodeMultiWriter,
     ];
     if offer.has_snapshots() {
-        all.extend([Type::CreateDeleteSnapshot, Type::ListSnapshots]);
+        all.extend([
+            Type::CreateDeleteSnapshot,
+            Type::ListSnapshots,
+            Type::GetSnapshot,
+        ]);
     }
     if offer.has_attributes() {
         all.push(Type::ModifyVolume);
@@ -153,6 +157,7 @@ calls! {
     controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse by volumes;
     create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse by snapshots;
     delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse by snapshots;
+    get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse by snapshots;
     list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse by snapshots;
     controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse by publish;
     controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse by publish;

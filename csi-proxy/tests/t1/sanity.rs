@@ -28,8 +28,7 @@ use testkit::disks::{LoopDevice, alone};
 use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 /// What may be skipped, because it is not advertised.
-const MISSING: [&str; 5] = [
-    "GetSnapshot not supported",
+const MISSING: [&str; 4] = [
     "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
     "Modify",
     "GroupControllerService not supported",

@@ -12,7 +12,7 @@ use proto::csi::plugin_capability::{Service, Type as PluginType};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
 use proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
-    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
+    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest, GetSnapshotRequest,
     GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest,
     ProbeRequest, TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
@@ -219,6 +219,13 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     let taken = controller.create_snapshot(snapshot("s-1", &other)).await;
     assert_eq!(taken.unwrap_err().code(), Code::AlreadyExists);
 
+    let get = GetSnapshotRequest {
+        snapshot_id: made.snapshot_id.clone(),
+        ..Default::default()
+    };
+    let got = controller.get_snapshot(get.clone()).await?.into_inner();
+    assert_eq!(got.snapshot.as_ref(), Some(&made));
+
     let list = |source_volume_id: &str| ListSnapshotsRequest {
         source_volume_id: source_volume_id.to_owned(),
         ..Default::default()
@@ -249,6 +256,8 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     };
     controller.delete_snapshot(delete.clone()).await?;
     wait_gone(&environment.snapshots(), &made.snapshot_id, PATIENCE).await?;
+    let gone = controller.get_snapshot(get).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound, "{gone:?}");
     controller.delete_snapshot(delete).await?;
     Ok(())
 }

@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::mapping::attributes::{self, Progress};
 use crate::mapping::page::page;
 use crate::mapping::{self, Copied, Expansion, capacity, topology};
-use crate::status::{self, Status};
+use crate::refusal;
+use crate::status::Status;
 
 /// There is no such volume.
 pub(super) fn missing(id: &str) -> Status {
@@ -112,7 +113,7 @@ async fn complaint(ctx: &Context, volume: &Volume) -> Result<&'static str, Statu
     if let Some(complaint) = &complaint {
         tracing::warn!(volume.id = %volume.id, complaint = %complaint, "storage complains about volume {}", volume.id);
     }
-    Ok(status::of_storage(complaint.as_deref()))
+    Ok(refusal::of_storage(complaint.as_deref()))
 }
 
 /// What quotas leave, and no more than one volume of the class may have; nothing where the class is
