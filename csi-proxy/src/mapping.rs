@@ -4,6 +4,7 @@
 //! | Module | What it maps |
 //! |---|---|
 //! | [`snapshot`] | requests about snapshots |
+//! | [`uses`] | how a volume is to be used |
 //! | [`topology`] | classes to zones |
 //! | [`capacity`] | quotas to what is left |
 //! | [`attributes`] | VolumeAttributesClasses to those of the management cluster |
@@ -16,10 +17,8 @@ use std::collections::BTreeMap;
 
 use api::names::{LABEL_COMPONENT, LABEL_MANAGED_BY, LABEL_TENANT_UID, MANAGED_BY};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use proto::csi::volume_capability::access_mode::Mode;
-use proto::csi::volume_capability::{AccessType, MountVolume};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
-use proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability, VolumeContentSource};
+use proto::csi::{CapacityRange, CreateVolumeRequest, VolumeContentSource};
 use serde_json::json;
 
 use crate::cache::objects::{Origin, Volume};
@@ -32,6 +31,7 @@ pub mod capacity;
 pub mod page;
 pub mod snapshot;
 pub mod topology;
+pub mod uses;
 
 /// Bytes of a volume for which no size is asked.
 pub const DEFAULT_SIZE: i64 = 1 << 30;
@@ -40,9 +40,6 @@ pub const DEFAULT_SIZE: i64 = 1 << 30;
 const STEP: i64 = 1 << 20;
 /// Longest string in a request (CSI, "Size Limits").
 const LONGEST: usize = 128;
-/// Filesystems that nodes can make.
-pub const FILESYSTEMS: [&str; 2] = ["ext4", "xfs"];
-
 /// A volume that is to be there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
@@ -182,7 +179,7 @@ pub fn create(
         )));
     }
     let class = class(parameters, settings)?;
-    let shared = capabilities(&request.volume_capabilities, class)?;
+    let shared = uses::capabilities(&request.volume_capabilities, class)?;
     let attributes = attributes::wanted(&request.mutable_parameters, class)?;
     topology::fits(class, request.accessibility_requirements.as_ref())?;
     let range = Range::read(request.capacity_range.as_ref())?;
@@ -191,9 +188,10 @@ pub fn create(
         copies(source, class, &range)?;
         size = size.max(source.size);
     }
-    // A copy of the same size shows what its source does, and nothing else.
-    if source.is_none_or(|source| size > source.size) {
-        zeroed(class)?;
+    match source {
+        // A copy of the very same size shows what its source does, and nothing else.
+        Some(source) if !class.zeroed && range.required <= source.size => size = source.size,
+        _ => zeroed(class)?,
     }
     let wanted = Wanted {
         id: names::volume(name),
@@ -349,96 +347,6 @@ pub fn class<'a>(
             ),
         })
     })
-}
-
-/// Whether a volume with these capabilities is shared by machines.
-///
-/// # Errors
-/// INVALID_ARGUMENT when there are none, or the class cannot offer one of them.
-pub fn capabilities(all: &[VolumeCapability], class: &Class) -> Result<bool, Status> {
-    if all.is_empty() {
-        return Err(Status::invalid_argument(
-            "say how the volume is to be used: volume_capabilities",
-        ));
-    }
-    let mut shared = false;
-    for one in all {
-        shared |= capability(one, class)?;
-    }
-    Ok(shared)
-}
-
-fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Status> {
-    let mode = capability
-        .access_mode
-        .as_ref()
-        .map(proto::csi::volume_capability::AccessMode::mode);
-    let shared = match mode {
-        None | Some(Mode::Unknown) => {
-            return Err(Status::invalid_argument(
-                "say who is to use the volume: access_mode",
-            ));
-        }
-        Some(
-            Mode::SingleNodeWriter
-            | Mode::SingleNodeReaderOnly
-            | Mode::SingleNodeSingleWriter
-            | Mode::SingleNodeMultiWriter,
-        ) => false,
-        Some(
-            Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter,
-        ) => true,
-    };
-    let Some(access) = &capability.access_type else {
-        return Err(Status::invalid_argument(
-            "say how the volume is to be used: block or mount",
-        ));
-    };
-    if let AccessType::Mount(MountVolume { fs_type, .. }) = access {
-        if !fs_type.is_empty() && !FILESYSTEMS.contains(&fs_type.as_str()) {
-            return Err(Status::invalid_argument(format!(
-                "nodes cannot make a filesystem {fs_type}; set csi.storage.k8s.io/fstype to one of: \
-                 {}",
-                FILESYSTEMS.join(", ")
-            )));
-        }
-        // For several readers, too: what a snapshot of a volume in use shows was never unmounted, and
-        // both filesystems write to their disk before they show that (ext4 and XFS, log recovery).
-        if mode == Some(Mode::MultiNodeReaderOnly) {
-            return Err(Status::invalid_argument(
-                "a filesystem cannot be mounted on several nodes at once, for reading neither \
-                 (ReadOnlyMany); use a copy for each node with ReadWriteOnce, which pods may mount \
-                 with readOnly",
-            ));
-        }
-        if shared {
-            return Err(Status::invalid_argument(
-                "a filesystem cannot be mounted on several nodes at once (ReadWriteMany); use \
-                 ReadWriteOnce, volumeMode Block with software that shares a device, or a file \
-                 server in the cluster",
-            ));
-        }
-    }
-    if shared && !class.shared {
-        return Err(Status::invalid_argument(format!(
-            "volumes of class {} are for one node at a time; use ReadWriteOnce",
-            class.name
-        )));
-    }
-    Ok(shared)
-}
-
-/// Whether a volume that is there is shared by machines, used like this.
-///
-/// # Errors
-/// INVALID_ARGUMENT when it cannot be used so.
-pub fn usable(volume: &Volume, all: &[VolumeCapability], offer: &Offer) -> Result<bool, Status> {
-    let class = Class {
-        shared: volume.shared,
-        name: volume.class_name(volume.class_in(offer)).to_owned(),
-        ..Class::default()
-    };
-    capabilities(all, &class)
 }
 
 /// Whether the volume that is there is the one that is wanted.

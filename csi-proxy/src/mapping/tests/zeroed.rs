@@ -43,11 +43,15 @@ fn copies_show_what_they_are_made_of_and_no_more_than_that() {
         let source = Copied {
             origin,
             storage_class: "of-shared".to_owned(),
-            size: 2 * GIB,
+            // No size that is asked for would be rounded to.
+            size: 2 * GIB + 5,
         };
-        for same in [0, 2 * GIB] {
+        for same in [0, source.size] {
             let request = asks(block(), same);
-            create(&request, &class(false), Some(&source)).unwrap();
+            let wanted = create(&request, &class(false), Some(&source)).unwrap();
+            let claim = serde_json::to_value(&wanted.claim).unwrap();
+            let asked = &claim["spec"]["resources"]["requests"]["storage"];
+            assert_eq!(asked, &json!(source.size.to_string()));
         }
         let larger = asks(mount(""), 3 * GIB);
         let refusal = create(&larger, &class(false), Some(&source)).unwrap_err();

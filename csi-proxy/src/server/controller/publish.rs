@@ -17,7 +17,7 @@ use crate::cache::objects::Volume;
 use crate::cache::state::State;
 use crate::context::Context;
 use crate::controllers::attach::holders;
-use crate::mapping;
+use crate::mapping::uses;
 use crate::names;
 use crate::status::Status;
 
@@ -50,7 +50,7 @@ pub(super) async fn controller_publish_volume(
         ))
     })?;
     let uses = std::slice::from_ref(capability);
-    mapping::usable(&volume, uses, &ctx.settings.offer)?;
+    uses::usable(&volume, uses, &ctx.settings.offer)?;
     let holders = ctx.cache.read(|state| {
         let attached = |volume: &&Volume| volume.holders.wanted.contains(node);
         let others = state.volumes.values().filter(|other| other.id != *id);

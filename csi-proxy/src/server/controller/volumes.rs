@@ -8,9 +8,10 @@ use std::time::Duration;
 use proto::csi::volume_capability::AccessType;
 use proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetVolumeRequest,
-    ControllerGetVolumeResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
-    DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
-    ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    ControllerGetVolumeResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+    GetCapacityRequest, GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
     controller_get_volume_response, list_volumes_response, validate_volume_capabilities_response,
 };
 
@@ -20,7 +21,7 @@ use crate::client::Made;
 use crate::context::Context;
 use crate::mapping::attributes::{self, Progress};
 use crate::mapping::page::page;
-use crate::mapping::{self, Copied, Expansion, capacity, topology};
+use crate::mapping::{self, Copied, Expansion, capacity, topology, uses};
 use crate::refusal;
 use crate::status::Status;
 
@@ -128,7 +129,7 @@ pub(super) async fn get_capacity(
     let uses = &request.volume_capabilities;
     let class = class.and_then(|class| match uses.is_empty() {
         true => Ok(class),
-        false => mapping::capabilities(uses, class).map(|_| class),
+        false => uses::capabilities(uses, class).map(|_| class),
     });
     let Ok(class) = class else {
         return Ok(capacity::answer(None, None));
@@ -334,7 +335,7 @@ pub(super) async fn validate_volume_capabilities(
         ));
     }
     let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
-    let usable = mapping::usable(&volume, capabilities, &ctx.settings.offer);
+    let usable = uses::usable(&volume, capabilities, &ctx.settings.offer);
     Ok(match usable {
         Ok(_) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(validate_volume_capabilities_response::Confirmed {
