@@ -44,6 +44,7 @@ async fn volumes(s: &Scenario) -> Result<()> {
     block_device(kubectl).await?;
     moves(kubectl, &sum).await?;
     refused(kubectl).await?;
+    waits(kubectl).await?;
     zones(kubectl).await
 }
 
@@ -230,6 +231,31 @@ async fn refused(kubectl: &Kubectl) -> Result<()> {
         .run_within(PODS, &["delete", "pvc", "many"])
         .await
         .map(drop)
+}
+
+/// Of a class that waits for its first pod the scheduler asks how much there is, and takes no answer
+/// for nothing: where no quota says, there is room.
+async fn waits(kubectl: &Kubectl) -> Result<()> {
+    let class = serde_json::json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": { "name": "waits" },
+        "provisioner": "csi.covey.dev", "parameters": { "class": "block" },
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    kubectl.apply(&class.to_string()).await?;
+    let mut late: serde_json::Value = serde_json::from_str(&claim("late", "Filesystem", "64Mi"))?;
+    late["spec"]["storageClassName"] = "waits".into();
+    kubectl.apply(&late.to_string()).await?;
+    kubectl.apply(&pod("late", "late")).await?;
+    ready(kubectl, "late").await?;
+    let path = "jsonpath={.items[?(@.storageClassName==\"waits\")].capacity}";
+    let get = ["get", "csistoragecapacities", "-n", "kube-system", "-o", path];
+    let published = kubectl.run(&get).await?;
+    ensure!(!published.trim().is_empty(), "no capacity is published");
+    kubectl.run_within(PODS, &["delete", "pod", "late"]).await?;
+    kubectl.run_within(PODS, &["delete", "pvc", "late"]).await?;
+    let delete = ["delete", "storageclass", "waits"];
+    kubectl.run_within(PODS, &delete).await.map(drop)
 }
 
 /// A volume says in which zone it is, and the scheduler heeds it: a pod whose volume is in a zone

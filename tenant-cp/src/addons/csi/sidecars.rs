@@ -29,7 +29,8 @@ pub struct Sidecar {
     pub name: &'static str,
     /// Whether it is there for snapshots alone.
     pub of_snapshots: bool,
-    pub(crate) args: &'static [&'static str],
+    /// Flags of its own, besides what all of them are given.
+    pub args: &'static [&'static str],
     /// Everywhere.
     rights: &'static [Right],
     /// In [`CAPACITIES`] alone.
