@@ -2,23 +2,21 @@
 //!
 //! Invariant: what is answered is compared with what the management cluster has.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use csi_proxy::mapping::topology::zone;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{Patch, PatchParams};
 use proto::csi::controller_service_capability::Type as Capability;
 use proto::csi::plugin_capability::service::Type as Part;
 use proto::csi::plugin_capability::{Service, Type as PluginType};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
 use proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
-    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest, GetSnapshotRequest,
-    GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest,
-    ProbeRequest, TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
+    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest,
+    DeleteSnapshotRequest, GetCapacityRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
+    GetSnapshotRequest, ListSnapshotsRequest, ListVolumesRequest, ProbeRequest,
+    TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
-use serde_json::json;
 use testkit::FaultPlan;
-use testkit::fixtures::{wait_for, wait_gone};
+use testkit::fixtures::wait_gone;
 use tonic::Code;
 
 use crate::support::driver::{create, mount};
@@ -127,33 +125,34 @@ async fn attributes_of_a_volume_are_changed_and_answered_when_storage_has_done_i
         ..Default::default()
     };
     let mut controller = driver.controller();
-    let refusal = controller.controller_modify_volume(modify("iops-9000")).await;
+    let refusal = controller
+        .controller_modify_volume(modify("iops-9000"))
+        .await;
     let refusal = refusal.unwrap_err();
     assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal:?}");
     assert!(refusal.message().contains("there are: gold"), "{refusal:?}");
-    let asked = |claim: Option<&PersistentVolumeClaim>| {
-        let spec = claim.and_then(|claim| claim.spec.as_ref());
-        let name = spec.and_then(|spec| spec.volume_attributes_class_name.as_deref());
-        name == Some("iops-9000")
-    };
-    let plays = async {
-        wait_for(&environment.claims(), &id, asked, PATIENCE).await?;
-        // As the resizer of the management cluster writes it.
-        let status = json!({ "status": { "currentVolumeAttributesClassName": "iops-9000" } });
-        let patch = Patch::Merge(status);
-        let params = PatchParams::default();
-        let claims = environment.claims();
-        claims.patch_status(&id, &params, &patch).await?;
-        anyhow::Ok(())
-    };
-    let mut other = driver.controller();
-    let calls = other.controller_modify_volume(modify("gold"));
-    let (played, changed) = tokio::join!(plays, calls);
-    played?;
-    changed?;
-    let before = environment.claims().get(&id).await?.metadata.resource_version;
     controller.controller_modify_volume(modify("gold")).await?;
-    let after = environment.claims().get(&id).await?.metadata.resource_version;
+    let claim = environment.claims().get(&id).await?;
+    let spec = claim.spec.context("it has a specification")?;
+    let name = spec.volume_attributes_class_name;
+    assert_eq!(name.as_deref(), Some("iops-9000"));
+    let has = claim
+        .status
+        .and_then(|status| status.current_volume_attributes_class_name);
+    assert_eq!(has, name, "storage has not done it yet");
+    let before = environment
+        .claims()
+        .get(&id)
+        .await?
+        .metadata
+        .resource_version;
+    controller.controller_modify_volume(modify("gold")).await?;
+    let after = environment
+        .claims()
+        .get(&id)
+        .await?
+        .metadata
+        .resource_version;
     assert_eq!(before, after, "nothing is written where nothing changes");
     Ok(())
 }
