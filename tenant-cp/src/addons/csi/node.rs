@@ -40,7 +40,7 @@ pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
         return Vec::new();
     };
     let mut all = vec![
-        driver(),
+        driver(inputs.v.autoscaler.is_none()),
         service_account(NAMESPACE, NAME),
         node(inputs, offer),
     ];
@@ -71,7 +71,7 @@ pub(crate) fn names(inputs: &Inputs<'_>) -> Vec<Value> {
     };
     let offered = &inputs.settings.storage;
     let mut all = vec![
-        driver(),
+        driver(true),
         service_account(NAMESPACE, NAME),
         node(inputs, &Offer::default()),
         snapshot_class(),
@@ -81,7 +81,11 @@ pub(crate) fn names(inputs: &Inputs<'_>) -> Vec<Value> {
     all
 }
 
-fn driver() -> Value {
+/// With `capacity` the scheduler asks of classes whose volumes wait for their first pod how much there
+/// is; where the provisioner has published nothing, it takes that for nothing. So does the Cluster
+/// Autoscaler for a node that would be the first of its zone, where nothing can have been published
+/// (kubernetes/autoscaler#5093), and then makes none.
+fn driver(capacity: bool) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
         "metadata": { "name": DRIVER },
@@ -89,9 +93,7 @@ fn driver() -> Value {
             "attachRequired": true,
             "fsGroupPolicy": "File",
             "podInfoOnMount": false,
-            // Of classes whose volumes wait for their first pod the scheduler asks how much there is;
-            // where the provisioner has published nothing, it takes that for nothing.
-            "storageCapacity": true,
+            "storageCapacity": capacity,
             "volumeLifecycleModes": ["Persistent"],
         },
     })
