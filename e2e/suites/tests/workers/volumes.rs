@@ -199,11 +199,22 @@ async fn block_device(kubectl: &Kubectl) -> Result<()> {
         sums.len() == 1,
         "the device gave back something else: {said}"
     );
-    kubectl.run_within(PODS, &["delete", "pod", "raw"]).await?;
-    kubectl
-        .run_within(PODS, &["delete", "pvc", "raw"])
-        .await
-        .map(drop)
+    removed(kubectl, "raw").await?;
+    // The lab's class is said to be zeroed (docs/csi.md): what was written there is not shown again.
+    kubectl.apply(&claim("fresh", "Block", "64Mi")).await?;
+    kubectl.apply(&with_device("fresh", "fresh")).await?;
+    ready(kubectl, "fresh").await?;
+    let count = r"head -c 1048576 /dev/data | tr -d '\000' | wc -c";
+    let said = shell(kubectl, "fresh", count).await?;
+    ensure!(said.trim() == "0", "a new device shows {said} bytes");
+    removed(kubectl, "fresh").await
+}
+
+/// Deletes a pod and the claim of its name.
+async fn removed(kubectl: &Kubectl, name: &str) -> Result<()> {
+    kubectl.run_within(PODS, &["delete", "pod", name]).await?;
+    let delete = ["delete", "pvc", name];
+    kubectl.run_within(PODS, &delete).await.map(drop)
 }
 
 /// The next pod is on the other node, and has what the first one wrote.
@@ -249,11 +260,17 @@ async fn waits(kubectl: &Kubectl) -> Result<()> {
     kubectl.apply(&pod("late", "late")).await?;
     ready(kubectl, "late").await?;
     let path = "jsonpath={.items[?(@.storageClassName==\"waits\")].capacity}";
-    let get = ["get", "csistoragecapacities", "-n", "kube-system", "-o", path];
+    let get = [
+        "get",
+        "csistoragecapacities",
+        "-n",
+        "kube-system",
+        "-o",
+        path,
+    ];
     let published = kubectl.run(&get).await?;
     ensure!(!published.trim().is_empty(), "no capacity is published");
-    kubectl.run_within(PODS, &["delete", "pod", "late"]).await?;
-    kubectl.run_within(PODS, &["delete", "pvc", "late"]).await?;
+    removed(kubectl, "late").await?;
     let delete = ["delete", "storageclass", "waits"];
     kubectl.run_within(PODS, &delete).await.map(drop)
 }
