@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use api::storage::Class;
+
 use crate::cache::objects::Volume;
 use crate::names;
-use crate::settings::Class;
 use crate::status::Status;
 
 /// The VolumeAttributesClass of the management cluster that these parameters mean for a volume of this

@@ -3,16 +3,16 @@
 //!
 //! Invariant: pure; what cannot work is refused before there is a volume, with what to do instead.
 
+use api::storage::{Class, Offer};
 use proto::csi::VolumeCapability;
 use proto::csi::volume_capability::access_mode::Mode;
 use proto::csi::volume_capability::{AccessType, MountVolume};
 
 use crate::cache::objects::Volume;
-use crate::settings::{Class, Offer};
 use crate::status::Status;
 
 /// Filesystems that nodes can make.
-pub const FILESYSTEMS: [&str; 2] = ["ext4", "xfs"];
+const FILESYSTEMS: [&str; 2] = ["ext4", "xfs"];
 
 /// Whether a volume with these capabilities is shared by machines.
 ///

@@ -45,9 +45,10 @@ pub struct Settings {
 
 /// What is advertised, and nothing else. Groups of files are the kubelet's work (`fsGroupPolicy:
 /// File`): neither filesystem can do that when it is mounted.
-pub const CAPABILITIES: [Type; 4] = [
+pub const CAPABILITIES: [Type; 5] = [
     Type::StageUnstageVolume,
     Type::GetVolumeStats,
+    Type::GetVolumeHealth,
     Type::ExpandVolume,
     Type::SingleNodeMultiWriter,
 ];
@@ -197,5 +198,6 @@ calls! {
     node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
     node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
     node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
     node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
 }

@@ -28,10 +28,12 @@ use testkit::disks::{LoopDevice, alone};
 use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 /// What may be skipped, because it is not advertised.
-const MISSING: [&str; 3] = [
+const MISSING: [&str; 5] = [
     "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
     "GroupControllerService not supported",
-    "Health not supported",
+    "ControllerGetVolumeHealth not supported",
+    "ControllerListVolumeHealth not supported",
+    "NodeGetStorageHealth not supported",
 ];
 
 /// Where the machine is, and its volumes can be attached.
