@@ -365,10 +365,10 @@ impl Machine {
         self.slots.iter().flatten()
     }
 
-    /// How many volumes of this driver it has room for: KubeVirt gives a machine so many disks, and
+    /// How many volumes of this driver it can have: KubeVirt gives a machine so many disks, and
     /// others have some of them.
     #[must_use]
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         let others = self.slots().filter(|slot| !names::is_volume(&slot.name));
         usize::from(MOST_DISKS).saturating_sub(others.count())
     }

@@ -2,7 +2,6 @@
 //!
 //! Invariant: every refusal of the module has a row in a table here.
 
-use proptest::prelude::*;
 use proto::csi::VolumeCapability;
 use proto::csi::volume_capability::access_mode::Mode;
 use proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
@@ -12,6 +11,7 @@ use super::page::{Page, page};
 use super::*;
 use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 
+mod sizes;
 mod taken_back;
 mod told;
 mod zeroed;
@@ -248,46 +248,6 @@ fn what_cannot_be_made_is_refused_with_code_and_sentence() {
     );
 }
 
-#[test]
-fn sizes_are_rounded_up_as_far_as_the_limits_allow() {
-    let cases = [
-        (0, 0, "fast", GIB),
-        (1, 0, "fast", 1 << 20),
-        (GIB + 1, 0, "fast", GIB + (1 << 20)),
-        (GIB + 1, GIB + 5, "fast", GIB + 1),
-        (0, 5 << 20, "fast", 5 << 20),
-        (4 * GIB, 0, "small", 4 * GIB),
-        (4 * GIB - 1, 0, "small", 4 * GIB),
-    ];
-    for (required, limit, class, size) in cases {
-        let mut request = parameter("class", class);
-        request.capacity_range = range(required, limit);
-        let wanted = create(&request, &settings(), None).unwrap();
-        let claim = serde_json::to_value(&wanted.claim).unwrap();
-        let asked = &claim["spec"]["resources"]["requests"]["storage"];
-        assert_eq!(
-            asked,
-            &json!(size.to_string()),
-            "{required}..{limit} of {class}"
-        );
-    }
-}
-
-proptest! {
-    #[test]
-    fn a_claim_that_was_made_is_within_its_range(required in 0..i64::MAX, limit in 0..i64::MAX) {
-        let request = with(|r| r.capacity_range = range(required, limit));
-        if let Ok(wanted) = create(&request, &settings(), None) {
-            let claim = serde_json::to_value(&wanted.claim).unwrap();
-            let asked = &claim["spec"]["resources"]["requests"]["storage"];
-            let asked: i64 = asked.as_str().unwrap().parse().unwrap();
-            prop_assert!(asked > 0 && wanted.range.has(asked));
-        } else {
-            prop_assert!(limit > 0 && required > limit);
-        }
-    }
-}
-
 /// The volume that a request made.
 fn there(request: &CreateVolumeRequest) -> Volume {
     let mut claim = create(request, &settings(), None).unwrap().claim;
@@ -480,28 +440,6 @@ fn volumes_grow_and_never_shrink() {
         Code::InvalidArgument,
         "cannot grow",
     );
-}
-
-#[test]
-fn attributes_of_a_new_volume_are_the_ones_that_the_offer_means() {
-    let mut settings = settings();
-    let gold = ("gold".to_owned(), "of-iops".to_owned());
-    settings.offer.classes[0].attributes = [gold].into();
-    let request = with(|r| drop(r.mutable_parameters.insert("class".into(), "gold".into())));
-    let wanted = create(&request, &settings, None).unwrap();
-    let spec = wanted.claim.spec.as_ref().unwrap();
-    assert_eq!(
-        spec.volume_attributes_class_name.as_deref(),
-        Some("of-iops")
-    );
-    let made = Volume::read(&wanted.claim, "uid").unwrap();
-    assert_eq!(same(&made, &wanted), Ok(()));
-    // What does not know the field leaves it out.
-    let mut silent = wanted.claim.clone();
-    silent.spec.as_mut().unwrap().volume_attributes_class_name = None;
-    let silent = Volume::read(&silent, "uid").unwrap();
-    let refusal = same(&silent, &wanted).unwrap_err();
-    assert_eq!(refusal.code, Code::FailedPrecondition, "{refusal}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How volumes that are there can be used, and what tenants are told of their class.
+//! How volumes can be used, what attributes they have, and what tenants are told of their class.
 //!
 //! Invariant: no StorageClass of the management cluster is named to a tenant.
 
@@ -60,4 +60,26 @@ fn what_tenants_are_told_of_a_class_is_its_name_in_their_cluster() {
     settings.offer.classes.clear();
     last(told(&named, &settings), "fast");
     last(told(&older, &settings), "(not offered any more)");
+}
+
+#[test]
+fn attributes_of_a_new_volume_are_the_ones_that_the_offer_means() {
+    let mut settings = settings();
+    let gold = ("gold".to_owned(), "of-iops".to_owned());
+    settings.offer.classes[0].attributes = [gold].into();
+    let request = with(|r| drop(r.mutable_parameters.insert("class".into(), "gold".into())));
+    let wanted = create(&request, &settings, None).unwrap();
+    let spec = wanted.claim.spec.as_ref().unwrap();
+    assert_eq!(
+        spec.volume_attributes_class_name.as_deref(),
+        Some("of-iops")
+    );
+    let made = Volume::read(&wanted.claim, "uid").unwrap();
+    assert_eq!(same(&made, &wanted), Ok(()));
+    // What does not know the field leaves it out.
+    let mut silent = wanted.claim.clone();
+    silent.spec.as_mut().unwrap().volume_attributes_class_name = None;
+    let silent = Volume::read(&silent, "uid").unwrap();
+    let refusal = same(&silent, &wanted).unwrap_err();
+    assert_eq!(refusal.code, Code::FailedPrecondition, "{refusal}");
 }

@@ -54,7 +54,7 @@ pub(super) async fn controller_publish_volume(
     let holders = ctx.cache.read(|state| {
         let attached = |volume: &&Volume| volume.holders.wanted.contains(node);
         let others = state.volumes.values().filter(|other| other.id != *id);
-        let most = ctx.settings.most_volumes.min(machine.room());
+        let most = ctx.settings.most_volumes.min(machine.capacity());
         if others.filter(attached).count() >= most {
             return Err(Status::resource_exhausted(format!(
                 "machine {node} has {most} volumes already, which is the most; move pods to other \
