@@ -4,7 +4,7 @@
 //! Invariant: a class that is not on the list does not exist for the tenant cluster, so no right to
 //! read StorageClasses of the management cluster is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,15 @@ pub struct Offer {
     pub classes: Vec<Class>,
     /// How disks are hot-plugged. Default: `subresources`.
     pub hotplug: Hotplug,
+    /// Most volumes on one machine, below [`MOST_DISKS`]; what the management cluster's nodes can
+    /// attach at once may be less. Default: 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes_per_machine: Option<u16>,
 }
+
+/// Most disks of a virtual machine, of whatever kind (KubeVirt `api/core/v1/schema.go`, `MaxItems` of
+/// `volumes` and `disks`).
+pub const MOST_DISKS: u16 = 256;
 
 /// One class of storage. Its claims are block devices: KubeVirt expects a disk image inside a claim
 /// with a filesystem, and waits without a word when there is none.
@@ -34,6 +42,12 @@ pub struct Class {
     /// (`volumeBindingMode: WaitForFirstConsumer`). Default: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_consumer: bool,
+    /// What the platform team states: a new volume, and what one grows by, shows nothing that anybody
+    /// else has written, because the storage zeroes it, encrypts each volume with a key of its own, or
+    /// is had by one tenant alone. Without that no volume is made, but copies of a tenant's own
+    /// (docs/adr/0014). Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zeroed: bool,
     /// Whether claims can grow (`allowVolumeExpansion`). Default: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expandable: bool,
@@ -46,6 +60,10 @@ pub struct Class {
     /// VolumeSnapshotClass in the management cluster. Default: no snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_class: Option<String>,
+    /// What its volumes may be given and changed to while they are in use: for each word that tenants
+    /// use, the VolumeAttributesClass of the management cluster that it stands for. Default: nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// Largest volume, in bytes. Default: no limit but the quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<i64>,
@@ -95,6 +113,28 @@ impl Offer {
                 class.name
             ));
         }
+        let empty = |c: &&Class| {
+            c.attributes
+                .iter()
+                .any(|(a, b)| a.is_empty() || b.is_empty())
+        };
+        if let Some(class) = self.classes.iter().find(empty) {
+            return Err(format!(
+                "has attributes without a name in class {}; name both the tenants' word and the \
+                 VolumeAttributesClass",
+                class.name
+            ));
+        }
+        let bounds = 1..MOST_DISKS;
+        if let Some(most) = self.volumes_per_machine
+            && !bounds.contains(&most)
+        {
+            return Err(format!(
+                "has {most} for volumesPerMachine; a machine has at most {MOST_DISKS} disks, of which \
+                 one is its root; choose 1 to {}",
+                MOST_DISKS - 1
+            ));
+        }
         self.check_zones()
     }
 
@@ -141,6 +181,12 @@ impl Offer {
         self.classes.iter().any(|c| c.snapshot_class.is_some())
     }
 
+    /// Whether volumes of any class can be given other attributes.
+    #[must_use]
+    pub fn has_attributes(&self) -> bool {
+        self.classes.iter().any(|c| !c.attributes.is_empty())
+    }
+
     /// Whether the volumes of any class are out of reach of some machines.
     #[must_use]
     pub fn has_zones(&self) -> bool {
@@ -174,6 +220,7 @@ impl Offer {
         Self {
             classes,
             hotplug: self.hotplug,
+            volumes_per_machine: self.volumes_per_machine,
         }
     }
 }
@@ -186,8 +233,8 @@ mod tests {
         serde_saphyr::from_str(text).unwrap()
     }
 
-    const TWO: &str = "hotplug: declarative\nclasses:\n- name: fast\n  storageClass: ceph\n  \
-                       default: true\n  expandable: true\n\
+    const TWO: &str = "hotplug: declarative\nvolumesPerMachine: 100\nclasses:\n- name: fast\n  storageClass: ceph\n  \
+                       default: true\n  expandable: true\n  zeroed: true\n  attributes: {gold: iops}\n\
                        - {name: slow, storageClass: nfs, largest: 1073741824}\n";
 
     /// Two classes of the same storage.
@@ -201,9 +248,11 @@ mod tests {
         assert_eq!(offer.hotplug, Hotplug::Declarative);
         assert_eq!(offer.class(None).unwrap().storage_class, "ceph");
         assert_eq!(offer.class(Some("slow")).unwrap().largest, Some(1 << 30));
+        let zeroed = |name: &str| offer.class(Some(name)).unwrap().zeroed;
+        assert!(zeroed("fast") && !zeroed("slow"), "nobody has said it");
         assert_eq!(offer.class(Some("other")), None);
         assert_eq!(offer.of_storage_class("nfs").unwrap().name, "slow");
-        assert!(!offer.has_snapshots() && !offer.has_zones());
+        assert!(!offer.has_snapshots() && !offer.has_zones() && offer.has_attributes());
     }
 
     #[test]
@@ -229,6 +278,12 @@ mod tests {
                 "2 default",
             ),
             ("classes: [{name: '', storageClass: x}]", "without name"),
+            (
+                "classes: [{name: a, storageClass: x, attributes: {gold: ''}}]",
+                "without a name in class a",
+            ),
+            ("volumesPerMachine: 0", "choose 1 to 255"),
+            ("volumesPerMachine: 256", "choose 1 to 255"),
             (
                 "classes: [{name: a, storageClass: x, largest: 0}]",
                 "no volume at all",

@@ -63,7 +63,7 @@ pub struct ControllerArgs {
     #[arg(long, env = "COVEY_PATIENCE", value_name = "SECONDS")]
     #[arg(default_value_t = crate::settings::PATIENCE.as_secs())]
     pub patience: u64,
-    /// Most volumes on one machine
+    /// Most volumes on one machine, where the list of offered storage does not say
     #[arg(long, env = "COVEY_MOST_VOLUMES", value_name = "NUMBER")]
     #[arg(default_value_t = crate::settings::MOST_VOLUMES)]
     pub most_volumes: usize,
@@ -75,12 +75,15 @@ impl ControllerArgs {
     /// # Errors
     /// When the list of offered storage cannot be used.
     pub fn settings(&self) -> anyhow::Result<Settings> {
+        let offer = settings::read_offer(&self.offer).context("use --offer")?;
         Ok(Settings {
             namespace: self.namespace.clone(),
             cluster_uid: self.cluster_uid.clone(),
-            offer: settings::read_offer(&self.offer).context("use --offer")?,
             patience: Duration::from_secs(self.patience),
-            most_volumes: self.most_volumes,
+            most_volumes: offer
+                .volumes_per_machine
+                .map_or(self.most_volumes, usize::from),
+            offer,
         })
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, ResourceQuota};
@@ -16,6 +17,7 @@ use kube::api::{
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::cache::objects::{Holders, Instance, Machine, Snapshot, Volume};
 use crate::cache::{Cache, Object};
@@ -30,6 +32,8 @@ pub struct ManagementClient {
     vmis: Api<VirtualMachineInstance>,
     events: Api<Event>,
     quotas: Api<ResourceQuota>,
+    /// What was last read of them, and when.
+    last_quotas: Mutex<Option<(Instant, Arc<[ResourceQuota]>)>>,
     snapshots: Api<DynamicObject>,
     cluster_uid: String,
     cache: Arc<Cache>,
@@ -71,6 +75,7 @@ impl ManagementClient {
             vmis: Api::namespaced(client.clone(), ns),
             events: Api::namespaced(client.clone(), ns),
             quotas: Api::namespaced(client.clone(), ns),
+            last_quotas: Mutex::new(None),
             snapshots: Api::namespaced_with(client.clone(), ns, &Snapshot::resource()),
             cluster_uid: settings.cluster_uid.clone(),
             cache,
@@ -193,6 +198,15 @@ impl ManagementClient {
         self.patch("resize", volume, patch).await
     }
 
+    /// Lets a claim have these attributes: the name of a VolumeAttributesClass.
+    ///
+    /// # Errors
+    /// A conflict when the claim changed since it was read; whatever else the API refuses.
+    pub async fn set_attributes(&self, volume: &Volume, name: &str) -> Result<(), Error> {
+        let patch = json!({ "spec": { "volumeAttributesClassName": name } });
+        self.patch("change", volume, patch).await
+    }
+
     async fn patch(
         &self,
         verb: &'static str,
@@ -253,14 +267,23 @@ impl ManagementClient {
         Ok(last.and_then(|event| event.message))
     }
 
-    /// The quotas that the tenant namespace has.
+    /// The quotas that the tenant namespace has, at most a second old: there are as many questions as
+    /// the tenant cluster has StorageClasses and zones, and it may have any number.
     ///
     /// # Errors
     /// When the API does not answer.
-    pub async fn quotas(&self) -> Result<Vec<ResourceQuota>, Error> {
+    pub async fn quotas(&self) -> Result<Arc<[ResourceQuota]>, Error> {
+        const AGE: Duration = Duration::from_secs(1);
+        // Whoever asks meanwhile waits for the same answer.
+        let mut last = self.last_quotas.lock().await;
+        if let Some((_, quotas)) = last.as_ref().filter(|(when, _)| when.elapsed() < AGE) {
+            return Ok(Arc::clone(quotas));
+        }
         let list = self.quotas.list(&ListParams::default()).await;
         let list = list.map_err(|source| Error::new("list", "ResourceQuotas", "", source))?;
-        Ok(list.items)
+        let quotas = Arc::from(list.items);
+        *last = Some((Instant::now(), Arc::clone(&quotas)));
+        Ok(quotas)
     }
 
     /// A snapshot as it is now; none when there is none of ours with this name.

@@ -17,6 +17,7 @@
 //! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
 //! | [`in_flight`] | one call per volume at a time |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
+//! | [`refusal`] | pure: what refusals of the management cluster mean, and what the tenant is told |
 //! | [`names`], [`rbac`], [`socket`] | names, the rules that all of this needs, Unix sockets |
 //!
 //! Invariant: a volume that one machine may still hold is never given to another; nothing that another
@@ -35,6 +36,7 @@ pub mod mapping;
 pub mod names;
 pub mod node;
 pub mod rbac;
+pub mod refusal;
 pub mod run;
 pub mod server;
 pub mod settings;

@@ -4,8 +4,10 @@
 //! | Module | What it maps |
 //! |---|---|
 //! | [`snapshot`] | requests about snapshots |
+//! | [`uses`] | how a volume is to be used |
 //! | [`topology`] | classes to zones |
 //! | [`capacity`] | quotas to what is left |
+//! | [`attributes`] | VolumeAttributesClasses to those of the management cluster |
 //! | [`page`] | lists to pages |
 //!
 //! Invariant: pure; the same request makes the same claim, and a claim that is there already is
@@ -15,10 +17,8 @@ use std::collections::BTreeMap;
 
 use api::names::{LABEL_COMPONENT, LABEL_MANAGED_BY, LABEL_TENANT_UID, MANAGED_BY};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use proto::csi::volume_capability::access_mode::Mode;
-use proto::csi::volume_capability::{AccessType, MountVolume};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
-use proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability, VolumeContentSource};
+use proto::csi::{CapacityRange, CreateVolumeRequest, VolumeContentSource};
 use serde_json::json;
 
 use crate::cache::objects::{Origin, Volume};
@@ -26,10 +26,12 @@ use crate::names;
 use crate::settings::{Class, Offer, Settings};
 use crate::status::Status;
 
+pub mod attributes;
 pub mod capacity;
 pub mod page;
 pub mod snapshot;
 pub mod topology;
+pub mod uses;
 
 /// Bytes of a volume for which no size is asked.
 pub const DEFAULT_SIZE: i64 = 1 << 30;
@@ -38,9 +40,6 @@ pub const DEFAULT_SIZE: i64 = 1 << 30;
 const STEP: i64 = 1 << 20;
 /// Longest string in a request (CSI, "Size Limits").
 const LONGEST: usize = 128;
-/// Filesystems that nodes can make.
-pub const FILESYSTEMS: [&str; 2] = ["ext4", "xfs"];
-
 /// A volume that is to be there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
@@ -56,6 +55,8 @@ pub struct Wanted {
     pub shared: bool,
     /// What it is made of, if it is.
     pub source: Option<Origin>,
+    /// VolumeAttributesClass in the management cluster that it is to have.
+    pub attributes: Option<String>,
     /// Bytes that it has at least, and at most.
     pub range: Range,
 }
@@ -178,18 +179,19 @@ pub fn create(
         )));
     }
     let class = class(parameters, settings)?;
-    let shared = capabilities(&request.volume_capabilities, class)?;
-    if let Some(key) = request.mutable_parameters.keys().next() {
-        return Err(Status::invalid_argument(format!(
-            "volumes have no parameter {key} that can be changed; remove the VolumeAttributesClass"
-        )));
-    }
+    let shared = uses::capabilities(&request.volume_capabilities, class)?;
+    let attributes = attributes::wanted(&request.mutable_parameters, class)?;
     topology::fits(class, request.accessibility_requirements.as_ref())?;
     let range = Range::read(request.capacity_range.as_ref())?;
     let mut size = range.size(class, source.map_or(DEFAULT_SIZE, |source| source.size))?;
     if let Some(source) = source {
         copies(source, class, &range)?;
         size = size.max(source.size);
+    }
+    match source {
+        // A copy of the very same size shows what its source does, and nothing else.
+        Some(source) if !class.zeroed && range.required <= source.size => size = source.size,
+        _ => zeroed(class)?,
     }
     let wanted = Wanted {
         id: names::volume(name),
@@ -198,10 +200,29 @@ pub fn create(
         class: class.clone(),
         shared,
         source: source.map(|source| source.origin.clone()),
+        attributes: attributes.map(str::to_owned),
         range,
     };
-    let claim = claim(&wanted, size, request, settings)?;
+    let mut claim = claim(&wanted, size, request, settings)?;
+    if let Some(spec) = &mut claim.spec {
+        spec.volume_attributes_class_name = wanted.attributes.clone();
+    }
     Ok(Wanted { claim, ..wanted })
+}
+
+/// Whether space that storage gives to a volume of this class shows nothing of whoever had it before.
+/// It is asked before there is a volume, because nothing can be done later: the disk is plugged into a
+/// machine of the tenant's, who reads it past every driver (docs/adr/0014).
+fn zeroed(class: &Class) -> Result<(), Status> {
+    match class.zeroed {
+        true => Ok(()),
+        false => Err(Status::failed_precondition(format!(
+            "nobody has said that new space of class {} shows nothing of whoever had it before; use \
+             another class, or ask whoever runs the platform to see to it and to set `zeroed` of the \
+             class",
+            class.name
+        ))),
+    }
 }
 
 /// Whether a volume of this class can be a copy of that.
@@ -328,73 +349,6 @@ pub fn class<'a>(
     })
 }
 
-/// Whether a volume with these capabilities is shared by machines.
-///
-/// # Errors
-/// INVALID_ARGUMENT when there are none, or the class cannot offer one of them.
-pub fn capabilities(all: &[VolumeCapability], class: &Class) -> Result<bool, Status> {
-    if all.is_empty() {
-        return Err(Status::invalid_argument(
-            "say how the volume is to be used: volume_capabilities",
-        ));
-    }
-    let mut shared = false;
-    for one in all {
-        shared |= capability(one, class)?;
-    }
-    Ok(shared)
-}
-
-fn capability(capability: &VolumeCapability, class: &Class) -> Result<bool, Status> {
-    let mode = capability
-        .access_mode
-        .as_ref()
-        .map(proto::csi::volume_capability::AccessMode::mode);
-    let shared = match mode {
-        None | Some(Mode::Unknown) => {
-            return Err(Status::invalid_argument(
-                "say who is to use the volume: access_mode",
-            ));
-        }
-        Some(
-            Mode::SingleNodeWriter
-            | Mode::SingleNodeReaderOnly
-            | Mode::SingleNodeSingleWriter
-            | Mode::SingleNodeMultiWriter,
-        ) => false,
-        Some(
-            Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter,
-        ) => true,
-    };
-    let Some(access) = &capability.access_type else {
-        return Err(Status::invalid_argument(
-            "say how the volume is to be used: block or mount",
-        ));
-    };
-    if let AccessType::Mount(MountVolume { fs_type, .. }) = access {
-        if !fs_type.is_empty() && !FILESYSTEMS.contains(&fs_type.as_str()) {
-            return Err(Status::invalid_argument(format!(
-                "nodes cannot make a filesystem {fs_type}; set csi.storage.k8s.io/fstype to one of: \
-                 {}",
-                FILESYSTEMS.join(", ")
-            )));
-        }
-        if shared {
-            return Err(Status::invalid_argument(
-                "a filesystem cannot be mounted on several nodes at once; use ReadWriteOnce, or \
-                 volumeMode Block with software that shares a device",
-            ));
-        }
-    }
-    if shared && !class.shared {
-        return Err(Status::invalid_argument(format!(
-            "volumes of class {} are for one node at a time; use ReadWriteOnce",
-            class.name
-        )));
-    }
-    Ok(shared)
-}
-
 /// Whether the volume that is there is the one that is wanted.
 ///
 /// # Errors
@@ -424,6 +378,10 @@ pub fn same(volume: &Volume, wanted: &Wanted) -> Result<(), Status> {
     if volume.source != wanted.source {
         return differs("has another source".to_owned());
     }
+    if wanted.attributes.is_some() && volume.attributes.is_none() {
+        return Err(attributes::unserved());
+    }
+    // They can be changed afterwards, so others are no other volume.
     if !wanted.range.has(volume.size()) {
         return differs(format!("has {} bytes", volume.size()));
     }
@@ -485,10 +443,11 @@ pub fn expand(
     let Some(class) = class.filter(|class| class.expandable) else {
         return Err(Status::invalid_argument(format!(
             "storage of class {} cannot grow; make a larger volume and copy into it",
-            volume.storage_class
+            volume.class_name(class)
         )));
     };
     let wanted = range.size(class, DEFAULT_SIZE)?;
+    zeroed(class)?;
     Ok(Expansion::Grow(wanted))
 }
 

@@ -100,6 +100,13 @@ pub fn serial(uid: &str) -> String {
     digest(uid, SERIAL_LENGTH)
 }
 
+/// Whether this is the serial number of a volume of ours, as far as can be seen.
+#[must_use]
+pub fn is_serial(text: &str) -> bool {
+    let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+    text.len() == SERIAL_LENGTH && text.bytes().all(hex)
+}
+
 fn digest(text: &str, length: usize) -> String {
     let mut hash = hex::encode(Sha256::digest(text.as_bytes()));
     hash.truncate(length);
@@ -155,6 +162,10 @@ mod tests {
     #[test]
     fn serial_numbers_have_twenty_characters_and_follow_the_uid() {
         assert_eq!(serial("a").len(), 20);
+        assert!(is_serial(&serial("a")));
+        for other in ["", "0123", "root-disk-of-a-node-", "0123456789ABCDEF0123"] {
+            assert!(!is_serial(other), "{other}");
+        }
         assert_ne!(serial("a"), serial("b"));
     }
 }

@@ -195,13 +195,11 @@ fn where_volumes_have_zones_nodes_and_the_provisioner_may_read_them() {
         roles.filter_map(of).collect::<Vec<_>>()
     };
     let all = laid(&with(offer()));
-    let expected = [
-        ("covey:csi-node".to_owned(), json!(["get"])),
-        (
-            "covey:csi-provisioner".to_owned(),
-            json!(["get", "list", "watch"]),
-        ),
-    ];
+    let provisioner = || {
+        let verbs = json!(["get", "list", "watch"]);
+        ("covey:csi-provisioner".to_owned(), verbs)
+    };
+    let expected = [("covey:csi-node".to_owned(), json!(["get"])), provisioner()];
     let mut found = nodes(&all);
     found.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(found, expected);
@@ -218,7 +216,48 @@ fn where_volumes_have_zones_nodes_and_the_provisioner_may_read_them() {
     assert_eq!(accounts, [&account]);
 
     let without = laid(&with(offer().only(Some(&["slow".to_owned()]))));
-    assert_eq!(nodes(&without), []);
+    assert_eq!(nodes(&without), [provisioner()]);
+}
+
+#[test]
+fn capacity_is_published_where_the_scheduler_looks_for_it_by_a_right_in_one_namespace() {
+    let v = with(offer().only(Some(&["slow".to_owned()])));
+    let all = laid(&v);
+    let find = |kind: &str, name: &str| {
+        let mut found = all.iter().filter(|o| o.kind == kind);
+        let object = found.find(|o| o.name == name);
+        object.expect("it is there").value.clone()
+    };
+    let driver = find("CSIDriver", "csi.covey.dev");
+    assert_eq!(driver["spec"]["storageCapacity"], true);
+    // The autoscaler would make no first node of a zone, of which nothing is published.
+    let scaled = Validated {
+        autoscaler: Some(Default::default()),
+        ..v.clone()
+    };
+    let driver = laid(&scaled).into_iter().find(|o| o.kind == "CSIDriver");
+    assert_eq!(driver.unwrap().value["spec"]["storageCapacity"], false);
+    let pod = pod(&v);
+    let mut containers = pod["containers"].as_array().unwrap().iter();
+    let provisioner = containers.find(|c| c["name"] == "csi-provisioner").unwrap();
+    let args = provisioner["args"].as_array().unwrap();
+    // Nothing of the cluster that its pod is in can own what is in another one.
+    for arg in ["--enable-capacity=true", "--capacity-ownerref-level=-1"] {
+        assert!(args.contains(&json!(arg)), "{args:?}");
+    }
+    let variables = provisioner["env"].as_array().unwrap();
+    let namespace = json!({ "name": "NAMESPACE", "value": "kube-system" });
+    assert!(variables.contains(&namespace), "{variables:?}");
+    let role = find("Role", "covey:csi-provisioner");
+    assert_eq!(role["metadata"]["namespace"], "kube-system");
+    let resources = json!(["csistoragecapacities"]);
+    assert_eq!(role["rules"][0]["resources"], resources);
+    assert_eq!(role["rules"].as_array().unwrap().len(), 1);
+    let roles = all.iter().filter(|o| o.kind == "ClusterRole");
+    let text: Vec<_> = roles.map(|o| o.value.to_string()).collect();
+    assert!(!text.iter().any(|t| t.contains("csistoragecapacities")));
+    let binding = find("RoleBinding", "covey:csi-provisioner");
+    assert_eq!(binding["subjects"][0]["name"], "covey-csi-provisioner");
 }
 
 #[test]
@@ -237,6 +276,19 @@ fn node_half_has_no_account_to_speak_of_and_the_kubelets_folder_in_both_directio
     for binding in bound {
         assert_eq!(binding.value["subjects"][0]["kind"], "User");
     }
+}
+
+#[test]
+fn nodes_are_told_how_many_volumes_they_may_have_where_the_offer_says() {
+    let told = |most: Option<u16>| {
+        let mut offer = offer().only(Some(&["slow".to_owned()]));
+        offer.volumes_per_machine = most;
+        let spec = node_half(&laid(&with(offer)));
+        let args = spec["containers"][0]["args"].as_array().unwrap().clone();
+        args.into_iter().skip(2).collect::<Vec<_>>()
+    };
+    assert!(told(None).is_empty());
+    assert_eq!(told(Some(200)), ["--most-volumes=200"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use api::foreign::kubevirt::virtual_machine::{
 };
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::names::LABEL_TENANT_UID;
-use api::storage::{Class, Offer};
+use api::storage::{Class, MOST_DISKS, Offer};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
@@ -161,6 +161,12 @@ pub struct Volume {
     pub resizing: bool,
     /// Storage said that it can never have as many bytes as are asked for now.
     pub infeasible: bool,
+    /// VolumeAttributesClass that it is to have.
+    pub attributes: Option<String>,
+    /// The one that it has.
+    pub current_attributes: Option<String>,
+    /// Storage said that it can never have the one that it is to have.
+    pub attributes_infeasible: bool,
     /// Who is to have it, and who may.
     pub holders: Holders,
 }
@@ -184,6 +190,8 @@ impl Volume {
         };
         let spec = claim.spec.clone().unwrap_or_default();
         let status = claim.status.clone().unwrap_or_default();
+        let attributes = spec.volume_attributes_class_name;
+        let modify = status.modify_volume_status.as_ref();
         let modes = spec.access_modes.unwrap_or_default();
         let requested = bytes(spec.resources.and_then(|r| r.requests).as_ref());
         let (wanted, mut held) = (list(names::ANNOTATION_WANTED), list(names::ANNOTATION_HELD));
@@ -206,6 +214,13 @@ impl Volume {
                     .iter()
                     .flatten()
                     .any(|(what, how)| what == "storage" && how.ends_with("Infeasible")),
+            // Of another one it does not count any more (KEP-3751).
+            attributes_infeasible: modify.is_some_and(|modify| {
+                modify.status == "Infeasible"
+                    && modify.target_volume_attributes_class_name == attributes
+            }),
+            attributes,
+            current_attributes: status.current_volume_attributes_class_name.clone(),
             capacity: bytes(status.capacity.as_ref()),
             bound: status.phase.as_deref() == Some("Bound"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
@@ -232,6 +247,15 @@ impl Volume {
             }
             None => offer.of_storage_class(&self.storage_class),
         }
+    }
+
+    /// What the tenant cluster calls its class, given the one that [`Self::class_in`] finds. The
+    /// management cluster's StorageClass is not for tenants to read.
+    #[must_use]
+    pub fn class_name<'a>(&'a self, class: Option<&'a Class>) -> &'a str {
+        let name = class.map(|class| class.name.as_str());
+        let name = name.or(self.class.as_deref());
+        name.unwrap_or("(not offered any more)")
     }
 
     /// Bytes that it has, or will have as far as that is known.
@@ -339,6 +363,14 @@ impl Machine {
     /// Its volumes.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().flatten()
+    }
+
+    /// How many volumes of this driver it can have: KubeVirt gives a machine so many disks, and
+    /// others have some of them.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let others = self.slots().filter(|slot| !names::is_volume(&slot.name));
+        usize::from(MOST_DISKS).saturating_sub(others.count())
     }
 
     /// The disk that shows a volume.

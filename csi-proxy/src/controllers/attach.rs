@@ -5,7 +5,6 @@
 //! | [`holders`] | pure: who may have a volume, before anything happens and after |
 //! | [`plan`] | pure: the next write to one virtual machine |
 //! | [`hotplug`] | carries such a write out, in the way that this KubeVirt knows |
-//! | [`refusal`] | pure: what a write that failed means, and what the tenant is told |
 //! | [`step`] | pure: what has to be done now, given what is seen and remembered |
 //! | [`reconcile`] | looks whenever something changed, and does what the step says |
 //!
@@ -16,7 +15,6 @@ pub mod holders;
 pub mod hotplug;
 pub mod plan;
 pub mod reconcile;
-pub mod refusal;
 pub mod step;
 
 #[cfg(test)]

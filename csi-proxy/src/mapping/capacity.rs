@@ -8,6 +8,20 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use proto::csi::GetCapacityResponse;
+
+/// The answer of GetCapacity: what is left, and what one volume may have at most; without a limit
+/// where nobody says one. The scheduler compares with the second alone where it is said (`binder.go`,
+/// `volumeLimit`), so that is never more than what is left.
+#[must_use]
+pub fn answer(left: Option<i64>, largest: Option<i64>) -> GetCapacityResponse {
+    let left = left.unwrap_or(i64::MAX);
+    GetCapacityResponse {
+        available_capacity: left,
+        maximum_volume_size: largest.map(|largest| largest.min(left)),
+        minimum_volume_size: None,
+    }
+}
 
 /// Bytes that claims of a StorageClass may have yet; none where no quota says.
 ///
@@ -56,6 +70,19 @@ mod tests {
             "spec": { "hard": map(hard) }, "status": { "used": map(used) },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn largest_volume_is_never_larger_than_what_is_left_and_nothing_said_is_no_limit() {
+        let told = |left, largest| {
+            let answer = answer(left, largest);
+            (answer.available_capacity, answer.maximum_volume_size)
+        };
+        assert_eq!(told(None, None), (i64::MAX, None));
+        assert_eq!(told(None, Some(4)), (i64::MAX, Some(4)));
+        assert_eq!(told(Some(3), Some(4)), (3, Some(3)));
+        assert_eq!(told(Some(0), Some(4)), (0, Some(0)));
+        assert_eq!(told(Some(9), Some(4)), (9, Some(4)));
     }
 
     #[test]

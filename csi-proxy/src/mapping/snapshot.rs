@@ -65,10 +65,11 @@ pub fn create(
 ) -> Result<Wanted, Status> {
     check(request)?;
     let class = volume.class_in(&settings.offer);
-    let Some(class) = class.and_then(|class| class.snapshot_class.as_ref()) else {
+    let Some(snapshots) = class.and_then(|class| class.snapshot_class.as_ref()) else {
         return Err(Status::invalid_argument(format!(
             "storage of class {} has no snapshots; copy what is in volume {}",
-            volume.storage_class, volume.id
+            volume.class_name(class),
+            volume.id
         )));
     };
     let id = names::snapshot(&request.name);
@@ -89,7 +90,7 @@ pub fn create(
             },
         },
         "spec": {
-            "volumeSnapshotClassName": class,
+            "volumeSnapshotClassName": snapshots,
             "source": { "persistentVolumeClaimName": volume.id },
         },
     });

@@ -2,15 +2,19 @@
 //!
 //! Invariant: every refusal of the module has a row in a table here.
 
-use proptest::prelude::*;
-use proto::csi::volume_capability::{AccessMode, BlockVolume};
+use proto::csi::VolumeCapability;
+use proto::csi::volume_capability::access_mode::Mode;
+use proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use tonic::Code;
 
 use super::page::{Page, page};
 use super::*;
 use crate::settings::{Hotplug, MOST_VOLUMES, PATIENCE};
 
+mod sizes;
 mod taken_back;
+mod told;
+mod zeroed;
 
 const GIB: i64 = 1 << 30;
 
@@ -18,6 +22,7 @@ fn settings() -> Settings {
     let class = |name: &str| Class {
         name: name.to_owned(),
         storage_class: format!("of-{name}"),
+        zeroed: true,
         ..Class::default()
     };
     let fast = Class {
@@ -41,6 +46,7 @@ fn settings() -> Settings {
         offer: Offer {
             classes: vec![fast, small, shared],
             hotplug: Hotplug::Declarative,
+            ..Offer::default()
         },
         patience: PATIENCE,
         most_volumes: MOST_VOLUMES,
@@ -175,6 +181,16 @@ fn what_cannot_be_made_is_refused_with_code_and_sentence() {
             "volumeMode Block",
         ),
         (
+            uses(Mode::MultiNodeReaderOnly, mount("xfs")),
+            Code::InvalidArgument,
+            "a copy for each node",
+        ),
+        (
+            uses(Mode::MultiNodeSingleWriter, mount("")),
+            Code::InvalidArgument,
+            "a file server",
+        ),
+        (
             uses(many, block()),
             Code::InvalidArgument,
             "use ReadWriteOnce",
@@ -212,6 +228,11 @@ fn what_cannot_be_made_is_refused_with_code_and_sentence() {
             Code::InvalidArgument,
             "VolumeAttributesClass",
         ),
+        (
+            with(|r| drop(r.mutable_parameters.insert("class".into(), "gold".into()))),
+            Code::InvalidArgument,
+            "no attributes that can be chosen",
+        ),
     ];
     for (request, code, sentence) in cases {
         let refusal = create(&request, &settings(), None).unwrap_err();
@@ -225,46 +246,6 @@ fn what_cannot_be_made_is_refused_with_code_and_sentence() {
         refusal.sentence.contains("name one in the parameter class"),
         "{refusal}"
     );
-}
-
-#[test]
-fn sizes_are_rounded_up_as_far_as_the_limits_allow() {
-    let cases = [
-        (0, 0, "fast", GIB),
-        (1, 0, "fast", 1 << 20),
-        (GIB + 1, 0, "fast", GIB + (1 << 20)),
-        (GIB + 1, GIB + 5, "fast", GIB + 1),
-        (0, 5 << 20, "fast", 5 << 20),
-        (4 * GIB, 0, "small", 4 * GIB),
-        (4 * GIB - 1, 0, "small", 4 * GIB),
-    ];
-    for (required, limit, class, size) in cases {
-        let mut request = parameter("class", class);
-        request.capacity_range = range(required, limit);
-        let wanted = create(&request, &settings(), None).unwrap();
-        let claim = serde_json::to_value(&wanted.claim).unwrap();
-        let asked = &claim["spec"]["resources"]["requests"]["storage"];
-        assert_eq!(
-            asked,
-            &json!(size.to_string()),
-            "{required}..{limit} of {class}"
-        );
-    }
-}
-
-proptest! {
-    #[test]
-    fn a_claim_that_was_made_is_within_its_range(required in 0..i64::MAX, limit in 0..i64::MAX) {
-        let request = with(|r| r.capacity_range = range(required, limit));
-        if let Ok(wanted) = create(&request, &settings(), None) {
-            let claim = serde_json::to_value(&wanted.claim).unwrap();
-            let asked = &claim["spec"]["resources"]["requests"]["storage"];
-            let asked: i64 = asked.as_str().unwrap().parse().unwrap();
-            prop_assert!(asked > 0 && wanted.range.has(asked));
-        } else {
-            prop_assert!(limit > 0 && required > limit);
-        }
-    }
 }
 
 /// The volume that a request made.

@@ -19,6 +19,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::mounts::{self, Mount, Options, top};
 use super::plan::{Action, Disk, Place};
 use super::superblock::{self, Content, Filesystem, Image};
+use crate::names;
 use crate::status::Status;
 
 pub mod error;
@@ -105,6 +106,22 @@ impl Host {
         names
             .filter_map(|name| self.read(name.to_string_lossy().into_owned()))
             .find(|disk| disk.number == number)
+    }
+
+    /// How many disks the machine has that are no volumes of this driver: its root, for example. What
+    /// is no disk of the machine, but one that the kernel makes of others, has no device behind it.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn others(&self) -> Result<usize> {
+        let folder = &self.folders.disks;
+        let entries = fs::read_dir(folder).tried(|| format!("list {}", folder.display()))?;
+        let disks = entries.filter_map(io::Result::ok).map(|entry| entry.path());
+        let other = |disk: &PathBuf| {
+            let serial = serial(disk).unwrap_or_default();
+            disk.join("device").exists() && !names::is_serial(&serial)
+        };
+        Ok(disks.filter(other).count())
     }
 
     /// A disk as it is now; none when it is gone.

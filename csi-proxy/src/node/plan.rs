@@ -290,6 +290,28 @@ pub fn unstage(call: &Unstage<'_>) -> Result<Step, Status> {
     }
 }
 
+/// What is wrong with a staged volume as far as the kernel shows: a word for programs, and a sentence.
+/// `mounted` is the device whose filesystem is at the staging path, if there is one.
+#[must_use]
+pub fn health(
+    disk: Option<&Disk>,
+    mounted: Option<Number>,
+) -> Option<(&'static str, &'static str)> {
+    match (disk, mounted) {
+        (None, _) => Some((
+            "DiskGone",
+            "the machine has lost the disk of this volume; it comes back when the platform attaches it \
+             again, and then the pods that use it have to be deleted",
+        )),
+        (Some(disk), Some(number)) if disk.number != number => Some((
+            "DiskReplaced",
+            "the disk of this volume went and came back, and what is mounted is the one that is gone; \
+             delete the pods that use it",
+        )),
+        (Some(_), _) => None,
+    }
+}
+
 /// Whether a mount shows a disk: its filesystem, or the device itself.
 fn shows(mount: &Mount, disk: &Disk) -> bool {
     mount.number == disk.number || is_device(mount, disk)

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::storage::MOST_DISKS;
 use kube::Client;
 use proto::csi;
 use proto::csi::identity_server::IdentityServer;
@@ -32,7 +33,7 @@ mod calls;
 pub struct Settings {
     /// Name of the machine, which is the node's identifier.
     pub name: String,
-    /// Most volumes on it.
+    /// Most volumes on it, where its other disks leave room for as many.
     pub most_volumes: i64,
     /// How long a call waits for a disk, or for its new size.
     pub patience: Duration,
@@ -44,9 +45,10 @@ pub struct Settings {
 
 /// What is advertised, and nothing else. Groups of files are the kubelet's work (`fsGroupPolicy:
 /// File`): neither filesystem can do that when it is mounted.
-pub const CAPABILITIES: [Type; 4] = [
+pub const CAPABILITIES: [Type; 5] = [
     Type::StageUnstageVolume,
     Type::GetVolumeStats,
+    Type::GetVolumeHealth,
     Type::ExpandVolume,
     Type::SingleNodeMultiWriter,
 ];
@@ -98,9 +100,12 @@ impl Service {
 
     fn info(&self) -> Result<csi::NodeGetInfoResponse, Status> {
         let zone = self.zone.borrow().clone()?;
+        let others = i64::try_from(self.host.others()?).unwrap_or(i64::MAX);
+        // 0 would be no limit.
+        let room = i64::from(MOST_DISKS).saturating_sub(others).max(1);
         Ok(csi::NodeGetInfoResponse {
             node_id: self.settings.name.clone(),
-            max_volumes_per_node: self.settings.most_volumes,
+            max_volumes_per_node: self.settings.most_volumes.min(room),
             accessible_topology: zone.map(|zone| topology::zone(&zone)),
         })
     }
@@ -193,5 +198,6 @@ calls! {
     node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
     node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
     node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
     node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
 }

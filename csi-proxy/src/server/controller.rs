@@ -3,7 +3,7 @@
 //! | Module | Calls |
 //! |---|---|
 //! | [`volumes`] | CreateVolume, DeleteVolume, ControllerExpandVolume, and what only asks |
-//! | [`snapshots`] | CreateSnapshot, DeleteSnapshot, ListSnapshots |
+//! | [`snapshots`] | CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots |
 //! | [`publish`] | ControllerPublishVolume, ControllerUnpublishVolume |
 //!
 //! Invariant: what is not advertised answers UNIMPLEMENTED, and nothing is answered before every
@@ -27,7 +27,7 @@ mod publish;
 mod snapshots;
 mod volumes;
 
-/// What is advertised, and nothing else: snapshots where the offer has them.
+/// What is advertised, and nothing else: snapshots and changes of attributes where the offer has them.
 #[must_use]
 pub fn capabilities(offer: &Offer) -> Vec<Type> {
     let mut all = vec![
@@ -43,7 +43,14 @@ pub fn capabilities(offer: &Offer) -> Vec<Type> {
         Type::SingleNodeMultiWriter,
     ];
     if offer.has_snapshots() {
-        all.extend([Type::CreateDeleteSnapshot, Type::ListSnapshots]);
+        all.extend([
+            Type::CreateDeleteSnapshot,
+            Type::ListSnapshots,
+            Type::GetSnapshot,
+        ]);
+    }
+    if offer.has_attributes() {
+        all.push(Type::ModifyVolume);
     }
     all
 }
@@ -143,12 +150,14 @@ calls! {
     create_volume(CreateVolumeRequest) -> CreateVolumeResponse by volumes;
     delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse by volumes;
     controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse by volumes;
+    controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse by volumes;
     validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse by volumes;
     get_capacity(GetCapacityRequest) -> GetCapacityResponse by volumes;
     list_volumes(ListVolumesRequest) -> ListVolumesResponse by volumes;
     controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse by volumes;
     create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse by snapshots;
     delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse by snapshots;
+    get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse by snapshots;
     list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse by snapshots;
     controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse by publish;
     controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse by publish;

@@ -7,8 +7,9 @@
 use std::fs;
 
 use anyhow::Result;
+use proto::csi::NodeGetVolumeHealthRequest;
 use testkit::disks::{LoopDevice, alone, tell};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::support::{Node, SERIAL, SIZE, VOLUME, block, mount, mounted};
 
@@ -42,6 +43,23 @@ async fn unstaged(node: &Node) -> Result<()> {
     assert!(mounted(&node.path("staging"))?.is_empty());
     assert!(!node.folder.path().join("records").join(VOLUME).exists());
     Ok(())
+}
+
+/// What the node says is wrong with the volume, if anything.
+async fn health(node: &Node) -> Result<Option<String>, Status> {
+    let request = NodeGetVolumeHealthRequest {
+        volume_id: VOLUME.to_owned(),
+        staging_target_path: node.path("staging"),
+        ..Default::default()
+    };
+    let answer = node.client().node_get_volume_health(request).await?;
+    let health = answer.into_inner().volume_health.unwrap_or_default();
+    assert_eq!(health.volume_id, VOLUME);
+    Ok(health
+        .health_statuses
+        .into_iter()
+        .map(|one| one.reason)
+        .next())
 }
 
 async fn shuts_down(filesystem: &str) -> Result<()> {
@@ -127,8 +145,11 @@ fn disk_that_came_back_under_another_number_is_staged_anew_once_nobody_has_the_o
         node.stage(mount("ext4", &[])).await?;
         node.publish("a", mount("ext4", &[]), false).await?;
         fs::write(node.path("a/file"), "kept")?;
+        assert_eq!(health(&node).await?, None);
         take_out(&node)?;
+        assert_eq!(health(&node).await?.as_deref(), Some("DiskGone"));
         bring_back(&mut node)?;
+        assert_eq!(health(&node).await?.as_deref(), Some("DiskReplaced"));
         let used = node.stage(mount("ext4", &[])).await.unwrap_err();
         assert_eq!(used.code(), Code::FailedPrecondition, "{used:?}");
         assert!(used.message().contains(&node.path("a")), "{used:?}");
@@ -136,10 +157,13 @@ fn disk_that_came_back_under_another_number_is_staged_anew_once_nobody_has_the_o
         node.stage(mount("ext4", &[])).await?;
         let line = mounted(&node.path("staging"))?.remove(0);
         assert!(line.contains(node.disks[1].device()), "{line}");
+        assert_eq!(health(&node).await?, None);
         node.publish("a", mount("ext4", &[]), false).await?;
         assert_eq!(fs::read_to_string(node.path("a/file"))?, "kept");
         node.unpublish("a").await?;
         node.unstage().await?;
+        let unknown = health(&node).await.unwrap_err();
+        assert_eq!(unknown.code(), Code::NotFound, "{unknown:?}");
         Ok(())
     })
 }

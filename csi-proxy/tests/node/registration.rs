@@ -197,6 +197,44 @@ async fn kubelet_finds_the_driver_and_is_told_when_it_goes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn node_has_room_for_as_many_volumes_as_its_other_disks_leave() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let disks = folder.path().join("disks");
+    // Its root and what it was set up with have no serial number, or another one; a volume of ours has
+    // ours; and what has no device behind it is no disk of the machine.
+    let page = |serial: &str| [&[0, 0x80, 0, 20], serial.as_bytes()].concat();
+    for (name, device, file, text) in [
+        ("vda", true, "serial", b"\n".to_vec()),
+        ("vdb", true, "serial", b"a-disk-of-the-node\n".to_vec()),
+        ("sda", true, "device/vpd_pg80", page("0123456789abcdef0123")),
+        ("loop0", false, "size", b"0\n".to_vec()),
+    ] {
+        let disk = disks.join(name);
+        std::fs::create_dir_all(if device {
+            disk.join("device")
+        } else {
+            disk.clone()
+        })?;
+        std::fs::write(disk.join(file), text)?;
+    }
+    let disks = format!("--disks={}", disks.display());
+    let most = async |folder: TempDir, most: &str| {
+        let mut program = Program::begin(folder, &[&disks, most])?;
+        program.says("waits for the kubelet")?;
+        let socket = program.folder.path().join("plugins/csi.sock");
+        let mut node = NodeClient::new(connect(&socket).await?);
+        let told = node.node_get_info(NodeGetInfoRequest {}).await?;
+        anyhow::Ok(told.into_inner().max_volumes_per_node)
+    };
+    let other = tempfile::tempdir()?;
+    assert_eq!(most(other, "--most-volumes=100").await?, 100);
+    let other = tempfile::tempdir()?;
+    assert_eq!(most(other, "--most-volumes=255").await?, 254);
+    drop(folder);
+    Ok(())
+}
+
+#[tokio::test]
 async fn driver_that_the_kubelet_refuses_ends_with_an_error() -> Result<()> {
     let program = Program::start()?;
     let refused = RegistrationStatus {

@@ -10,6 +10,7 @@
 
 mod attach;
 mod crash;
+mod provisioner;
 mod refusals;
 mod refused;
 mod sanity;

@@ -8,8 +8,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use kube::api::{Patch, PatchParams};
 use proto::csi::volume_content_source::{Type as Source, VolumeSource};
-use proto::csi::{CapacityRange, ControllerExpandVolumeRequest, VolumeContentSource};
+use proto::csi::{
+    CapacityRange, ControllerExpandVolumeRequest, GetCapacityRequest, VolumeContentSource,
+};
 use serde_json::json;
+use testkit::FaultPlan;
 use tonic::Code;
 
 use crate::support::driver::{create, mount};
@@ -64,6 +67,34 @@ async fn used_up_quota_and_full_storage_are_told_apart() -> Result<()> {
     let over = over.context("the quota counts nothing")??;
     assert_eq!(over.code(), Code::ResourceExhausted, "{over:?}");
     assert!(over.message().contains("have the quota"), "{over:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn storage_that_nobody_calls_zeroed_gives_no_volume_and_leaves_no_claim() -> Result<()> {
+    let Some(environment) = Environment::new("zeroed").await? else {
+        return Ok(());
+    };
+    let _fakes = Fakes::start(&environment);
+    let mut settings = environment.settings();
+    settings.offer.classes[0].zeroed = false;
+    let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
+    let refusal = driver.create("fresh").await.unwrap_err();
+    assert_eq!(refusal.code(), Code::FailedPrecondition, "{refusal:?}");
+    assert!(refusal.message().contains("set `zeroed`"), "{refusal:?}");
+    let claims = environment.claims().list(&Default::default()).await?;
+    assert!(claims.items.is_empty(), "{claims:?}");
+    // There is no reason for a pod to wait for room: what is wrong is told to the claim.
+    let mut controller = driver.controller();
+    let any = GetCapacityRequest::default();
+    let capacity = controller.get_capacity(any).await?.into_inner();
+    assert_eq!(capacity.available_capacity, i64::MAX);
+    let unknown = GetCapacityRequest {
+        parameters: [("class".to_owned(), "of-nobody".to_owned())].into(),
+        ..Default::default()
+    };
+    let capacity = controller.get_capacity(unknown).await?.into_inner();
+    assert_eq!(capacity.available_capacity, i64::MAX);
     Ok(())
 }
 

@@ -29,11 +29,11 @@ use crate::support::{Driver, Environment, Fakes, PATIENCE};
 
 /// What may be skipped, because it is not advertised.
 const MISSING: [&str; 5] = [
-    "GetSnapshot not supported",
     "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported",
-    "Modify",
     "GroupControllerService not supported",
-    "Health not supported",
+    "ControllerGetVolumeHealth not supported",
+    "ControllerListVolumeHealth not supported",
+    "NodeGetStorageHealth not supported",
 ];
 
 /// Where the machine is, and its volumes can be attached.
@@ -61,6 +61,8 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
             ..environment.settings()
         };
         settings.offer.classes[0].zones = vec![ZONE.to_owned()];
+        let gold = ("gold".to_owned(), "iops-9000".to_owned());
+        settings.offer.classes[0].attributes = [gold].into();
         let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
         environment.machine("a").await?;
         let folder = tempfile::tempdir()?;
@@ -68,6 +70,7 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
         for name in ["sys", "disks"] {
             fs::create_dir(path(name))?;
         }
+        fs::write(path("attributes.yaml"), "class: gold\n")?;
         let plugs = Plugs {
             vms: environment.vms(),
             claims: environment.claims(),
@@ -109,6 +112,10 @@ fn driver_passes_the_tests_of_the_specification() -> Result<()> {
                 ))
                 .arg(format!("--csi.mountdir={}", path("mount").display()))
                 .arg(format!("--csi.stagingdir={}", path("stage").display()))
+                .arg(format!(
+                    "--csi.testvolumemutableparameters={}",
+                    path("attributes.yaml").display()
+                ))
                 .arg(format!("--csi.testvolumesize={}", SIZES[0]))
                 .arg(format!("--csi.testvolumeexpandsize={}", SIZES[1]))
                 .arg(format!("--csi.testvolumeaccesstype={access}"))

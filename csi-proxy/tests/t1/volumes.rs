@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is answered is compared with what the management cluster has.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use csi_proxy::mapping::topology::zone;
 use proto::csi::controller_service_capability::Type as Capability;
 use proto::csi::plugin_capability::service::Type as Part;
@@ -10,9 +10,10 @@ use proto::csi::plugin_capability::{Service, Type as PluginType};
 use proto::csi::volume_content_source::{SnapshotSource, Type as Source};
 use proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
-    ControllerGetVolumeRequest, CreateSnapshotRequest, DeleteSnapshotRequest, GetCapacityRequest,
-    GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListSnapshotsRequest, ListVolumesRequest,
-    ProbeRequest, TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
+    ControllerGetVolumeRequest, ControllerModifyVolumeRequest, CreateSnapshotRequest,
+    DeleteSnapshotRequest, GetCapacityRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
+    GetSnapshotRequest, ListSnapshotsRequest, ListVolumesRequest, ProbeRequest,
+    TopologyRequirement, ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
 use testkit::FaultPlan;
 use testkit::fixtures::wait_gone;
@@ -108,6 +109,55 @@ async fn volume_is_made_found_again_grows_and_goes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attributes_of_a_volume_are_changed_and_answered_when_storage_has_done_it() -> Result<()> {
+    let Some(environment) = Environment::new("attributes").await? else {
+        return Ok(());
+    };
+    let _fakes = Fakes::start(&environment);
+    let mut settings = environment.settings();
+    let gold = ("gold".to_owned(), "iops-9000".to_owned());
+    settings.offer.classes[0].attributes = [gold].into();
+    let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
+    let id = driver.create("pvc-1").await?;
+    let modify = |word: &str| ControllerModifyVolumeRequest {
+        volume_id: id.clone(),
+        mutable_parameters: [("class".to_owned(), word.to_owned())].into(),
+        ..Default::default()
+    };
+    let mut controller = driver.controller();
+    let refusal = controller
+        .controller_modify_volume(modify("iops-9000"))
+        .await;
+    let refusal = refusal.unwrap_err();
+    assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal:?}");
+    assert!(refusal.message().contains("there are: gold"), "{refusal:?}");
+    controller.controller_modify_volume(modify("gold")).await?;
+    let claim = environment.claims().get(&id).await?;
+    let spec = claim.spec.context("it has a specification")?;
+    let name = spec.volume_attributes_class_name;
+    assert_eq!(name.as_deref(), Some("iops-9000"));
+    let has = claim
+        .status
+        .and_then(|status| status.current_volume_attributes_class_name);
+    assert_eq!(has, name, "storage has not done it yet");
+    let before = environment
+        .claims()
+        .get(&id)
+        .await?
+        .metadata
+        .resource_version;
+    controller.controller_modify_volume(modify("gold")).await?;
+    let after = environment
+        .claims()
+        .get(&id)
+        .await?
+        .metadata
+        .resource_version;
+    assert_eq!(before, after, "nothing is written where nothing changes");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_shows_every_volume_page_by_page() -> Result<()> {
     let Some(environment) = Environment::new("list").await? else {
         return Ok(());
@@ -168,6 +218,13 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     let taken = controller.create_snapshot(snapshot("s-1", &other)).await;
     assert_eq!(taken.unwrap_err().code(), Code::AlreadyExists);
 
+    let get = GetSnapshotRequest {
+        snapshot_id: made.snapshot_id.clone(),
+        ..Default::default()
+    };
+    let got = controller.get_snapshot(get.clone()).await?.into_inner();
+    assert_eq!(got.snapshot.as_ref(), Some(&made));
+
     let list = |source_volume_id: &str| ListSnapshotsRequest {
         source_volume_id: source_volume_id.to_owned(),
         ..Default::default()
@@ -198,6 +255,8 @@ async fn snapshot_is_cut_restored_and_goes() -> Result<()> {
     };
     controller.delete_snapshot(delete.clone()).await?;
     wait_gone(&environment.snapshots(), &made.snapshot_id, PATIENCE).await?;
+    let gone = controller.get_snapshot(get).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound, "{gone:?}");
     controller.delete_snapshot(delete).await?;
     Ok(())
 }

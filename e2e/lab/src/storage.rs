@@ -141,10 +141,11 @@ pub(crate) fn offered() -> Value {
             "default": true,
             "expandable": true,
             "cloneable": true,
+            "zeroed": true,
             "shared": true,
             "snapshotClass": CLASS,
             "zones": [ZONE],
         },
-        { "name": "far", "storageClass": FAR_CLASS, "zones": [ELSEWHERE] },
+        { "name": "far", "storageClass": FAR_CLASS, "zeroed": true, "zones": [ELSEWHERE] },
     ])
 }

@@ -761,6 +761,21 @@ pub mod list_snapshots_response {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetSnapshotRequest {
+    #[prost(string, tag = "1")]
+    pub snapshot_id: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub secrets: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSnapshotResponse {
+    #[prost(message, optional, tag = "1")]
+    pub snapshot: ::core::option::Option<Snapshot>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeStageVolumeRequest {
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
@@ -903,6 +918,41 @@ pub mod volume_usage {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VolumeHealth {
+    #[prost(string, tag = "1")]
+    pub volume_id: ::prost::alloc::string::String,
+    /// None: nothing is known to be wrong.
+    #[prost(message, repeated, tag = "2")]
+    pub health_statuses: ::prost::alloc::vec::Vec<volume_health::VolumeHealthEntry>,
+}
+/// Nested message and enum types in `VolumeHealth`.
+pub mod volume_health {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct VolumeHealthEntry {
+        #[prost(enumeration = "super::VolumeHealthErrorType", tag = "1")]
+        pub status: i32,
+        /// For programs: one word.
+        #[prost(string, tag = "2")]
+        pub reason: ::prost::alloc::string::String,
+        #[prost(string, tag = "3")]
+        pub message: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeGetVolumeHealthRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub volume_publish_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub staging_target_path: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeGetVolumeHealthResponse {
+    #[prost(message, optional, tag = "1")]
+    pub volume_health: ::core::option::Option<VolumeHealth>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeExpandVolumeRequest {
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
@@ -965,6 +1015,7 @@ pub mod node_service_capability {
             ExpandVolume = 3,
             SingleNodeMultiWriter = 5,
             VolumeMountGroup = 6,
+            GetVolumeHealth = 7,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -979,6 +1030,7 @@ pub mod node_service_capability {
                     Self::ExpandVolume => "EXPAND_VOLUME",
                     Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
                     Self::VolumeMountGroup => "VOLUME_MOUNT_GROUP",
+                    Self::GetVolumeHealth => "GET_VOLUME_HEALTH",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -990,6 +1042,7 @@ pub mod node_service_capability {
                     "EXPAND_VOLUME" => Some(Self::ExpandVolume),
                     "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
                     "VOLUME_MOUNT_GROUP" => Some(Self::VolumeMountGroup),
+                    "GET_VOLUME_HEALTH" => Some(Self::GetVolumeHealth),
                     _ => None,
                 }
             }
@@ -1013,6 +1066,39 @@ pub struct NodeGetInfoResponse {
     pub max_volumes_per_node: i64,
     #[prost(message, optional, tag = "3")]
     pub accessible_topology: ::core::option::Option<Topology>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum VolumeHealthErrorType {
+    UnknownVolumeHealthType = 0,
+    Degraded = 1,
+    /// Of a node's answer: from that node.
+    Inaccessible = 2,
+    DataLoss = 3,
+}
+impl VolumeHealthErrorType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::UnknownVolumeHealthType => "UNKNOWN_VOLUME_HEALTH_TYPE",
+            Self::Degraded => "DEGRADED",
+            Self::Inaccessible => "INACCESSIBLE",
+            Self::DataLoss => "DATA_LOSS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNKNOWN_VOLUME_HEALTH_TYPE" => Some(Self::UnknownVolumeHealthType),
+            "DEGRADED" => Some(Self::Degraded),
+            "INACCESSIBLE" => Some(Self::Inaccessible),
+            "DATA_LOSS" => Some(Self::DataLoss),
+            _ => None,
+        }
+    }
 }
 /// Generated client implementations.
 pub mod identity_client {
@@ -1803,6 +1889,30 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("csi.v1.Controller", "ListSnapshots"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn get_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Controller/GetSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("csi.v1.Controller", "GetSnapshot"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn controller_expand_volume(
             &mut self,
             request: impl tonic::IntoRequest<super::ControllerExpandVolumeRequest>,
@@ -1985,6 +2095,15 @@ pub mod controller_server {
             request: tonic::Request<super::ListSnapshotsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        async fn get_snapshot(
+            &self,
+            request: tonic::Request<super::GetSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSnapshotResponse>,
             tonic::Status,
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
@@ -2616,6 +2735,51 @@ pub mod controller_server {
                     };
                     Box::pin(fut)
                 }
+                "/csi.v1.Controller/GetSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSnapshotSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::GetSnapshotRequest>
+                    for GetSnapshotSvc<T> {
+                        type Response = super::GetSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::get_snapshot(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/csi.v1.Controller/ControllerExpandVolume" => {
                     #[allow(non_camel_case_types)]
                     struct ControllerExpandVolumeSvc<T: Controller>(pub Arc<T>);
@@ -2995,6 +3159,30 @@ pub mod node_client {
                 .insert(GrpcMethod::new("csi.v1.Node", "NodeGetVolumeStats"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn node_get_volume_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetVolumeHealthResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Node/NodeGetVolumeHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("csi.v1.Node", "NodeGetVolumeHealth"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn node_expand_volume(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeExpandVolumeRequest>,
@@ -3120,6 +3308,15 @@ pub mod node_server {
             request: tonic::Request<super::NodeGetVolumeStatsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeGetVolumeStatsResponse>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        async fn node_get_volume_health(
+            &self,
+            request: tonic::Request<super::NodeGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetVolumeHealthResponse>,
             tonic::Status,
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
@@ -3439,6 +3636,51 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = NodeGetVolumeStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Node/NodeGetVolumeHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeGetVolumeHealthSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::UnaryService<super::NodeGetVolumeHealthRequest>
+                    for NodeGetVolumeHealthSvc<T> {
+                        type Response = super::NodeGetVolumeHealthResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeGetVolumeHealthRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::node_get_volume_health(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeGetVolumeHealthSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

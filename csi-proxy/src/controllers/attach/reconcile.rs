@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use super::hotplug::Answer;
 use super::plan::{self, Change, desired_disk};
-use super::refusal::{self, Failure};
 use super::step::{Job, Key, Memory, Outcome};
 use super::{holders, hotplug};
 use crate::cache::objects::{Machine, Volume, may_write};
 use crate::client::Found;
 use crate::context::Context;
 use crate::error::Error;
+use crate::refusal::{self, Failure};
 
 /// Jobs at a time.
 const WORKERS: usize = 16;
@@ -125,7 +125,7 @@ impl Reconciler {
         let outcome = result.unwrap_or_else(|error| {
             log(key, &error);
             Outcome {
-                failure: Some(refusal::judge(error.code(), &chain(&error))),
+                failure: Some(refusal::of_disk(error.code(), &chain(&error))),
                 ..Outcome::default()
             }
         });
@@ -202,7 +202,7 @@ fn judge(answers: &[Answer], mut outcome: Outcome) -> Outcome {
             continue;
         };
         match (
-            refusal::judge(error.code(), &chain(error)),
+            refusal::of_disk(error.code(), &chain(error)),
             answer.disks.as_slice(),
         ) {
             (Failure::Refused(why), [disk]) => {

@@ -16,9 +16,9 @@ use kit_client::backoff::Backoff;
 use tokio::time::Instant;
 
 use super::plan::{self, Change, Observed, SETTLE, Step, Times, desired_disks};
-use super::refusal::Failure;
 use crate::cache::objects::{Machine, Volume};
 use crate::cache::state::State;
+use crate::refusal::Failure;
 
 /// Failures are tried again after 0.2 s at first, and every 15 s at last.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(15));

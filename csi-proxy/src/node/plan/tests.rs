@@ -392,6 +392,17 @@ fn disk_that_shows_two_things_is_not_touched() {
 }
 
 #[test]
+fn health_is_told_by_the_disk_and_what_is_mounted_of_it() {
+    let disk = Node::new(Content::Empty).disk;
+    let word = |disk, mounted| health(disk, mounted).map(|(word, _)| word);
+    assert_eq!(word(Some(&disk), Some(disk.number)), None);
+    assert_eq!(word(Some(&disk), None), None, "a device");
+    assert_eq!(word(Some(&disk), Some((8, 99))), Some("DiskReplaced"));
+    assert_eq!(word(None, Some(disk.number)), Some("DiskGone"));
+    assert_eq!(word(None, None), Some("DiskGone"));
+}
+
+#[test]
 fn volume_that_is_larger_than_its_filesystem_grows_when_it_is_staged() {
     let mut node = Node::new(Content::Filesystem(Filesystem::Xfs, BYTES / 2));
     node.call(Call::Stage(MOUNT, false), ALL).unwrap();

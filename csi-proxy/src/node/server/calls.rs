@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use proto::csi::volume_capability::AccessType;
 use proto::csi::volume_capability::access_mode::Mode;
+use proto::csi::volume_health::VolumeHealthEntry;
 use proto::csi::volume_usage::Unit;
 use proto::csi::{
-    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest,
-    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodePublishVolumeResponse,
-    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnpublishVolumeRequest,
-    NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
-    VolumeCapability, VolumeUsage,
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeHealthRequest,
+    NodeGetVolumeHealthResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeCapability, VolumeHealth,
+    VolumeHealthErrorType, VolumeUsage,
 };
 
 use crate::names;
@@ -362,6 +364,37 @@ impl Node {
                 ),
                 usage(Unit::Inodes, stat.f_files, stat.f_ffree, stat.f_favail),
             ],
+        })
+    }
+
+    /// Asks the kernel alone: nothing is read from the disk, which may never answer.
+    pub(super) fn node_get_volume_health(
+        &self,
+        request: &NodeGetVolumeHealthRequest,
+    ) -> Result<NodeGetVolumeHealthResponse, Status> {
+        let id = &request.volume_id;
+        is_volume(id)?;
+        let serial = self.host.remembered(id)?;
+        let serial = serial
+            .ok_or_else(|| Status::not_found(format!("volume {id} is not staged on this node")))?;
+        let disk = self.host.disk(&serial)?;
+        let staged = match request.staging_target_path.as_str() {
+            "" => None,
+            given => self.host.path(given)?,
+        };
+        let mounts = self.host.mounts()?;
+        let mounted = staged.and_then(|path| top(&mounts, &path).map(|mount| mount.number));
+        let wrong = plan::health(disk.as_ref(), mounted);
+        let entry = |(reason, message): (&str, &str)| VolumeHealthEntry {
+            status: VolumeHealthErrorType::Inaccessible.into(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        Ok(NodeGetVolumeHealthResponse {
+            volume_health: Some(VolumeHealth {
+                volume_id: id.clone(),
+                health_statuses: wrong.map(entry).into_iter().collect(),
+            }),
         })
     }
 

@@ -17,9 +17,8 @@ use crate::cache::objects::Volume;
 use crate::cache::state::State;
 use crate::context::Context;
 use crate::controllers::attach::holders;
-use crate::mapping;
+use crate::mapping::uses;
 use crate::names;
-use crate::settings::Class;
 use crate::status::Status;
 
 pub(super) async fn controller_publish_volume(
@@ -45,20 +44,17 @@ pub(super) async fn controller_publish_volume(
     let _held = ctx.in_flight.take(id)?;
     let volume = ctx.client.volume(id).await?;
     let volume = volume.ok_or_else(|| missing(id))?;
-    if ctx.client.machine(node).await?.is_none() {
-        return Err(Status::not_found(format!(
+    let machine = ctx.client.machine(node).await?.ok_or_else(|| {
+        Status::not_found(format!(
             "there is no machine {node}; nodes of this driver are machines of the tenant cluster"
-        )));
-    }
-    let any = Class {
-        shared: volume.shared,
-        ..Class::default()
-    };
-    mapping::capabilities(std::slice::from_ref(capability), &any)?;
+        ))
+    })?;
+    let uses = std::slice::from_ref(capability);
+    uses::usable(&volume, uses, &ctx.settings.offer)?;
     let holders = ctx.cache.read(|state| {
         let attached = |volume: &&Volume| volume.holders.wanted.contains(node);
         let others = state.volumes.values().filter(|other| other.id != *id);
-        let most = ctx.settings.most_volumes;
+        let most = ctx.settings.most_volumes.min(machine.capacity());
         if others.filter(attached).count() >= most {
             return Err(Status::resource_exhausted(format!(
                 "machine {node} has {most} volumes already, which is the most; move pods to other \

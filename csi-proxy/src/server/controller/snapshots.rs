@@ -1,4 +1,4 @@
-//! Calls CreateSnapshot, DeleteSnapshot and ListSnapshots.
+//! Calls CreateSnapshot, DeleteSnapshot, GetSnapshot and ListSnapshots.
 //!
 //! Invariant: what is answered has been cut: the time and the size are the management cluster's.
 
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proto::csi::{
     CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
-    ListSnapshotsRequest, ListSnapshotsResponse, list_snapshots_response,
+    GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
+    list_snapshots_response,
 };
 
 use super::volumes;
@@ -16,7 +17,8 @@ use crate::context::Context;
 use crate::mapping::page::page;
 use crate::mapping::snapshot;
 use crate::names;
-use crate::status::{self, Status};
+use crate::refusal;
+use crate::status::Status;
 
 /// Where no class has snapshots, the calls are not there.
 fn offered(ctx: &Context) -> Result<(), Status> {
@@ -75,7 +77,7 @@ pub(super) async fn create_snapshot(
                     "storage complains about snapshot {id}"
                 );
             }
-            let why = status::of_storage(why.as_deref());
+            let why = refusal::of_storage(why.as_deref());
             Err(Status::deadline_exceeded(format!(
                 "snapshot {id} is not cut yet: {why}"
             )))
@@ -111,6 +113,27 @@ pub(super) async fn delete_snapshot(
         )));
     }
     Ok(DeleteSnapshotResponse {})
+}
+
+pub(super) async fn get_snapshot(
+    ctx: &Context,
+    request: &GetSnapshotRequest,
+    _: Duration,
+) -> Result<GetSnapshotResponse, Status> {
+    offered(ctx)?;
+    let id = &request.snapshot_id;
+    if id.is_empty() {
+        return Err(Status::invalid_argument("say which snapshot: snapshot_id"));
+    }
+    let found = ctx.client.snapshot(id).await?;
+    let found = found.filter(|snapshot| !snapshot.deleting);
+    // One that is not cut yet has neither time nor size.
+    let snapshot = found.as_ref().and_then(snapshot::answer);
+    let snapshot =
+        snapshot.ok_or_else(|| Status::not_found(format!("there is no snapshot {id}")))?;
+    Ok(GetSnapshotResponse {
+        snapshot: Some(snapshot),
+    })
 }
 
 pub(super) async fn list_snapshots(

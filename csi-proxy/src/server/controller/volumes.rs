@@ -8,9 +8,10 @@ use std::time::Duration;
 use proto::csi::volume_capability::AccessType;
 use proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetVolumeRequest,
-    ControllerGetVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
-    DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
-    ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    ControllerGetVolumeResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+    GetCapacityRequest, GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
     controller_get_volume_response, list_volumes_response, validate_volume_capabilities_response,
 };
 
@@ -18,10 +19,11 @@ use crate::cache::objects::{Origin, Volume};
 use crate::cache::state::State;
 use crate::client::Made;
 use crate::context::Context;
+use crate::mapping::attributes::{self, Progress};
 use crate::mapping::page::page;
-use crate::mapping::{self, Copied, Expansion, capacity, topology};
-use crate::settings::Class;
-use crate::status::{self, Status};
+use crate::mapping::{self, Copied, Expansion, capacity, topology, uses};
+use crate::refusal;
+use crate::status::Status;
 
 /// There is no such volume.
 pub(super) fn missing(id: &str) -> Status {
@@ -61,7 +63,13 @@ pub(super) async fn create_volume(
             }
         },
     };
-    mapping::same(&volume, &wanted)?;
+    if let Err(status) = mapping::same(&volume, &wanted) {
+        // Nobody would ask for what was made just now, and is not what is wanted.
+        if made && volume.holders.held.is_empty() {
+            ctx.client.delete(&volume).await?;
+        }
+        return Err(status);
+    }
     if wanted.class.waits_for_consumer && !volume.bound {
         return Ok(created(ctx, &volume));
     }
@@ -106,31 +114,32 @@ async fn complaint(ctx: &Context, volume: &Volume) -> Result<&'static str, Statu
     if let Some(complaint) = &complaint {
         tracing::warn!(volume.id = %volume.id, complaint = %complaint, "storage complains about volume {}", volume.id);
     }
-    Ok(status::of_storage(complaint.as_deref()))
+    Ok(refusal::of_storage(complaint.as_deref()))
 }
 
 /// What quotas leave, and no more than one volume of the class may have; nothing where the class is
-/// not.
+/// not. Of a StorageClass that no volume can be made of, without a limit: a pod is held up for
+/// missing capacity with a sentence about room alone, and CreateVolume says what is wrong.
 pub(super) async fn get_capacity(
     ctx: &Context,
     request: &GetCapacityRequest,
     _: Duration,
 ) -> Result<GetCapacityResponse, Status> {
-    let class = mapping::class(&request.parameters, &ctx.settings)?;
-    if !request.volume_capabilities.is_empty() {
-        mapping::capabilities(&request.volume_capabilities, class)?;
-    }
+    let class = mapping::class(&request.parameters, &ctx.settings);
+    let uses = &request.volume_capabilities;
+    let class = class.and_then(|class| match uses.is_empty() {
+        true => Ok(class),
+        false => uses::capabilities(uses, class).map(|_| class),
+    });
+    let Ok(class) = class else {
+        return Ok(capacity::answer(None, None));
+    };
     let place = request.accessible_topology.as_ref();
     let left = match place.is_none_or(|there| topology::reaches(class, there)) {
         true => capacity::left(&ctx.client.quotas().await?, &class.storage_class),
         false => Some(0),
     };
-    Ok(GetCapacityResponse {
-        // Nobody says how much there is where no quota does.
-        available_capacity: left.unwrap_or(i64::MAX),
-        maximum_volume_size: class.largest,
-        minimum_volume_size: None,
-    })
+    Ok(capacity::answer(left, class.largest))
 }
 
 /// What is to be copied, if it is there.
@@ -257,6 +266,61 @@ pub(super) async fn controller_expand_volume(
     }
 }
 
+pub(super) async fn controller_modify_volume(
+    ctx: &Context,
+    request: &ControllerModifyVolumeRequest,
+    patience: Duration,
+) -> Result<ControllerModifyVolumeResponse, Status> {
+    let id = &request.volume_id;
+    named(id)?;
+    if !ctx.settings.offer.has_attributes() {
+        return Err(Status::unimplemented(
+            "no class of storage has attributes that can be changed; ask who runs the management \
+             cluster for some",
+        ));
+    }
+    let _held = ctx.in_flight.take(id)?;
+    let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
+    let class = volume.class_in(&ctx.settings.offer).ok_or_else(|| {
+        Status::invalid_argument(format!(
+            "the class of volume {id} is not offered any more, so it stays as it is"
+        ))
+    })?;
+    let Some(wanted) = attributes::wanted(&request.mutable_parameters, class)? else {
+        return Ok(ControllerModifyVolumeResponse {});
+    };
+    match attributes::progress(&volume, wanted)? {
+        Progress::Done => return Ok(ControllerModifyVolumeResponse {}),
+        Progress::Ask => ctx.client.set_attributes(&volume, wanted).await?,
+        Progress::Waits => {}
+    }
+    let changed = |state: &State| match state.volumes.get(id) {
+        Some(now) if now.version.uid == volume.version.uid => {
+            match attributes::progress(now, wanted) {
+                Ok(Progress::Done) => Some(Ok(())),
+                Ok(Progress::Waits) => None,
+                // What was written is in the cache already: the API took no notice, or somebody else
+                // wrote, too.
+                Ok(Progress::Ask) if now.attributes.is_none() => Some(Err(attributes::unserved())),
+                Ok(Progress::Ask) => Some(Err(Status::aborted(format!(
+                    "volume {id} was given other attributes meanwhile; try again"
+                )))),
+                Err(status) => Some(Err(status)),
+            }
+        }
+        _ => Some(Err(missing(id))),
+    };
+    match ctx.cache.wait(patience, changed).await {
+        Some(done) => done.map(|()| ControllerModifyVolumeResponse {}),
+        None => {
+            let why = complaint(ctx, &volume).await?;
+            Err(Status::deadline_exceeded(format!(
+                "volume {id} does not have these attributes yet: {why}"
+            )))
+        }
+    }
+}
+
 pub(super) async fn validate_volume_capabilities(
     ctx: &Context,
     request: &ValidateVolumeCapabilitiesRequest,
@@ -271,12 +335,8 @@ pub(super) async fn validate_volume_capabilities(
         ));
     }
     let volume = ctx.client.volume(id).await?.ok_or_else(|| missing(id))?;
-    let class = Class {
-        shared: volume.shared,
-        name: volume.storage_class,
-        ..Class::default()
-    };
-    Ok(match mapping::capabilities(capabilities, &class) {
+    let usable = uses::usable(&volume, capabilities, &ctx.settings.offer);
+    Ok(match usable {
         Ok(_) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(validate_volume_capabilities_response::Confirmed {
                 volume_context: request.volume_context.clone(),

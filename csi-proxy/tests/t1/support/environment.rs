@@ -93,6 +93,7 @@ impl Environment {
             default: true,
             expandable: true,
             cloneable: true,
+            zeroed: true,
             snapshot_class: Some("snaps".to_owned()),
             ..Class::default()
         };
@@ -102,6 +103,7 @@ impl Environment {
             offer: Offer {
                 classes: vec![class],
                 hotplug: Hotplug::Declarative,
+                ..Offer::default()
             },
             patience: PATIENCE,
             most_volumes: MOST_VOLUMES,

@@ -1,5 +1,5 @@
-//! Plays the storage of the management cluster in one namespace: claims are bound and grow,
-//! snapshots are cut, and a claim that is deleted goes, whoever uses it.
+//! Plays the storage of the management cluster in one namespace: claims are bound, grow and change
+//! attributes, snapshots are cut, and a claim that is deleted goes, whoever uses it.
 //!
 //! Invariant: it acts on what watches tell and comes to rest; sizes are whole gibibytes, as storage
 //! counts, so they are rarely what was asked for.
@@ -169,14 +169,21 @@ impl Stage {
         }
         let bytes = |amount: &Value| amount.as_str().and_then(self.amount).unwrap_or(0);
         let asked = bytes(&claim.data["spec"]["resources"]["requests"]["storage"]);
-        if bytes(&claim.data["status"]["capacity"]["storage"]) >= asked {
+        let there = bytes(&claim.data["status"]["capacity"]["storage"]);
+        let attributes = &claim.data["spec"]["volumeAttributesClassName"];
+        let has = &claim.data["status"]["currentVolumeAttributesClassName"];
+        if there >= asked && (attributes.is_null() || attributes == has) {
             return Ok(());
         }
-        if mode == Mode::Full {
+        if there < asked && mode == Mode::Full {
             return self.complain(claim).await;
         }
-        let size = (asked + GIB - 1) / GIB;
-        let status = json!({ "phase": "Bound", "capacity": { "storage": format!("{size}Gi") } });
+        let size = (asked.max(there) + GIB - 1) / GIB;
+        let mut status =
+            json!({ "phase": "Bound", "capacity": { "storage": format!("{size}Gi") } });
+        if !attributes.is_null() {
+            status["currentVolumeAttributesClassName"] = attributes.clone();
+        }
         let status = Patch::Merge(json!({ "status": status }));
         let bound = self
             .api(CLAIM)

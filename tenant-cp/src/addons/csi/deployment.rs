@@ -10,9 +10,9 @@ use api::storage::Offer;
 use k8s_openapi::api::{
     apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
     core::v1::{
-        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
-        ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource, SecretVolumeSource,
-        ServiceAccountTokenProjection, Volume, VolumeProjection,
+        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, EnvVar,
+        KeyToPath, ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
+        SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -21,7 +21,7 @@ use pki::Store;
 use serde_json::json;
 
 use crate::addons::csi::names::NAME;
-use crate::addons::csi::sidecars::{Sidecar, sidecars};
+use crate::addons::csi::sidecars::{CAPACITIES, Sidecar, sidecars};
 use crate::desired::pod;
 use crate::generations::bundle;
 use crate::meta::{labels, meta, selector};
@@ -128,11 +128,11 @@ fn container(settings: &Settings, sidecar: &Sidecar) -> Container {
     // This one speaks to the tenant's API alone.
     if sidecar.name != "snapshot-controller" {
         args.push(format!("--csi-address={SOCKET_DIR}/csi.sock"));
-        let timeout = match sidecar.name {
-            "csi-resizer" => "resize-timeout",
-            _ => "timeout",
+        let timeouts: &[&str] = match sidecar.name {
+            "csi-resizer" => &["resize-timeout", "modify-timeout"],
+            _ => &["timeout"],
         };
-        args.push(format!("--{timeout}={PATIENCE}"));
+        args.extend(timeouts.iter().map(|name| format!("--{name}={PATIENCE}")));
         mounts.push(pod::mount(SOCKET, SOCKET_DIR, false));
     }
     args.extend(
@@ -142,6 +142,14 @@ fn container(settings: &Settings, sidecar: &Sidecar) -> Container {
             .map(|&arg| arg.to_owned()),
     );
     let limits = BTreeMap::new();
+    let mut env = pod::go_threads(&limits).unwrap_or_default();
+    if sidecar.name == "csi-provisioner" {
+        env.push(EnvVar {
+            name: "NAMESPACE".to_owned(),
+            value: Some(CAPACITIES.to_owned()),
+            ..EnvVar::default()
+        });
+    }
     Container {
         name: sidecar.name.to_owned(),
         image: Some(pod::trusted_image(
@@ -149,7 +157,7 @@ fn container(settings: &Settings, sidecar: &Sidecar) -> Container {
             settings.images.sidecar(sidecar.name),
         )),
         args: Some(args),
-        env: pod::go_threads(&limits),
+        env: Some(env),
         resources: Some(pod::resources(&settings.resources.csi_sidecar, &limits)),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(mounts),

@@ -7,6 +7,7 @@
 
 use std::sync::LazyLock;
 
+use api::storage::Offer;
 use serde_json::{Value, json};
 
 use crate::addons::csi::names::DRIVER;
@@ -39,9 +40,9 @@ pub(crate) fn manifests(inputs: &Inputs<'_>) -> Vec<Value> {
         return Vec::new();
     };
     let mut all = vec![
-        driver(),
+        driver(inputs.v.autoscaler.is_none()),
         service_account(NAMESPACE, NAME),
-        node(inputs, offer.has_zones()),
+        node(inputs, offer),
     ];
     if offer.has_zones() {
         all.push(cluster_role(ROLE, &json!(rules_on_nodes())));
@@ -70,9 +71,9 @@ pub(crate) fn names(inputs: &Inputs<'_>) -> Vec<Value> {
     };
     let offered = &inputs.settings.storage;
     let mut all = vec![
-        driver(),
+        driver(true),
         service_account(NAMESPACE, NAME),
-        node(inputs, false),
+        node(inputs, &Offer::default()),
         snapshot_class(),
     ];
     all.extend(offered.classes.iter().map(storage_class));
@@ -80,7 +81,11 @@ pub(crate) fn names(inputs: &Inputs<'_>) -> Vec<Value> {
     all
 }
 
-fn driver() -> Value {
+/// With `capacity` the scheduler asks of classes whose volumes wait for their first pod how much there
+/// is; where the provisioner has published nothing, it takes that for nothing. So does the Cluster
+/// Autoscaler for a node that would be the first of its zone, where nothing can have been published
+/// (kubernetes/autoscaler#5093), and then makes none.
+fn driver(capacity: bool) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
         "metadata": { "name": DRIVER },
@@ -88,6 +93,7 @@ fn driver() -> Value {
             "attachRequired": true,
             "fsGroupPolicy": "File",
             "podInfoOnMount": false,
+            "storageCapacity": capacity,
             "volumeLifecycleModes": ["Persistent"],
         },
     })
@@ -128,7 +134,7 @@ fn snapshot_class() -> Value {
     })
 }
 
-fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
+fn node(inputs: &Inputs<'_>, offer: &Offer) -> Value {
     let host = |name: &str, path: &str, type_: &str| json!({ "name": name, "hostPath": { "path": path, "type": type_ } });
     let pods = NodePods {
         namespace: NAMESPACE,
@@ -136,8 +142,8 @@ fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
         label: ("k8s-app", NAME),
         annotations: json!({}),
         spec: json!({
-            "automountServiceAccountToken": topology,
-            "containers": [container(inputs, topology)],
+            "automountServiceAccountToken": offer.has_zones(),
+            "containers": [container(inputs, offer)],
             "serviceAccountName": NAME,
             "volumes": [
                 host("devices", "/dev", "Directory"),
@@ -148,7 +154,7 @@ fn node(inputs: &Inputs<'_>, topology: bool) -> Value {
     daemon_set(&pods)
 }
 
-fn container(inputs: &Inputs<'_>, topology: bool) -> Value {
+fn container(inputs: &Inputs<'_>, offer: &Offer) -> Value {
     let images = &inputs.settings.images;
     let mut args = vec![
         "node".to_owned(),
@@ -158,10 +164,13 @@ fn container(inputs: &Inputs<'_>, topology: bool) -> Value {
         "name": "NODE_NAME",
         "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } },
     })];
-    if topology {
+    if offer.has_zones() {
         args.push("--topology".to_owned());
         let api = inputs.api_variables();
         variables.extend(api.as_array().into_iter().flatten().cloned());
+    }
+    if let Some(most) = offer.volumes_per_machine {
+        args.push(format!("--most-volumes={most}"));
     }
     let probe = |path: &str, period: i32, failures: i32| {
         json!({

@@ -44,9 +44,8 @@ const SUBRESOURCES: &[Right] = &[
 ];
 const DECLARATIVE: &[Right] = &[("kubevirt.io", "virtualmachines", &["patch"])];
 
-/// Inside, where there is topology: the half on nodes reads its own, and the provisioner all.
+/// Inside, where there is topology: the half on nodes reads its own.
 const ON_NODES: &[Right] = &[("", "nodes", &["get"])];
-pub(crate) const TOPOLOGY: &[Right] = &[("", "nodes", READ), (STORAGE, "csinodes", READ)];
 
 /// What the half on nodes may do inside the tenant cluster, where there is topology.
 #[must_use]

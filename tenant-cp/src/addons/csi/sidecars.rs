@@ -8,7 +8,7 @@ use kit_objects::object::Object;
 use pki::Want;
 
 use crate::addons::adapter::{self, Right};
-use crate::addons::csi::rules::{READ, SNAPSHOTS, STORAGE, TOPOLOGY};
+use crate::addons::csi::rules::{READ, SNAPSHOTS, STORAGE};
 use crate::settings::Settings;
 
 /// Without it the snapshot-controller looks for kinds that are not there for half a minute first.
@@ -19,6 +19,9 @@ const EVENTS: Right = (
     &["create", "list", "patch", "update", "watch"],
 );
 
+/// Namespace of the CSIStorageCapacities, of which the provisioner learns by a variable.
+pub(crate) const CAPACITIES: &str = "kube-system";
+
 /// One of the stock sidecars.
 #[derive(Debug)]
 pub struct Sidecar {
@@ -26,22 +29,29 @@ pub struct Sidecar {
     pub name: &'static str,
     /// Whether it is there for snapshots alone.
     pub of_snapshots: bool,
-    pub(crate) args: &'static [&'static str],
+    /// Flags of its own, besides what all of them are given.
+    pub args: &'static [&'static str],
+    /// Everywhere.
     rights: &'static [Right],
+    /// In [`CAPACITIES`] alone.
+    local: &'static [Right],
 }
 
 /// Flags and rights: the sidecars' own `deploy/kubernetes/rbac.yaml`, but for what only a leader's
-/// election, capacity, pods of a volume in use or groups of snapshots would need.
+/// election, pods of a volume in use, owners of capacities or groups of snapshots would need.
 const SIDECARS: [Sidecar; 5] = [
     Sidecar {
         name: "csi-provisioner",
         of_snapshots: false,
         // The claim's namespace and name reach the driver, which writes them down for people. Classes
-        // without zones have no topology, and nodes need none for them.
+        // without zones have no topology, and nodes need none for them. Its pod is in another cluster,
+        // so nothing there can own what it publishes of capacity.
         args: &[
             "--extra-create-metadata=true",
             "--default-fstype=ext4",
             "--immediate-topology=false",
+            "--enable-capacity=true",
+            "--capacity-ownerref-level=-1",
         ],
         rights: &[
             (
@@ -57,6 +67,10 @@ const SIDECARS: [Sidecar; 5] = [
             EVENTS,
             (STORAGE, "storageclasses", READ),
             (STORAGE, "volumeattachments", READ),
+            (STORAGE, "volumeattributesclasses", &["get"]),
+            // Which zones there are: capacity is published for each.
+            ("", "nodes", READ),
+            (STORAGE, "csinodes", READ),
             (SNAPSHOTS, "volumesnapshotcontents", &["get", "list"]),
             (
                 SNAPSHOTS,
@@ -64,6 +78,11 @@ const SIDECARS: [Sidecar; 5] = [
                 &["get", "list", "update", "watch"],
             ),
         ],
+        local: &[(
+            STORAGE,
+            "csistoragecapacities",
+            &["create", "delete", "get", "list", "update", "watch"],
+        )],
     },
     Sidecar {
         name: "csi-attacher",
@@ -80,6 +99,7 @@ const SIDECARS: [Sidecar; 5] = [
             ),
             (STORAGE, "volumeattachments/status", &["patch"]),
         ],
+        local: &[],
     },
     Sidecar {
         name: "csi-resizer",
@@ -93,6 +113,7 @@ const SIDECARS: [Sidecar; 5] = [
             EVENTS,
             (STORAGE, "volumeattributesclasses", READ),
         ],
+        local: &[],
     },
     Sidecar {
         name: "csi-snapshotter",
@@ -112,6 +133,7 @@ const SIDECARS: [Sidecar; 5] = [
                 &["patch", "update"],
             ),
         ],
+        local: &[],
     },
     Sidecar {
         name: "snapshot-controller",
@@ -143,6 +165,7 @@ const SIDECARS: [Sidecar; 5] = [
             ),
             (SNAPSHOTS, "volumesnapshots/status", &["patch", "update"]),
         ],
+        local: &[],
     },
 ];
 
@@ -178,11 +201,16 @@ impl Sidecar {
 #[must_use]
 pub fn tenant_objects(offer: &Offer) -> Vec<Object> {
     let rights = |s: &Sidecar| {
-        let mut rights = s.rights.to_vec();
-        if s.name == "csi-provisioner" && offer.has_zones() {
-            rights.extend(TOPOLOGY);
-        }
-        adapter::tenant_rights(&s.role(), &s.user(), adapter::rules(&rights))
+        let (role, user) = (s.role(), s.user());
+        let everywhere = adapter::tenant_rights(&role, &user, adapter::rules(s.rights));
+        let local = match s.local.is_empty() {
+            true => None,
+            false => {
+                let rules = adapter::rules(s.local);
+                Some(adapter::kube_system_rights(&role, &user, rules))
+            }
+        };
+        everywhere.into_iter().chain(local.into_iter().flatten())
     };
     sidecars(offer).flat_map(rights).collect()
 }

@@ -88,8 +88,6 @@ pub(super) const DETOURS: &Exceptions = &[
             "csi-proxy/src/mapping/topology.rs -> csi-proxy/src/settings.rs",
             "csi-proxy/src/rbac.rs -> csi-proxy/src/settings.rs",
             "csi-proxy/src/server/controller.rs -> csi-proxy/src/settings.rs",
-            "csi-proxy/src/server/controller/publish.rs -> csi-proxy/src/settings.rs",
-            "csi-proxy/src/server/controller/volumes.rs -> csi-proxy/src/settings.rs",
         ],
     ),
     (

@@ -55,6 +55,16 @@ fn machine(names: &[&str]) -> Machine {
 }
 
 #[test]
+fn room_for_volumes_is_what_other_disks_leave() {
+    assert_eq!(Machine::default().capacity(), 256);
+    let room = |names: &[&str]| machine(names).capacity();
+    assert_eq!(room(&["root", "user-data", "disk-scratch", "vol-1"]), 253);
+    let many: Vec<_> = (0..300).map(|number| format!("disk-{number}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    assert_eq!(room(&many), 0);
+}
+
+#[test]
 fn template_is_changed_by_position_on_the_version_that_was_seen() {
     let change = Change {
         plug: vec![desired("vol-4", true)],

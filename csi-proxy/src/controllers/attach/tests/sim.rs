@@ -14,8 +14,8 @@ use crate::cache::objects::{Disk, Holders, Instance, Machine, Progress, Slot, Ve
 use crate::cache::state::State;
 use crate::controllers::attach::holders;
 use crate::controllers::attach::plan::{self, Change, SETTLE, desired_disk};
-use crate::controllers::attach::refusal::Failure;
 use crate::controllers::attach::step::{Job, Key, Memory, Outcome};
+use crate::refusal::Failure;
 use crate::status::Status;
 
 pub(super) const VOLUMES: [&str; 3] = ["vol-1", "vol-2", "vol-3"];
