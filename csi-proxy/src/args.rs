@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
 use kit_client::args::ClientArgs;
@@ -31,6 +31,8 @@ pub enum Command {
     Controller(Box<ControllerArgs>),
     /// Mounts volumes, on a node of the tenant cluster
     Node(Box<NodeArgs>),
+    /// Takes volumes over from the KubeVirt CSI driver; without --apply it only says what it would do
+    Adopt(Box<AdoptArgs>),
 }
 
 /// Flags of `csi-proxy controller`.
@@ -162,6 +164,122 @@ impl NodeArgs {
     }
 }
 
+/// Flags of `csi-proxy adopt`, which an administrator runs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AdoptArgs {
+    /// Log filter and format.
+    #[command(flatten)]
+    pub log: LogArgs,
+
+    /// Kubeconfig file of the tenant cluster's administrator
+    #[arg(long, env = "COVEY_TENANT_KUBECONFIG", value_name = "FILE")]
+    pub tenant_kubeconfig: PathBuf,
+    /// Kubeconfig file of the management cluster's administrator
+    #[arg(long, env = "COVEY_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
+    pub management_kubeconfig: PathBuf,
+    /// Tenant namespace: claims of Covey's driver are in it
+    #[arg(long, env = "COVEY_NAMESPACE")]
+    pub namespace: String,
+    /// UID of the TenantCluster
+    #[arg(long, env = "COVEY_CLUSTER_UID")]
+    pub cluster_uid: String,
+    /// Storage that the tenant cluster is offered, as YAML or JSON
+    #[arg(long, env = "COVEY_OFFER", value_name = "LIST")]
+    pub offer: String,
+    /// Namespace in which the claims of the KubeVirt CSI driver are
+    #[arg(long, env = "COVEY_SOURCE_NAMESPACE", value_name = "NAMESPACE")]
+    pub source_namespace: String,
+    /// Labels that claims of this tenant cluster have there, which is what the KubeVirt CSI driver was told
+    /// as infraClusterLabels: key=value. Empty where it was told none; then all claims of that
+    /// namespace have to be this tenant's
+    #[arg(
+        long,
+        env = "COVEY_SOURCE_LABELS",
+        value_name = "LABELS",
+        required = true
+    )]
+    #[arg(value_parser = labels)]
+    pub source_labels: Labels,
+    /// Name of the driver that the volumes are of
+    #[arg(long, env = "COVEY_SOURCE_DRIVER", value_name = "NAME")]
+    #[arg(default_value = crate::adopt::DRIVER)]
+    pub source_driver: String,
+    /// Which offered class a StorageClass of the tenant cluster becomes: <StorageClass>=<class>; of one that
+    /// is not named, the first offered class with the StorageClass that the claim has in the management
+    /// cluster
+    #[arg(
+        long = "class",
+        env = "COVEY_CLASS",
+        value_name = "PAIR",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = pair)]
+    pub classes: Vec<(String, String)>,
+    /// Do it
+    #[arg(long, env = "COVEY_APPLY")]
+    pub apply: bool,
+    /// Seconds to wait for what others have to do, for example binding a claim, before giving up
+    #[arg(long, env = "COVEY_WAIT", value_name = "SECONDS", default_value_t = 60)]
+    pub wait: u64,
+    /// How to say it
+    #[arg(long, env = "COVEY_OUTPUT", value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+/// Form of what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Columns for people.
+    Table,
+    /// A list of objects.
+    Json,
+}
+
+/// Labels that claims have to have.
+pub type Labels = std::collections::BTreeMap<String, String>;
+
+/// Labels, separated by commas.
+fn labels(text: &str) -> Result<Labels, String> {
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    parts.map(pair).collect()
+}
+
+/// `key=value`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("must be key=value".to_owned()),
+    }
+}
+
+impl AdoptArgs {
+    /// What the plan depends on.
+    ///
+    /// # Errors
+    /// When the list of offered storage cannot be used, or a class is named that it does not have.
+    pub fn settings(&self) -> anyhow::Result<crate::adopt::Settings> {
+        let offer = settings::read_offer(&self.offer).context("use --offer")?;
+        for (_, class) in &self.classes {
+            if offer.class(Some(class)).is_none() {
+                anyhow::bail!("use --class: no class {class} is in --offer");
+            }
+        }
+        Ok(crate::adopt::Settings {
+            driver: self.source_driver.clone(),
+            namespace: self.source_namespace.clone(),
+            labels: self.source_labels.clone(),
+            classes: self.classes.iter().cloned().collect(),
+            to: Settings {
+                namespace: self.namespace.clone(),
+                cluster_uid: self.cluster_uid.clone(),
+                offer,
+                patience: settings::PATIENCE,
+                most_volumes: settings::MOST_VOLUMES,
+            },
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +289,7 @@ mod tests {
     fn clap_has_nothing_to_complain_about_and_every_flag_has_a_variable() {
         let command = Args::command();
         command.clone().debug_assert();
-        for half in ["controller", "node"] {
+        for half in ["controller", "node", "adopt"] {
             let flags = command.find_subcommand(half).unwrap().get_arguments();
             let flags: Vec<_> = flags.filter(|a| a.get_id() != "help").collect();
             assert!(flags.len() > 6);

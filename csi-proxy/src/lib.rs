@@ -14,6 +14,7 @@
 //! | [`cache`] | what the watches told |
 //! | [`client`] | requests to the management cluster's API |
 //! | [`node`] | the program on nodes |
+//! | [`adopt`] | takes volumes over from the KubeVirt CSI driver, once, by an administrator |
 //! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
 //! | [`in_flight`] | one call per volume at a time |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
@@ -23,6 +24,7 @@
 //! Invariant: a volume that one machine may still hold is never given to another; nothing that another
 //! component made in the tenant namespace is ever changed or deleted; and what is on a disk stays.
 
+pub mod adopt;
 pub mod args;
 pub mod cache;
 pub mod client;

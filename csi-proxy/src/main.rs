@@ -13,6 +13,7 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     match args.command {
         Command::Controller(args) => runtime.block_on(csi_proxy::run::controller::run(*args)),
+        Command::Adopt(args) => runtime.block_on(csi_proxy::run::adopt::run(*args)),
         Command::Node(args) => runtime.block_on(csi_proxy::run::node::run(*args)),
     }
 }

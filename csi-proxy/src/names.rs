@@ -36,6 +36,18 @@ pub const ANNOTATION_WANTED: &str = "covey.dev/attach-to";
 pub const ANNOTATION_HELD: &str = "covey.dev/attached-to";
 /// Annotation on a claim, `true`: it is attached so that it can only be read.
 pub const ANNOTATION_READ_ONLY: &str = "covey.dev/attach-read-only";
+/// Annotation on a PersistentVolume of the tenant cluster: the driver that the volume was of before it was
+/// adopted.
+pub const ANNOTATION_ADOPTED_FROM: &str = "covey.dev/adopted-from";
+/// Annotation on a PersistentVolume of the management cluster: namespace and name of the claim that is to
+/// have it. Only whoever checked that the volume is this tenant's writes it, so it is what later steps
+/// trust.
+pub const ANNOTATION_ADOPTED_AS: &str = "covey.dev/adopted-as";
+/// Annotation on a PersistentVolume that is being adopted: the reclaim policy that it gets at the end.
+pub const ANNOTATION_ADOPT_POLICY: &str = "covey.dev/adopt-reclaim-policy";
+/// Annotation on a PersistentVolume of the tenant cluster that is being adopted: the claim that is made
+/// anew, as JSON.
+pub const ANNOTATION_ADOPT_CLAIM: &str = "covey.dev/adopt-claim";
 /// Key of the publish context: the serial number by which a node finds the disk.
 pub const SERIAL: &str = "serial";
 /// Parameter of a StorageClass of the tenant cluster: which offered class is meant.

@@ -9,6 +9,7 @@ use kit::admin::Admin;
 use kit::args::AdminArgs;
 use kit::shutdown::Shutdown;
 
+pub mod adopt;
 pub mod controller;
 pub mod node;
 

@@ -8,6 +8,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod adopt;
 mod attach;
 mod crash;
 mod provisioner;

@@ -53,6 +53,12 @@ impl Environment {
         let Some(management) = management().await?.cloned() else {
             return Ok(None);
         };
+        Self::on(management, prefix).await.map(Some)
+    }
+
+    /// A new one in a management API with the kinds of KubeVirt.
+    pub(crate) async fn on(management: Arc<ManagementApi>, prefix: &str) -> Result<Self> {
+        kit_client::crypto::install_crypto();
         let environment = Self {
             admin: management.admin()?,
             ns: management.namespace(prefix).await?,
@@ -78,7 +84,7 @@ impl Environment {
             .await?;
         let claims = "persistentvolumeclaims";
         wait_allowed(&environment.admin, &user, "list", claims, Some(ns)).await?;
-        Ok(Some(environment))
+        Ok(environment)
     }
 
     /// The user of the driver.
