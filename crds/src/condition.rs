@@ -52,6 +52,8 @@ pub enum ConditionType {
     AutoscalingRefused,
     /// Of a NodePool: the management cluster has room, and quota, for one machine more.
     Capacity,
+    /// Of a NodePool: the KubeVirt that runs its machines has published holes. Absent where it has none.
+    KubeVirtOutdated,
     /// Of a TenantQuota: more is taken than it allows.
     Exceeded,
     /// Of a Machine: its virtual machine runs.
@@ -87,6 +89,7 @@ impl ConditionType {
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
+            Self::KubeVirtOutdated => "KubeVirtOutdated",
             Self::Exceeded => "Exceeded",
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",

@@ -21,6 +21,7 @@ use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
+use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
@@ -46,6 +47,8 @@ pub struct Context {
     pub settings: Settings,
     /// The management cluster's own ranges, and the settings in force with them.
     pub reserved_ranges: Arc<ReservedRanges>,
+    /// Whether the management cluster's KubeVirt has published holes.
+    pub kubevirt_release: Arc<KubeVirtRelease>,
     /// Fence of every write.
     pub leadership: Leadership,
     /// All objects of our kinds, as last seen.

@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 
 use crate::capacity;
 use crate::context::Context;
+use crate::kubevirt_release;
 use crate::orphans::TenantNamespace;
 use crate::request_rate::Urgency;
 use crate::reserved_ranges;
@@ -143,6 +144,11 @@ fn node_pools(
         throttle(stream(changed), node_pool::PERIOD).boxed(),
         capacity::watches::flips(Arc::clone(&context.capacity)).boxed(),
         all_of(context, pools_read, |context| &context.stores.pools),
+        whenever(
+            context,
+            kubevirt_release::changes(&context.kubevirt_release).boxed(),
+            |context| &context.stores.pools,
+        ),
     ];
     let pools = Controller::for_stream(futures::stream::pending(), context.stores.pools.clone())
         .with_config(controller::Config::default().concurrency(POOLS))
@@ -282,6 +288,18 @@ where
     T: PartialEq + Send + 'static,
 {
     let changes = reserved_ranges::watches::changes(&context.reserved_ranges, read);
+    whenever(context, changes.boxed(), store)
+}
+
+/// All objects of a kind, each time that `changes` tells.
+fn whenever<K>(
+    context: &Arc<Context>,
+    changes: BoxStream<'static, ()>,
+    store: fn(&Context) -> &Store<K>,
+) -> BoxStream<'static, ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
     let context = Arc::clone(context);
     let all = move |()| {
         let all = store(&context).state().into_iter();

@@ -18,6 +18,7 @@
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
+//! | [`kubevirt_release`] | whether the management cluster's KubeVirt has published holes |
 //! | [`reserved_ranges`] | the management cluster's own ranges, and the settings in force with them |
 //! | [`admission`] | the validating webhook, and its certificate, which the operator keeps |
 //! | [`status`] | what is waited for, and the conditions of a failure |
@@ -32,6 +33,7 @@ pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod first_looks;
+pub mod kubevirt_release;
 pub mod manager;
 pub mod orphans;
 pub mod parts;

@@ -26,6 +26,7 @@ use tenant_cp::rollout::revision;
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
@@ -124,6 +125,7 @@ impl Manager {
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
             reserved_ranges: Arc::new(ReservedRanges::new(settings.clone())),
+            kubevirt_release: Arc::new(KubeVirtRelease::default()),
             rollout_queue: RolloutQueue::new(
                 settings.max_concurrent_starts,
                 settings.max_concurrent_rollouts,
@@ -185,7 +187,9 @@ impl Manager {
             });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
-            futures::join!(clusters, pools, machines, addresses, quotas, ranges);
+            let release = Arc::clone(&context.kubevirt_release);
+            let release = kubevirt_release::run(release, client());
+            futures::join!(clusters, pools, machines, addresses, quotas, ranges, release);
         }
     }
 

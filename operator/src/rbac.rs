@@ -98,6 +98,8 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&[""], &["nodes", "pods", "resourcequotas"], WATCH),
         // With those of the nodes the ranges that workers must not reach.
         Rule::new(&["networking.k8s.io"], &["servicecidrs"], WATCH),
+        // Whether KubeVirt has published holes: its version.
+        Rule::new(&["kubevirt.io"], &["kubevirts"], WATCH),
     ];
     let roles = registry::ALL.iter().map(|addon| addon.cluster_roles());
     rules.extend(

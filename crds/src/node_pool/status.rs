@@ -15,7 +15,8 @@ pub struct NodePoolStatus {
     pub observed_generation: Option<i64>,
 
     /// `Ready`, `Progressing`, `Degraded`, `Capacity` (whether the management cluster has room for one
-    /// machine more) and, with `autoscaling`, `Autoscaling`; sorted by type.
+    /// machine more), with `autoscaling` `Autoscaling`, and `KubeVirtOutdated` while a KubeVirt with
+    /// published holes runs the machines; sorted by type.
     /// Example: `[{"type": "Ready", "status": "True", …}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -195,6 +195,9 @@ reasons! {
         /// No node of the management cluster has room for one machine more.
         /// Cause: The management cluster is full; else a `nodeSelector`, huge pages or a device that few nodes have.
         NoRoom: Person, "Add nodes, free some, or make machines smaller: `spec.provider.kubevirt.cpu` and `.memory`.";
+        /// The KubeVirt that runs the machines is a release with published holes; machines run on.
+        /// Cause: KubeVirt of the management cluster was not upgraded for long.
+        KubeVirtOutdated: Person, "Have KubeVirt upgraded to a release that the message names; `kubectl get kubevirt -A -o yaml` says which one runs.";
         /// A ResourceQuota of the tenant namespace does not allow one machine more; the message names it.
         /// Cause: Pools grew to what the platform gives this tenant; or the ResourceQuota was lowered.
         QuotaExhausted: Person, "Raise it with `kubectl edit resourcequota`, or make other pools smaller.";

@@ -7,6 +7,7 @@
 //! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
 //! | [`describe`] | what VirtualMachine and instance say about it (pure) |
 //! | [`launcher`] | which addresses the pod around it has (pure) |
+//! | [`release`] | whether a release of KubeVirt has published holes (pure) |
 //!
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
 //! a machine is gone only when neither the VirtualMachine nor the instance is there.
@@ -34,6 +35,7 @@ use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology
 pub mod describe;
 pub mod launcher;
 pub mod needs;
+pub mod release;
 pub mod resolve;
 pub mod virtual_machine;
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 use tenant_cp::settings::NetworkSettings;
 
 use super::ReservedRanges;
@@ -20,41 +19,17 @@ use crate::watches::kept;
 
 /// How long changes are throttled: they concern every tenant cluster, and nodes come in bursts.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How often it is asked whether the API knows ServiceCIDRs by now: no watch tells of a management
-/// cluster that was upgraded.
-const SERVED: Duration = Duration::from_secs(600);
-/// How soon an API that did not answer that is asked again.
-const AGAIN: Duration = Duration::from_secs(5);
-
 /// Keeps what is known of ranges up to date. Ends never.
 pub async fn run(ranges: Arc<ReservedRanges>, client: Client) {
     let nodes = kept::run::<_, Node>(&ranges, &client, Kind::Node, WatchedObject::Node);
     let services = async {
-        until_served(&ranges, &client).await;
+        // Older management clusters than 1.33 do not know them.
+        let absent = || ranges.not_served(Kind::ServiceCidr);
+        kept::until_served::<ServiceCidr>(&client, "ServiceCIDRs", absent).await;
         let seen = WatchedObject::ServiceCidr;
         kept::run::<_, ServiceCidr>(&ranges, &client, Kind::ServiceCidr, seen).await;
     };
     futures::join!(nodes, services);
-}
-
-/// Waits until the API knows ServiceCIDRs; older ones than 1.33 do not.
-async fn until_served(ranges: &ReservedRanges, client: &Client) {
-    let api = Api::<ServiceCidr>::all(client.clone());
-    loop {
-        let wait = match api.list(&ListParams::default().limit(1)).await {
-            Ok(_) => return,
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                ranges.not_served(Kind::ServiceCidr);
-                SERVED
-            }
-            Err(error) => {
-                let error = kit_client::errors::chain(&error);
-                tracing::warn!(error, "cannot list ServiceCIDRs");
-                AGAIN
-            }
-        };
-        tokio::time::sleep(wait).await;
-    }
 }
 
 /// Told each time that what `of` gives of the settings in force is something else than before.

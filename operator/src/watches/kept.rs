@@ -4,13 +4,21 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kit::watch::Event;
+use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+
+/// How often it is asked whether the API knows a kind by now: no watch tells of a management cluster that
+/// was upgraded, or was given a kind.
+const SERVED: Duration = Duration::from_secs(600);
+/// How soon an API that did not answer that is asked again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Who keeps what watches tell.
 pub trait Keeper: Send + Sync + 'static {
@@ -51,4 +59,27 @@ where
         Event::Unreadable(_) | Event::DeletedUnread(_) => {}
     };
     kit::watch::keep(api, Config::default(), kind, on_event)
+}
+
+/// Waits until the API knows a kind, which logs call `what`; tells each time that it does not.
+pub async fn until_served<K>(client: &Client, what: &str, absent: impl Fn() + Send)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let api = Api::<DeserializeGuard<K>>::all(client.clone());
+    loop {
+        let wait = match api.list(&ListParams::default().limit(1)).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                absent();
+                SERVED
+            }
+            Err(error) => {
+                let error = kit_client::errors::chain(&error);
+                tracing::warn!(error, "cannot list {what}");
+                AGAIN
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
 }

@@ -22,6 +22,7 @@ mod features;
 mod hostile;
 mod identity;
 mod keys;
+mod kubevirt_release;
 mod leadership;
 mod machines;
 mod misbehaving;

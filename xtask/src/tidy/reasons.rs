@@ -30,6 +30,7 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
     ("Deleting", "a phase of Machines"),
     ("Drained", "the type of the condition"),
     ("Draining", "a phase of Machines"),
+    ("KubeVirtOutdated", "the type of the condition"),
     ("NodeReady", "the type of the condition"),
     ("Paused", "a condition of KubeVirt"),
     ("Ready", "the type of the condition"),

@@ -88,6 +88,7 @@ pub async fn observe(
         capacity,
         quotas,
         reserved_unknown: settings.network.reserved_unknown.clone(),
+        kubevirt: ctx.kubevirt_release.release(),
     }))
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
 use kit_objects::known::Known;
+use providers::kubevirt::release::Release;
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;
@@ -30,6 +31,8 @@ pub struct Observed {
     pub quotas: Vec<Problem>,
     /// What is not known of the ranges that machines must not reach.
     pub reserved_unknown: Option<Problem>,
+    /// Whether the KubeVirt that runs its machines has published holes.
+    pub kubevirt: Release,
 }
 
 impl Observed {

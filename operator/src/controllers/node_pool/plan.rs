@@ -25,6 +25,7 @@ mod capacity;
 mod deletion;
 mod health;
 mod members;
+mod release;
 mod sizing;
 mod status;
 mod template;
@@ -155,6 +156,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     };
     autoscaling::say(&mut plan, observed, cluster, now);
     capacity::say(&mut plan, observed, now);
+    release::say(&mut plan, observed, now);
     plan
 }
 

@@ -20,6 +20,7 @@ mod fields;
 mod laws;
 mod quotas;
 mod ranges;
+mod release;
 mod template;
 mod world;
 

@@ -1,8 +1,8 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
 //! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
-//! objects select the namespace's label; so do those of nodes, pods, quotas of either kind and
-//! ServiceCIDRs, which only tests about them label. Invariant: nothing else is changed, and what the operator
+//! objects select the namespace's label; so do those of nodes, pods, quotas of either kind, ServiceCIDRs
+//! and KubeVirts, which only tests about them label. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
 use std::task::{Context, Poll};
@@ -26,11 +26,12 @@ impl Scope {
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
         const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
-        const LABELLED: [&str; 5] = [
+        const LABELLED: [&str; 6] = [
             "/api/v1/nodes",
             "/api/v1/pods",
             "/api/v1/resourcequotas",
             "/apis/covey.dev/v1alpha1/tenantquotas",
+            "/apis/kubevirt.io/v1/kubevirts",
             "/apis/networking.k8s.io/v1/servicecidrs",
         ];
         const SELECTOR: &str = "labelSelector=covey.dev%2Ftenant-cluster-uid";

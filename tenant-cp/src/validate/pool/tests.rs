@@ -325,6 +325,30 @@ fn reasons_are_pascal_case_and_messages_neither_shout_nor_end_with_a_stop() {
 }
 
 #[test]
+fn paths_of_kernels_do_not_lead_upwards() {
+    for name in ["kernelPath", "initrdPath"] {
+        let of = |path: &str| {
+            let kernel = json!({"image": "a:b", name: path});
+            let pool = kubevirt(&json!({"kernelBoot": kernel}));
+            said(&check_pool(&pool, &Settings::default()))
+        };
+        for path in [
+            "/../etc/shadow",
+            "/boot/../../vmlinuz",
+            "/boot/..",
+            "../vmlinuz",
+        ] {
+            let expected = format!(
+                "spec.provider.kubevirt.kernelBoot.{name}: \"{path}\" leads upwards: name the file \
+                 without .., as in /boot/vmlinuz"
+            );
+            assert_eq!(of(path), [expected]);
+        }
+        assert!(of("/boot/vmlinuz..old").is_empty());
+    }
+}
+
+#[test]
 fn a_key_that_was_pasted_is_never_repeated() {
     let pasted = "-----BEGIN OPENSSH PRIVATE KEY----- c2VjcmV0";
     let problems = check_pool(

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kube::ResourceExt;
+use providers::kubevirt::release::Release;
 use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
 
@@ -37,6 +38,7 @@ pub(super) struct World {
     /// What quotas say against the pool.
     pub(super) quotas: Vec<Problem>,
     pub(super) reserved_unknown: Option<Problem>,
+    pub(super) kubevirt: Release,
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -83,6 +85,7 @@ impl World {
             capacity: Answer::Unknown,
             quotas: Vec::new(),
             reserved_unknown: None,
+            kubevirt: Release::Unknown,
         }
     }
 
@@ -104,6 +107,7 @@ impl World {
             capacity: self.capacity.clone(),
             quotas: self.quotas.clone(),
             reserved_unknown: self.reserved_unknown.clone(),
+            kubevirt: self.kubevirt.clone(),
         }
     }
 
