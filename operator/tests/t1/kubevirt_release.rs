@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::support::kubevirt::KubeVirt;
 use crate::support::pools::said;
-use crate::support::site::apply;
 use crate::support::{Operator, Site};
 
 const REASON: &str = "KubeVirtOutdated";
@@ -24,9 +23,10 @@ async fn put_kubevirt(site: &Site, version: &str) -> Result<()> {
             "labels": { names::LABEL_TENANT_NAMESPACE: site.users } },
         "spec": { "configuration": {} },
     });
-    apply(&site.admin, &object).await?;
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("kubevirt.io", "v1", "KubeVirt"));
     let api = Api::<DynamicObject>::namespaced_with(site.admin.clone(), &site.users, &kind);
+    let params = PatchParams::apply("t1").force();
+    api.patch("kubevirt", &params, &Patch::Apply(object)).await?;
     let status = json!({ "status": { "phase": "Deployed", "observedKubeVirtVersion": version } });
     let params = PatchParams::default();
     api.patch_status("kubevirt", &params, &Patch::Merge(status))

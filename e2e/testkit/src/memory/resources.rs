@@ -100,6 +100,7 @@ table! {
     "covey.dev" "v1alpha1" "Machine" "machines" true status counted;
     "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" true counted;
     "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" false status counted;
+    "kubevirt.io" "v1" "KubeVirt" "kubevirts" true status counted;
 }
 
 #[cfg(test)]
