@@ -18,6 +18,7 @@ use crate::cache::services::{Accepted, Place, place};
 use crate::names;
 use crate::settings::Settings;
 
+mod places;
 mod put;
 
 /// Nodes on which a slice has endpoints.
@@ -51,6 +52,7 @@ pub struct State {
     targets: OnceCell<Arc<Vec<Target>>>,
     /// By UID of the tenant's Service: what its mirror became instead of what was asked for.
     accepted: HashMap<String, Accepted>,
+    places: places::Places,
     /// What was published about a Service.
     published: HashMap<String, u64>,
     /// Keys seen since a watch began anew.

@@ -87,9 +87,8 @@ impl State {
                 changes
             }
             Write::MirrorGone(uid) => {
-                self.mirrors.remove(&uid);
-                self.forget_legacy(&uid);
-                Vec::new()
+                self.forget_mirror(&uid);
+                self.room().into_iter().collect()
             }
             Write::Slice(slice) => {
                 drop(self.put_slice(slice));
@@ -131,14 +130,13 @@ impl State {
             }
             Kind::Instance => {
                 self.instances.remove(key);
-                vec![Change::Machine(key.to_owned()), self.change_targets()]
+                vec![Change::Machine(key.to_owned()), self.lose_target()]
             }
             Kind::Mirror => {
-                let mirror = self.mirrors.remove(key);
-                self.forget_legacy(key);
-                mirror
-                    .map(|(of, _)| Change::Mirror(of))
+                let of = self.forget_mirror(key);
+                of.map(Change::Mirror)
                     .into_iter()
+                    .chain(self.room())
                     .collect()
             }
             Kind::Slice => {
@@ -161,8 +159,10 @@ impl State {
             return Vec::new();
         }
         self.uids.insert(place(&service), uid.clone());
-        self.services.insert(uid.clone(), service);
-        vec![Change::Service(uid)]
+        let changed = self.services.insert(uid.clone(), service).is_some();
+        let room = self.room().filter(|_| changed);
+        let all = std::iter::once(Change::Service(uid)).chain(room);
+        all.collect()
     }
 
     fn forget_service(&mut self, uid: &str) -> Vec<Change> {
@@ -173,7 +173,10 @@ impl State {
         let published = gone.metadata.uid.as_deref().unwrap_or_default();
         self.published.remove(published);
         self.accepted.remove(uid);
-        vec![Change::Service(uid.to_owned())]
+        self.vacate(uid);
+        let room = self.room().into_iter();
+        let all = std::iter::once(Change::Service(uid.to_owned())).chain(room);
+        all.collect()
     }
 
     fn put_local(&mut self, slice: &EndpointSlice) -> Vec<Change> {
@@ -230,6 +233,12 @@ impl State {
         Change::Targets
     }
 
+    /// As that, and a machine is dead.
+    fn lose_target(&mut self) -> Change {
+        self.targets.take();
+        Change::Lost
+    }
+
     fn put_node(&mut self, node: Node) -> Vec<Change> {
         let (name, version) = (node.name.clone(), node.resource_version.clone());
         let (old, mut changes) = self.replace_node(node.clone());
@@ -268,8 +277,12 @@ impl State {
             return Vec::new();
         }
         let mut changes = vec![Change::Machine(name)];
-        if old.and_then(|old| old.published) != vm.published {
-            changes.push(self.change_targets());
+        let published = old.and_then(|old| old.published);
+        match &published {
+            same if *same == vm.published => {}
+            // Its instance is another one, and elsewhere.
+            Some(_) => changes.push(self.lose_target()),
+            None => changes.push(self.change_targets()),
         }
         changes
     }
@@ -277,10 +290,19 @@ impl State {
     fn put_instance(&mut self, instance: Instance) -> Vec<Change> {
         let name = instance.name.clone();
         let old = self.instances.insert(name.clone(), instance.clone());
-        match old.as_ref() == Some(&instance) {
-            true => Vec::new(),
-            false => vec![Change::Machine(name), self.change_targets()],
+        if old.as_ref() == Some(&instance) {
+            return Vec::new();
         }
+        let moved = |old: &Instance| {
+            let mut addresses = old.addresses.iter();
+            addresses.any(|address| !instance.addresses.contains(address))
+        };
+        let lost = old.is_some_and(|old| old.serves() && (!instance.serves() || moved(&old)));
+        let targets = match lost {
+            true => self.lose_target(),
+            false => self.change_targets(),
+        };
+        vec![Change::Machine(name), targets]
     }
 
     fn put_mirror(&mut self, mirror: Arc<Service>) -> Vec<Change> {
@@ -296,8 +318,11 @@ impl State {
             if same || old.is_some_and(|old| !is_older(old, &mirror)) {
                 return Vec::new();
             }
+            let changed = old.is_some();
+            self.occupy(&of, &mirror);
             self.mirrors.insert(uid, (of.clone(), mirror));
-            return vec![Change::Mirror(of)];
+            let room = self.room().filter(|_| changed);
+            return std::iter::once(Change::Mirror(of)).chain(room).collect();
         }
         let mut changes = Vec::new();
         // Its labels are not ours any more: somebody took them off.
@@ -312,6 +337,14 @@ impl State {
             changes.extend(self.uids.get(&place).cloned().map(Change::Mirror));
         }
         changes
+    }
+
+    /// Gives the UID of the Service that it was of.
+    fn forget_mirror(&mut self, uid: &str) -> Option<String> {
+        self.forget_legacy(uid);
+        let (of, _) = self.mirrors.remove(uid)?;
+        self.vacate(&of);
+        Some(of)
     }
 
     fn forget_legacy(&mut self, uid: &str) {
