@@ -16,7 +16,18 @@ pub struct Offer {
     pub classes: Vec<Class>,
     /// How disks are hot-plugged. Default: `subresources`.
     pub hotplug: Hotplug,
+    /// Most volumes of one tenant cluster, each a claim in the management cluster; those that there are stay.
+    /// Default: 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_volumes: Option<u32>,
+    /// Most snapshots of one tenant cluster; those that there are stay. Default: 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_snapshots: Option<u32>,
 }
+
+/// Default of [`Offer::max_volumes`] and [`Offer::max_snapshots`]: a claim with its volume, or a snapshot with its
+/// content, is about 4 KiB of the management cluster's etcd, so of both at most 8 MiB.
+pub const MAX_EACH: u32 = 1000;
 
 /// One class of storage. Its claims are block devices: KubeVirt expects a disk image inside a claim
 /// with a filesystem, and waits without a word when there is none.
@@ -173,7 +184,7 @@ impl Offer {
         }
         Self {
             classes,
-            hotplug: self.hotplug,
+            ..self.clone()
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | [`node`] | the program on nodes |
 //! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
 //! | [`in_flight`] | one call per volume at a time |
+//! | [`places`] | no more volumes and snapshots than the tenant cluster may have |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
 //! | [`names`], [`rbac`], [`socket`] | names, the rules that all of this needs, Unix sockets |
 //!
@@ -34,6 +35,7 @@ pub mod manager;
 pub mod mapping;
 pub mod names;
 pub mod node;
+pub mod places;
 pub mod rbac;
 pub mod run;
 pub mod server;

@@ -85,6 +85,7 @@ mod tests {
             let offer = Offer {
                 classes: vec![class],
                 hotplug,
+                ..Offer::default()
             };
             let declared = kit_objects::rbac::render(&management(&offer));
             let declared: Vec<PolicyRule> = serde_json::from_value(declared).unwrap();

@@ -41,6 +41,7 @@ fn settings() -> Settings {
         offer: Offer {
             classes: vec![fast, small, shared],
             hotplug: Hotplug::Declarative,
+            ..Offer::default()
         },
         patience: PATIENCE,
         most_volumes: MOST_VOLUMES,

@@ -10,6 +10,7 @@
 
 mod attach;
 mod crash;
+mod limits;
 mod refusals;
 mod refused;
 mod sanity;

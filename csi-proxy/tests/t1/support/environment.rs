@@ -102,6 +102,7 @@ impl Environment {
             offer: Offer {
                 classes: vec![class],
                 hotplug: Hotplug::Declarative,
+                ..Offer::default()
             },
             patience: PATIENCE,
             most_volumes: MOST_VOLUMES,
