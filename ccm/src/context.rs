@@ -53,7 +53,7 @@ impl Context {
         }
         for (key, priority) in self.cache.read(|state| triggers::triggered(state, changes)) {
             match key {
-                Key::LoadBalancers => self.queue.gather(key, TOGETHER, priority),
+                Key::LoadBalancers => self.queue.throttle(key, TOGETHER, priority),
                 key => self.queue.add_with(key, priority),
             }
         }

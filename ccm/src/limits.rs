@@ -7,7 +7,7 @@
 //! Invariant: pure; the same input in any order gives the same answer, and what is given away never
 //! exceeds a limit that was not exceeded before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -71,6 +71,15 @@ pub struct Asking<'a> {
     pub new: bool,
     /// As many ports more.
     pub ports: usize,
+}
+
+/// Who was given a place within the limits, and who waits for one.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// By UID of the tenant's Service: as many ports, until there is a mirror with them.
+    pub given: BTreeMap<String, usize>,
+    /// UIDs of those that are over a limit.
+    pub waiting: BTreeSet<String>,
 }
 
 /// Which of those who ask are over a limit, by UID; the others may have what they ask for. One that does not

@@ -121,7 +121,7 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Adds a key with a priority after a while, unless it waits for that already: what happens meanwhile
     /// is looked at once.
-    pub fn gather(&self, key: K, wait: Duration, priority: Priority) {
+    pub fn throttle(&self, key: K, wait: Duration, priority: Priority) {
         let mut state = self.lock();
         if state.gathers.insert(key.clone()) {
             state.add_later(key, wait, priority);
@@ -392,7 +392,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!urgent.is_finished());
         // Nobody else is there to see that its time has come.
-        queue.gather("urgent", Duration::from_secs(1), Priority::Urgent);
+        queue.throttle("urgent", Duration::from_secs(1), Priority::Urgent);
         assert_eq!(urgent.await.unwrap(), "urgent");
         assert_eq!(next(&queue).await, "high");
         assert_eq!(next(&queue).await, "normal");
@@ -403,7 +403,7 @@ mod tests {
         let queue = Queue::new();
         let begin = Instant::now();
         for _ in 0..100 {
-            queue.gather("a", Duration::from_millis(200), Priority::Normal);
+            queue.throttle("a", Duration::from_millis(200), Priority::Normal);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert_eq!(next(&queue).await, "a");
@@ -411,7 +411,7 @@ mod tests {
         queue.done(&"a");
         let none = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
         assert!(none.is_err(), "it came already");
-        queue.gather("a", Duration::from_millis(200), Priority::Normal);
+        queue.throttle("a", Duration::from_millis(200), Priority::Normal);
         assert_eq!(next(&queue).await, "a");
     }
 }

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::Service;
 
@@ -15,15 +15,6 @@ use crate::cache::events::Change;
 use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
 use crate::limits::{self, Asking, Over, Taken};
 use crate::names;
-
-/// Who was given a place, and who waits for one.
-#[derive(Default)]
-pub(super) struct Places {
-    /// By UID of the tenant's Service: as many ports, until there is a mirror with them.
-    given: BTreeMap<String, usize>,
-    /// UIDs of those that are over a limit.
-    waiting: BTreeSet<String>,
-}
 
 impl State {
     /// Gives the tenant's Service with this UID the place that its load balancer needs, unless that is over a
@@ -42,7 +33,7 @@ impl State {
             self.places.given.insert(uid.to_owned(), ports);
         }
         self.places.waiting.remove(uid);
-        let room = self.room().filter(|_| given != before);
+        let room = self.capacity().filter(|_| given != before);
         if wants == 0 || made.max(given).is_some_and(|has| wants <= has) {
             return (None, room);
         }
@@ -67,7 +58,7 @@ impl State {
     }
 
     /// Somebody needs less than before: whoever waits is to be looked at.
-    pub(super) fn room(&self) -> Option<Change> {
+    pub(super) fn capacity(&self) -> Option<Change> {
         (!self.places.waiting.is_empty()).then_some(Change::Room)
     }
 

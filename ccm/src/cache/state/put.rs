@@ -88,7 +88,7 @@ impl State {
             }
             Write::MirrorGone(uid) => {
                 self.forget_mirror(&uid);
-                self.room().into_iter().collect()
+                self.capacity().into_iter().collect()
             }
             Write::Slice(slice) => {
                 drop(self.put_slice(slice));
@@ -136,7 +136,7 @@ impl State {
                 let of = self.forget_mirror(key);
                 of.map(Change::Mirror)
                     .into_iter()
-                    .chain(self.room())
+                    .chain(self.capacity())
                     .collect()
             }
             Kind::Slice => {
@@ -160,7 +160,7 @@ impl State {
         }
         self.uids.insert(place(&service), uid.clone());
         let changed = self.services.insert(uid.clone(), service).is_some();
-        let room = self.room().filter(|_| changed);
+        let room = self.capacity().filter(|_| changed);
         let all = std::iter::once(Change::Service(uid)).chain(room);
         all.collect()
     }
@@ -174,7 +174,7 @@ impl State {
         self.published.remove(published);
         self.accepted.remove(uid);
         self.vacate(uid);
-        let room = self.room().into_iter();
+        let room = self.capacity().into_iter();
         let all = std::iter::once(Change::Service(uid.to_owned())).chain(room);
         all.collect()
     }
@@ -321,7 +321,7 @@ impl State {
             let changed = old.is_some();
             self.occupy(&of, &mirror);
             self.mirrors.insert(uid, (of.clone(), mirror));
-            let room = self.room().filter(|_| changed);
+            let room = self.capacity().filter(|_| changed);
             return std::iter::once(Change::Mirror(of)).chain(room).collect();
         }
         let mut changes = Vec::new();
