@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
-use kit_client::args::positive;
+use kit_client::args::{TENANT_BURST, TENANT_QPS, positive};
 
 use crate::settings::{Files, Settings};
 
@@ -30,10 +30,10 @@ pub struct Args {
     /// Kubeconfig file of the management cluster; without it the pod's service account
     #[arg(long, env = "COVEY_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
     pub management_kubeconfig: Option<PathBuf>,
-    /// Requests per second to each API in the long run
+    /// Requests per second to the tenant cluster's API in the long run
     #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0, value_parser = positive)]
     pub client_qps: f64,
-    /// Requests to each API at once, before the rate limit holds them back
+    /// Requests to the tenant cluster's API at once, before the rate limit holds them back
     #[arg(
         long,
         env = "COVEY_CLIENT_BURST",
@@ -41,6 +41,17 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub client_burst: u32,
+    /// Requests per second to the management cluster's API in the long run
+    #[arg(long, env = "COVEY_MANAGEMENT_QPS", default_value_t = TENANT_QPS, value_parser = positive)]
+    pub management_qps: f64,
+    /// Requests to the management cluster's API at once, before the rate limit holds them back
+    #[arg(
+        long,
+        env = "COVEY_MANAGEMENT_BURST",
+        default_value_t = TENANT_BURST,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub management_burst: u32,
     /// Tenant namespace, where this runs
     #[arg(long, env = "POD_NAMESPACE")]
     pub namespace: String,

@@ -27,19 +27,24 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (settings, files) = (args.settings(), args.files());
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
-    let client = async |api: &'static str, kubeconfig| {
+    let client = async |api: &'static str, client: ClientArgs| {
         let requests = RequestCounter::new();
-        let client = ClientArgs {
-            kubeconfig,
-            qps: args.client_qps,
-            burst: args.client_burst,
-        };
         let client = kit_client::connect::connect(&client, &requests).await;
         port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };
-    let tenant = client("tenant", Some(args.tenant_kubeconfig.clone())).await?;
-    let management = client("management", args.management_kubeconfig.clone()).await?;
+    let tenant = ClientArgs {
+        kubeconfig: Some(args.tenant_kubeconfig.clone()),
+        qps: args.client_qps,
+        burst: args.client_burst,
+    };
+    let management = ClientArgs {
+        kubeconfig: args.management_kubeconfig.clone(),
+        qps: args.management_qps,
+        burst: args.management_burst,
+    };
+    let tenant = client("tenant", tenant).await?;
+    let management = client("management", management).await?;
     let tls = Tls::load(&files).context("use the certificates of the port")?;
     let manager = Manager::new(tenant, management, settings, &args.identity, &port);
     let loops = port.live_while_polled("loops", manager.run());

@@ -189,6 +189,9 @@ impl Bench {
             ("cluster-uid", UID.to_owned()),
             ("identity", identity.to_owned()),
             ("admin-address", self.admin.to_string()),
+            // The program is measured, not the rate at which a tenant may have it write.
+            ("management-qps", "200".to_owned()),
+            ("management-burst", "1000".to_owned()),
         ];
         let flags = flags.map(|(name, value)| format!("--{name}={value}"));
         let log = self.dir.path().join(format!("{identity}.log"));

@@ -11,9 +11,10 @@ use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
-use kit_client::args::positive;
+use kit_client::args::{TENANT_BURST, TENANT_QPS, positive};
 
 use crate::args::cloud_config::CloudConfig;
+use crate::limits::{self, Limits};
 use crate::settings::{Endpoints, MachineAddresses, Settings};
 
 pub mod cloud_config;
@@ -40,10 +41,10 @@ pub struct Args {
     /// Kubeconfig file of the management cluster; without it the pod's service account
     #[arg(long, env = "COVEY_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
     pub management_kubeconfig: Option<PathBuf>,
-    /// Requests per second to each API in the long run; those of the Lease are not counted
+    /// Requests per second to the tenant cluster's API in the long run
     #[arg(long, env = "COVEY_CLIENT_QPS", default_value_t = 200.0, value_parser = positive)]
     pub client_qps: f64,
-    /// Requests to each API at once, before the rate limit holds them back
+    /// Requests to the tenant cluster's API at once, before the rate limit holds them back
     #[arg(
         long,
         env = "COVEY_CLIENT_BURST",
@@ -51,6 +52,18 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub client_burst: u32,
+    /// Requests per second to the management cluster's API in the long run. Those of the Lease are not
+    /// counted, and what takes dead machines out has a reserve besides
+    #[arg(long, env = "COVEY_MANAGEMENT_QPS", default_value_t = TENANT_QPS, value_parser = positive)]
+    pub management_qps: f64,
+    /// Requests to the management cluster's API at once, before the rate limit holds them back
+    #[arg(
+        long,
+        env = "COVEY_MANAGEMENT_BURST",
+        default_value_t = TENANT_BURST,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub management_burst: u32,
     /// Tenant namespace: virtual machines, mirrors and the Lease are in it
     #[arg(long, env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
@@ -98,6 +111,21 @@ pub struct Args {
     /// Mirrors get no node ports in the management cluster; for load balancers that need none
     #[arg(long, env = "COVEY_NO_NODE_PORTS")]
     pub no_node_ports: bool,
+    /// Most load balancers; those that there are stay
+    #[arg(long, env = "COVEY_MAX_SERVICES", value_name = "NUMBER", default_value_t = limits::MAX_SERVICES)]
+    pub max_services: usize,
+    /// Most ports of all load balancers together; those that there are stay
+    #[arg(long, env = "COVEY_MAX_PORTS", value_name = "NUMBER", default_value_t = limits::MAX_PORTS)]
+    pub max_ports: usize,
+    /// Most endpoints of one load balancer and family of addresses
+    #[arg(
+        long,
+        env = "COVEY_MAX_ENDPOINTS",
+        value_name = "NUMBER",
+        default_value_t = limits::MAX_ENDPOINTS,
+        value_parser = at_least_one
+    )]
+    pub max_endpoints: usize,
 }
 
 /// How mirrors find machines.
@@ -124,6 +152,13 @@ impl From<AddressesFrom> for MachineAddresses {
             AddressesFrom::Published => Self::Published,
             AddressesFrom::Reported => Self::Reported,
         }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("must be a number above 0, for example 250".to_owned()),
     }
 }
 
@@ -192,6 +227,11 @@ impl Args {
             addresses: self.allow_addresses.clone(),
             labels,
             allocate_node_ports: !self.no_node_ports,
+            limits: Limits {
+                services: self.max_services,
+                ports: self.max_ports,
+                endpoints: self.max_endpoints,
+            },
             adopt,
             nodes: file.instances_v2.enabled,
             services: file.load_balancer.enabled,
@@ -232,6 +272,9 @@ mod tests {
             ["--client-qps", "0"],
             ["--client-qps", "inf"],
             ["--client-burst", "0"],
+            ["--management-qps", "-1"],
+            ["--management-burst", "0"],
+            ["--max-endpoints", "0"],
         ] {
             assert!(
                 settings(&[&NEEDED[..], &bad].concat(), None).is_err(),
@@ -249,6 +292,13 @@ mod tests {
             ..Settings::default()
         };
         assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn what_tenants_write_causes_few_requests_by_default() {
+        let all = [&["ccm", "--tenant-kubeconfig", "x"][..], &NEEDED].concat();
+        let args = Args::try_parse_from(all).unwrap();
+        assert_eq!((args.management_qps, args.management_burst), (20.0, 50));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
 use crate::cache::services::Accepted;
 use crate::cache::state::State;
+use crate::limits::Over;
 use crate::settings::Settings;
 
 pub mod endpoint_slices;
@@ -101,6 +102,13 @@ impl Cache {
     /// What the mirror of a Service became when it was applied, if not what was asked for.
     pub fn accept(&self, uid: &str, accepted: Option<Accepted>) {
         self.lock().accept(uid, accepted);
+    }
+
+    /// Gives a Service the place that its load balancer needs, or says which limit it is over.
+    /// Also what changed by it.
+    #[must_use]
+    pub fn admit(&self, uid: &str) -> (Option<Over>, Option<Change>) {
+        self.lock().admit(uid)
     }
 
     /// Reads what there is; nobody changes it meanwhile.

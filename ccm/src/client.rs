@@ -8,6 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::lease::Leadership;
+use kit_client::connect::Clients;
 use kit_client::write::{Deleted, Deletion};
 use kit_objects::kinds::{self, Kind};
 use kube::Api;
@@ -23,7 +24,7 @@ pub struct Client {
     /// The tenant cluster's API.
     pub tenant: kube::Client,
     /// The management cluster's API.
-    pub management: kube::Client,
+    pub management: Clients,
     /// The tenant namespace.
     pub namespace: String,
     /// The fence.
@@ -152,7 +153,7 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub async fn virtual_machine(&self, name: &str) -> Result<Option<VirtualMachine>, Error> {
-        let vms = Api::<VirtualMachine>::namespaced(self.management.clone(), &self.namespace);
+        let vms = Api::<VirtualMachine>::namespaced(self.way(false).clone(), &self.namespace);
         let found = vms.get_opt(name).await;
         found.map_err(|e| Error::request("look for", "VirtualMachine", name, e))
     }
@@ -161,8 +162,12 @@ impl Client {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn instance(&self, name: &str) -> Result<Option<VirtualMachineInstance>, Error> {
-        let (client, kind) = (self.management.clone(), "VirtualMachineInstance");
+    pub async fn instance(
+        &self,
+        name: &str,
+        urgent: bool,
+    ) -> Result<Option<VirtualMachineInstance>, Error> {
+        let (client, kind) = (self.way(urgent).clone(), "VirtualMachineInstance");
         let instances = Api::<VirtualMachineInstance>::namespaced(client, &self.namespace);
         let found = instances.get_opt(name).await;
         found.map_err(|e| Error::request("look for", kind, name, e))
@@ -182,7 +187,7 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub async fn apply_mirror(&self, object: &Value) -> Result<Service, Error> {
-        decode(self.apply(object).await?)
+        decode(self.apply(object, false).await?)
     }
 
     /// Merges into a mirror.
@@ -202,37 +207,55 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub async fn delete_mirror(&self, name: &str, uid: &str) -> Result<Deleted, Error> {
-        self.delete(kinds::SERVICE, name, uid).await
+        self.delete(kinds::SERVICE, name, uid, false).await
     }
 
     /// Applies an EndpointSlice.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn apply_slice(&self, object: &Value) -> Result<EndpointSlice, Error> {
-        decode(self.apply(object).await?)
+    pub async fn apply_slice(&self, object: &Value, urgent: bool) -> Result<EndpointSlice, Error> {
+        decode(self.apply(object, urgent).await?)
     }
 
     /// Deletes the EndpointSlice with this UID.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn delete_slice(&self, name: &str, uid: &str) -> Result<Deleted, Error> {
-        self.delete(kinds::ENDPOINT_SLICE, name, uid).await
+    pub async fn delete_slice(
+        &self,
+        name: &str,
+        uid: &str,
+        urgent: bool,
+    ) -> Result<Deleted, Error> {
+        self.delete(kinds::ENDPOINT_SLICE, name, uid, urgent).await
     }
 
     fn mirrors(&self) -> Api<Service> {
-        Api::namespaced(self.management.clone(), &self.namespace)
+        Api::namespaced(self.way(false).clone(), &self.namespace)
     }
 
-    async fn apply(&self, object: &Value) -> Result<DynamicObject, Error> {
+    const fn way(&self, urgent: bool) -> &kube::Client {
+        match urgent {
+            true => &self.management.urgent,
+            false => &self.management.usual,
+        }
+    }
+
+    async fn apply(&self, object: &Value, urgent: bool) -> Result<DynamicObject, Error> {
         self.leadership.ensure()?;
-        let applied =
-            kit_client::write::apply(&self.management, object, names::FIELD_MANAGER, true).await;
+        let client = self.way(urgent);
+        let applied = kit_client::write::apply(client, object, names::FIELD_MANAGER, true).await;
         applied.map_err(unwritten)
     }
 
-    async fn delete(&self, kind: Kind, name: &str, uid: &str) -> Result<Deleted, Error> {
+    async fn delete(
+        &self,
+        kind: Kind,
+        name: &str,
+        uid: &str,
+        urgent: bool,
+    ) -> Result<Deleted, Error> {
         self.leadership.ensure()?;
         let deletion = Deletion {
             kind,
@@ -242,7 +265,7 @@ impl Client {
             resource_version: None,
             propagation: PropagationPolicy::Background,
         };
-        let deleted = kit_client::write::delete(&self.management, &deletion).await;
+        let deleted = kit_client::write::delete(self.way(urgent), &deletion).await;
         deleted.map_err(unwritten)
     }
 }

@@ -3,11 +3,12 @@
 //! Invariant: whoever uses it is not imported here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kit::admin::Progress;
 use kit::events::Publisher;
 use kit::metrics::Controller;
-use kit::workqueue::Queue;
+use kit::workqueue::{Priority, Queue};
 use kit_client::backoff::Attempts;
 
 use crate::cache::Cache;
@@ -16,6 +17,9 @@ use crate::cache::heartbeats::Heartbeats;
 use crate::cache::triggers::{self, Key};
 use crate::client::Client;
 use crate::settings::Settings;
+
+/// How long changes of nodes are gathered before every load balancer is looked at.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// What every reconcile shares.
 pub struct Context {
@@ -44,8 +48,21 @@ pub struct Context {
 impl Context {
     /// Queues whom changes concern.
     pub fn on_change(&self, changes: &[Change]) {
-        if !changes.is_empty() {
-            self.add_all(self.cache.read(|state| triggers::triggered(state, changes)));
+        if changes.is_empty() {
+            return;
+        }
+        for (key, priority) in self.cache.read(|state| triggers::triggered(state, changes)) {
+            match key {
+                Key::LoadBalancers => self.queue.throttle(key, TOGETHER, priority),
+                key => self.queue.add_with(key, priority),
+            }
+        }
+    }
+
+    /// Queues every Service that has a load balancer, to take out what is dead.
+    pub fn queue_balanced(&self) {
+        for key in self.cache.read(triggers::balanced) {
+            self.queue.add_with(key, Priority::Urgent);
         }
     }
 
@@ -66,7 +83,8 @@ impl Context {
 
     fn add_all(&self, keys: Vec<Key>) {
         for key in keys {
-            self.queue.add(key);
+            let priority = key.priority();
+            self.queue.add_with(key, priority);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kit::workqueue::Turn;
+use kit::workqueue::{Priority, Turn};
 use kit_client::errors::{Class, Classify};
 
 use crate::cache::triggers::Key;
@@ -14,7 +14,8 @@ pub mod node;
 pub mod service;
 
 /// Reconciles whose turn it is; a failure is logged, and queued again.
-pub async fn reconcile(ctx: &Context, Turn { key, age }: &Turn<Key>) {
+pub async fn reconcile(ctx: &Context, turn: &Turn<Key>) {
+    let Turn { key, age, priority } = turn;
     let in_hand = ctx.progress.begin();
     let failed = match key {
         Key::Node(name) if ctx.settings.nodes => {
@@ -27,14 +28,23 @@ pub async fn reconcile(ctx: &Context, Turn { key, age }: &Turn<Key>) {
         }
         Key::Service(uid) if ctx.settings.services => {
             let run = ctx.services.begin(*age);
-            let result = service::reconcile(ctx, uid).await;
+            let result = match priority {
+                Priority::Urgent => service::take_out(ctx, uid).await,
+                Priority::High | Priority::Normal => service::reconcile(ctx, uid).await,
+            };
             run.finish(result.as_ref().err().map(Classify::class));
-            if let Err(error) = &result {
+            if let Err(error) = &result
+                && *priority != Priority::Urgent
+            {
                 service::failed(ctx, uid, error, ctx.attempts.count(key) + 1).await;
             }
             result
                 .err()
                 .map(|e| (e.class(), kit_client::errors::chain(&e)))
+        }
+        Key::LoadBalancers => {
+            ctx.queue_balanced();
+            None
         }
         Key::Node(_) | Key::Service(_) => None,
     };
@@ -53,5 +63,5 @@ pub async fn reconcile(ctx: &Context, Turn { key, age }: &Turn<Key>) {
         key = ?key, error.class = class.label(), error,
         "reconciling {} failed; again in {} ms", key.name(), wait.as_millis()
     );
-    ctx.queue.add_after(key.clone(), wait);
+    ctx.queue.add_after_with(key.clone(), wait, *priority);
 }

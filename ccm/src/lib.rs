@@ -10,6 +10,7 @@
 //! | [`context`] | the handles that all reconciles share |
 //! | [`cache`] | everything that the watches told, and who is reconciled when it changes |
 //! | [`client`] | requests to both APIs |
+//! | [`limits`] | which Services get a load balancer where not all may have one |
 //! | [`args`], [`settings`], [`names`] | what can be configured, and names |
 //! | [`error`] | why a reconcile failed |
 //! | [`rbac`] | the rights that all of this needs |
@@ -23,6 +24,7 @@ pub mod client;
 pub mod context;
 pub mod controllers;
 pub mod error;
+pub mod limits;
 pub mod manager;
 pub mod names;
 pub mod rbac;

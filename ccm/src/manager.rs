@@ -12,6 +12,7 @@ use kit::metrics::ControllerMetrics;
 use kit::shutdown::Shutdown;
 use kit::workqueue::Queue;
 use kit_client::backoff::{Attempts, Backoff};
+use kit_client::connect::Clients;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, watches};
@@ -22,6 +23,9 @@ use crate::{controllers, names};
 
 /// A reconcile that takes longer is stuck, and the process is not live.
 const STUCK: Duration = Duration::from_secs(180);
+/// Workers that only take dead machines out of load balancers: all others may wait for requests that a flood
+/// of Services has used up, or for the tenant cluster's API.
+const URGENT: usize = 4;
 /// How often orphans are looked for, although every change has been seen.
 const SWEEP: Duration = Duration::from_secs(600);
 /// Failures are tried again after 0.2 s at first, and once a minute at last.
@@ -39,7 +43,7 @@ impl Manager {
     #[must_use]
     pub fn new(
         tenant: kube::Client,
-        management: kube::Client,
+        management: impl Into<Clients>,
         settings: Settings,
         leadership: Leadership,
         instance: &str,
@@ -68,7 +72,7 @@ impl Manager {
             events: Publisher::new(tenant.clone(), "covey.dev/ccm", instance),
             client: Client {
                 tenant,
-                management,
+                management: management.into(),
                 namespace: settings.namespace.clone(),
                 leadership,
             },
@@ -91,7 +95,7 @@ impl Manager {
             tenant, management, ..
         } = &self.context.client;
         let (cache, settings) = (&self.context.cache, &self.context.settings);
-        watches::all(cache, tenant, management, settings, move |changes| {
+        watches::all(cache, tenant, &management.usual, settings, move |changes| {
             ctx.on_change(changes);
         })
     }
@@ -116,6 +120,9 @@ impl Manager {
         for _ in 0..concurrency.max(1) {
             workers.spawn(work(Arc::clone(ctx), shutdown.clone()));
         }
+        for _ in 0..URGENT {
+            workers.spawn(work_urgently(Arc::clone(ctx), shutdown.clone()));
+        }
         let swept = Arc::clone(ctx);
         let sweeper = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(SWEEP);
@@ -132,6 +139,13 @@ impl Manager {
         };
         sweeper.abort();
         result
+    }
+}
+
+async fn work_urgently(ctx: Arc<Context>, shutdown: Shutdown) {
+    while let Some(turn) = shutdown.until(ctx.queue.next_urgent()).await {
+        controllers::reconcile(&ctx, &turn).await;
+        ctx.queue.done(&turn.key);
     }
 }
 

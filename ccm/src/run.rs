@@ -29,6 +29,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tenant_kubeconfig,
         client_qps,
         client_burst,
+        management_qps,
+        management_burst,
         identity,
         concurrency,
         ..
@@ -36,19 +38,25 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let port = Admin::new();
     port.metrics(kit::metrics::ProcessMetrics::register);
     let (leadership, candidate) = Candidate::new();
-    let client = async |api: &'static str, kubeconfig| {
+    let client = async |api: &'static str, args: ClientArgs| {
         let requests = RequestCounter::new();
-        let args = ClientArgs {
-            kubeconfig,
-            qps: client_qps,
-            burst: client_burst,
-        };
-        let client = kit_client::connect::connect_fenced(&args, &requests, &leadership).await;
+        let client =
+            kit_client::connect::connect_fenced_with_reserve(&args, &requests, &leadership).await;
         port.metrics(|r| requests.register(r.sub_registry_with_label(("api".into(), api.into()))));
         client.with_context(|| format!("set up the client of the {api} cluster's API"))
     };
-    let tenant = client("tenant", Some(tenant_kubeconfig)).await?;
-    let management = client("management", management_kubeconfig).await?;
+    let tenant = ClientArgs {
+        kubeconfig: Some(tenant_kubeconfig),
+        qps: client_qps,
+        burst: client_burst,
+    };
+    let management = ClientArgs {
+        kubeconfig: management_kubeconfig,
+        qps: management_qps,
+        burst: management_burst,
+    };
+    let tenant = client("tenant", tenant).await?.usual;
+    let management = client("management", management).await?;
     let lease = LeaseConfig {
         namespace: settings.namespace.clone(),
         name: names::LEASE.to_owned(),
@@ -59,7 +67,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             ..Timing::default()
         },
     };
-    let election = candidate.campaign(management.clone(), lease);
+    let election = candidate.campaign(management.usual.clone(), lease);
     let manager = Manager::new(tenant, management, settings, leadership, &identity, &port);
     let address = port.open(&admin, &shutdown).await;
     let address = address.context("open the admin port")?;

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::limits::Limits;
+
 /// Everything that can be configured and concerns objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -32,6 +34,8 @@ pub struct Settings {
     pub labels: BTreeMap<String, String>,
     /// Whether mirrors get node ports in the management cluster. Default: yes.
     pub allocate_node_ports: bool,
+    /// The most that the tenant cluster has in the management cluster.
+    pub limits: Limits,
     /// Go on with mirrors that the KubeVirt CCM made, under their names. Default: no.
     pub adopt: bool,
     /// Whether nodes are looked after. Default: yes.
@@ -76,6 +80,7 @@ impl Default for Settings {
             addresses: Vec::new(),
             labels: BTreeMap::new(),
             allocate_node_ports: true,
+            limits: Limits::default(),
             adopt: false,
             nodes: true,
             services: true,

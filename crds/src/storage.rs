@@ -20,11 +20,22 @@ pub struct Offer {
     /// attach at once may be less. Default: 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes_per_machine: Option<u16>,
+    /// Most volumes of one tenant cluster, each a claim in the management cluster; those that there are stay.
+    /// Default: 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_volumes: Option<u32>,
+    /// Most snapshots of one tenant cluster; those that there are stay. Default: 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_snapshots: Option<u32>,
 }
 
 /// Most disks of a virtual machine, of whatever kind (KubeVirt `api/core/v1/schema.go`, `MaxItems` of
 /// `volumes` and `disks`).
 pub const MOST_DISKS: u16 = 256;
+
+/// Default of [`Offer::max_volumes`] and [`Offer::max_snapshots`]: a claim with its volume, or a snapshot with its
+/// content, is about 4 KiB of the management cluster's etcd, so of both at most 8 MiB.
+pub const MAX_EACH: u32 = 1000;
 
 /// One class of storage. Its claims are block devices: KubeVirt expects a disk image inside a claim
 /// with a filesystem, and waits without a word when there is none.
@@ -219,8 +230,7 @@ impl Offer {
         }
         Self {
             classes,
-            hotplug: self.hotplug,
-            volumes_per_machine: self.volumes_per_machine,
+            ..self.clone()
         }
     }
 }

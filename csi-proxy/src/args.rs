@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
-use kit_client::args::ClientArgs;
+use kit_client::args::{ClientArgs, TENANT_BURST, TENANT_QPS, positive};
 
 use crate::node::host::Folders;
 use crate::node::server;
@@ -44,10 +44,19 @@ pub struct ControllerArgs {
     /// Admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Client of the management cluster.
-    #[command(flatten)]
-    pub client: ClientArgs,
-
+    /// Kubeconfig file of the management cluster; without it the pod's service account, or what KUBECONFIG
+    /// names
+    #[arg(long, env = "COVEY_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Requests per second to the management cluster's API in the long run; what releases volumes has a
+    /// reserve besides
+    #[arg(long, env = "COVEY_CLIENT_QPS", value_name = "NUMBER")]
+    #[arg(default_value_t = TENANT_QPS, value_parser = positive)]
+    pub client_qps: f64,
+    /// Requests to the management cluster's API at once, before the rate limit holds them back
+    #[arg(long, env = "COVEY_CLIENT_BURST", value_name = "NUMBER")]
+    #[arg(default_value_t = TENANT_BURST, value_parser = clap::value_parser!(u32).range(1..))]
+    pub client_burst: u32,
     /// Unix socket that the sidecars use
     #[arg(long, env = "COVEY_CSI_SOCKET", value_name = "FILE")]
     #[arg(default_value = "/run/csi/csi.sock")]
@@ -72,6 +81,16 @@ pub struct ControllerArgs {
 }
 
 impl ControllerArgs {
+    /// How the management cluster's API is reached.
+    #[must_use]
+    pub fn client(&self) -> ClientArgs {
+        ClientArgs {
+            kubeconfig: self.kubeconfig.clone(),
+            qps: self.client_qps,
+            burst: self.client_burst,
+        }
+    }
+
     /// What answers depend on.
     ///
     /// # Errors
@@ -297,6 +316,26 @@ mod tests {
                 assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
             }
         }
+    }
+
+    #[test]
+    fn what_tenants_write_causes_few_requests_by_default() {
+        let controller = [
+            "csi-proxy",
+            "controller",
+            "--namespace",
+            "ns",
+            "--cluster-uid",
+            "uid",
+            "--offer",
+            "{}",
+        ];
+        let parse = |more: &[&str]| Args::try_parse_from([&controller[..], more].concat());
+        let Command::Controller(args) = parse(&[]).unwrap().command else {
+            panic!("the other half")
+        };
+        assert_eq!((args.client().qps, args.client().burst), (20.0, 50));
+        assert!(parse(&["--client-qps", "0"]).is_err());
     }
 
     /// grpc-go: `encodeAuthority`, of a path.

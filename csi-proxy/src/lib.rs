@@ -17,6 +17,7 @@
 //! | [`adopt`] | takes volumes over from the KubeVirt CSI driver, once, by an administrator |
 //! | [`complaints`] | why disks are not where they are to be, for calls that wait for them |
 //! | [`in_flight`] | one call per volume at a time |
+//! | [`places`] | no more volumes and snapshots than the tenant cluster may have |
 //! | [`status`], [`error`] | why something was not done: for the tenant, and for us |
 //! | [`refusal`] | pure: what refusals of the management cluster mean, and what the tenant is told |
 //! | [`names`], [`rbac`], [`socket`] | names, the rules that all of this needs, Unix sockets |
@@ -37,6 +38,7 @@ pub mod manager;
 pub mod mapping;
 pub mod names;
 pub mod node;
+pub mod places;
 pub mod rbac;
 pub mod refusal;
 pub mod run;

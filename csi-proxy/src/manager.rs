@@ -39,7 +39,7 @@ impl Manager {
             settings,
             ..
         } = &*self.ctx;
-        let watches = watches::run(cache, kube, settings);
+        let watches = watches::run(cache, &kube.usual, settings);
         join(watches, Reconciler::new(Arc::clone(&self.ctx)).run()).await;
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-pub use api::storage::{Class, Hotplug, Offer};
+pub use api::storage::{Class, Hotplug, MAX_EACH, Offer};
 
 /// Why the list of offered storage cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,20 @@ pub struct Settings {
     pub patience: Duration,
     /// Most volumes on one machine. Default: 64.
     pub most_volumes: usize,
+}
+
+impl Settings {
+    /// Most volumes of the tenant cluster. Default: 1000.
+    #[must_use]
+    pub fn max_volumes(&self) -> u32 {
+        self.offer.max_volumes.unwrap_or(MAX_EACH)
+    }
+
+    /// Most snapshots of the tenant cluster. Default: 1000.
+    #[must_use]
+    pub fn max_snapshots(&self) -> u32 {
+        self.offer.max_snapshots.unwrap_or(MAX_EACH)
+    }
 }
 
 /// Default of [`Settings::patience`]: below the 30 s that the sidecars are told to wait.

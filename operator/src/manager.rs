@@ -189,7 +189,9 @@ impl Manager {
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
-            futures::join!(clusters, pools, machines, addresses, quotas, ranges, release);
+            futures::join!(
+                clusters, pools, machines, addresses, quotas, ranges, release
+            );
         }
     }
 

@@ -231,16 +231,45 @@ fn image_never_comes_from_the_registry_that_the_tenant_cluster_names() {
     assert_eq!(image("evil.example/k8s"), IMAGE);
 }
 
+fn args(v: &Validated, settings: &Settings) -> Vec<String> {
+    let deployments = CloudController.deployments(v, settings, &Store::new());
+    assert_eq!(deployments.len(), 1);
+    let args = &deployments[0].value["spec"]["template"]["spec"]["containers"][0]["args"];
+    serde_json::from_value(args.clone()).unwrap_or_default()
+}
+
+/// Finding D4: nothing capped what a tenant makes in the management cluster.
+#[test]
+fn limits_of_load_balancers_are_those_of_the_configuration_and_there_are_some_by_default() {
+    let limits = |settings: &Settings| {
+        let args = args(&with_addon(), settings).into_iter();
+        args.filter(|arg| arg.starts_with("--max-"))
+            .collect::<Vec<_>>()
+    };
+    let mut settings = Settings::default();
+    assert_eq!(
+        limits(&settings),
+        [
+            "--max-services=500",
+            "--max-ports=1000",
+            "--max-endpoints=250"
+        ]
+    );
+    settings.load_balancers = serde_json::from_value(serde_json::json!({
+        "maxServices": 3, "maxPorts": 0, "maxEndpoints": 7,
+    }))
+    .unwrap();
+    assert_eq!(
+        limits(&settings),
+        ["--max-services=3", "--max-ports=0", "--max-endpoints=7"]
+    );
+}
+
 /// Finding D8: documented features of load balancers could not be switched on.
 #[test]
 fn what_load_balancers_may_be_given_is_told_by_flags_and_nothing_is_by_default() {
     let args = |v: &Validated, settings: &Settings| {
-        let store = Store::new();
-        let deployments = CloudController.deployments(v, settings, &store);
-        assert_eq!(deployments.len(), 1);
-        let args = &deployments[0].value["spec"]["template"]["spec"]["containers"][0]["args"];
-        let args: Vec<String> = serde_json::from_value(args.clone()).unwrap();
-        args.into_iter().skip(5).collect::<Vec<_>>()
+        args(v, settings).into_iter().skip(8).collect::<Vec<_>>()
     };
     let (mut v, mut settings) = (with_addon(), Settings::default());
     assert_eq!(args(&v, &settings), [""; 0]);

@@ -83,6 +83,8 @@ pub struct Slice {
     pub version: u64,
     /// Of everything that we would write.
     pub hash: u64,
+    /// The endpoints that are ready, sorted: see [`Content::ready`].
+    pub ready: Box<[u32]>,
 }
 
 impl From<&EndpointSlice> for Slice {
@@ -90,6 +92,7 @@ impl From<&EndpointSlice> for Slice {
         let meta = &slice.metadata;
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key));
         let by = label(names::LABEL_SLICES_MANAGED_BY).map(String::as_str);
+        let content = Content::of(slice);
         Self {
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
@@ -99,7 +102,8 @@ impl From<&EndpointSlice> for Slice {
             of_selector: by == Some(names::SLICES_OF_SELECTOR),
             deleting: meta.deletion_timestamp.is_some(),
             version: version(meta),
-            hash: Content::of(slice).hash(),
+            hash: content.hash(),
+            ready: content.ready().into(),
         }
     }
 }
@@ -156,6 +160,22 @@ impl Content {
         let mut hasher = DefaultHasher::new();
         Hash::hash(self, &mut hasher);
         hasher.finish()
+    }
+
+    /// Digests of machine and address of the endpoints that are ready, sorted; equal for the same two while
+    /// this process runs. That two share one of four billion may cost a dead endpoint its haste, no more.
+    #[must_use]
+    pub fn ready(&self) -> Vec<u32> {
+        let ready = self.endpoints.iter().filter(|endpoint| endpoint.ready);
+        let mut digests: Vec<_> = ready
+            .map(|endpoint| {
+                let mut hasher = DefaultHasher::new();
+                Hash::hash(&(&endpoint.machine, &endpoint.address), &mut hasher);
+                (hasher.finish() & u64::from(u32::MAX)) as u32
+            })
+            .collect();
+        digests.sort_unstable();
+        digests
     }
 
     /// That of a slice as an API told it.

@@ -148,6 +148,10 @@ pub enum Change {
     Node(String),
     /// The virtual machine of this name, or its instance.
     Machine(String),
-    /// Which machines take traffic.
+    /// Which machines take traffic, as nodes and those who watch them say.
     Targets,
+    /// A machine takes none any more for certain: it does not run, or has another address.
+    Lost,
+    /// There may be a place for a Service that is over a limit.
+    Room,
 }

@@ -16,9 +16,11 @@ use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::events::Kind;
 use crate::cache::objects::{Instance, Node, Target, Vm, one_per_machine};
 use crate::cache::services::{Accepted, Place, place};
+use crate::limits::Places;
 use crate::names;
 use crate::settings::{MachineAddresses, Settings};
 
+mod places;
 mod put;
 
 /// Nodes on which a slice has endpoints.
@@ -54,6 +56,7 @@ pub struct State {
     targets: OnceCell<Arc<Vec<Target>>>,
     /// By UID of the tenant's Service: what its mirror became instead of what was asked for.
     accepted: HashMap<String, Accepted>,
+    places: Places,
     /// What was published about a Service.
     published: HashMap<String, u64>,
     /// Keys seen since a watch began anew.

@@ -7,6 +7,7 @@ use api::Reason;
 use kit::events::Notice;
 use kit_client::errors::{Class, Classify as _};
 
+use crate::cache::triggers::Key;
 use crate::context::Context;
 use crate::error::Error;
 
@@ -34,7 +35,7 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
             if observed.leaves_out(action) {
                 continue;
             }
-            match Box::pin(apply::apply(ctx, action, &mut observed)).await {
+            match Box::pin(apply::apply(ctx, action, &mut observed, plan.takes_out)).await {
                 Ok(false) => {}
                 // What follows was decided on an object that looks different now.
                 Ok(true) => break,
@@ -63,6 +64,33 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
         }
     }
     Err(Error::Endless("Service").after(errors))
+}
+
+/// Only what takes endpoints out that traffic still goes to; the rest is left for the Service's next turn,
+/// which comes after those who came before it. Nothing is waited for here but the answers to those writes, so
+/// a dead machine is out of all load balancers whatever else there is to do.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn take_out(ctx: &Context, uid: &str) -> Result<(), Error> {
+    let mut observed = observe::observe(ctx, uid);
+    let plan = plan::plan(&observed, &ctx.settings);
+    let mut errors = Vec::new();
+    for action in plan.actions.iter().filter(|action| action.is_of_slices()) {
+        if !plan.takes_out || observed.leaves_out(action) {
+            continue;
+        }
+        match Box::pin(apply::apply(ctx, action, &mut observed, true)).await {
+            Err(error) if error.is_refusal() => {
+                errors.push(error);
+                observed.refuse(action);
+            }
+            Err(error) => return Err(error.after(errors)),
+            Ok(_) => {}
+        }
+    }
+    ctx.queue.add(Key::Service(uid.to_owned()));
+    Error::all(errors).map_or(Ok(()), Err)
 }
 
 /// Tells people of a failure that does not go away by itself.

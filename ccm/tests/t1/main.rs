@@ -9,6 +9,7 @@
 mod allocator;
 mod crash;
 mod differential;
+mod limits;
 mod nodes;
 mod orphans;
 mod outage;

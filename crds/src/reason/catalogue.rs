@@ -338,6 +338,11 @@ reasons! {
         /// The Service asks for an address that the tenant cluster may not ask for.
         /// Cause: The Service was taken over from another cluster with its address.
         AddressNotAllowed: Person, "Remove it from `spec.externalIPs` or `spec.loadBalancerIP`, or have it allowed.";
+        /// The Service gets no load balancer, or no more ports, because the tenant cluster has as many as it may have.
+        /// Cause: `config.loadBalancers.maxServices` or `maxPorts` of the chart, or Services that nobody needs any more.
+        TooManyLoadBalancers: Person, "Delete Services of type LoadBalancer that are not needed, or have `config.loadBalancers.maxServices` or `maxPorts` raised.";
+        /// The load balancer leads to a part of the nodes, because there are more than one may have.
+        FewerEndpoints: Fine, "";
         /// A field of the load balancer is not as the Service asks for, and the management cluster keeps it so.
         /// Cause: A policy or a webhook of the management cluster changes load balancers.
         LoadBalancerDiffers: Person, "Change the field of the Service that the message names, such as `spec.ipFamilyPolicy`, to what is given, or ask whoever runs the management cluster.";

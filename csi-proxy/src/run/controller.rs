@@ -23,7 +23,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let shutdown = kit::process::begin(&args.log, GRACE)?;
     let settings = args.settings()?;
     let requests = RequestCounter::new();
-    let client = kit_client::connect::connect(&args.client, &requests).await;
+    let client = kit_client::connect::connect_with_reserve(&args.client(), &requests).await;
     let client = client.context("set up the client of the management cluster's API")?;
     let ctx = Arc::new(Context::new(client, settings));
     let port = Admin::new();

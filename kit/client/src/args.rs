@@ -4,6 +4,17 @@
 
 use std::path::PathBuf;
 
+/// Requests per second to the management API in the long run that what one tenant writes in its cluster may
+/// cause, for each program that works for it: the default.
+pub const TENANT_QPS: f64 = 20.0;
+/// As many of those at once: the default.
+pub const TENANT_BURST: u32 = 50;
+/// Requests at once that a reserve has ([`crate::connect::Clients::urgent`]): a machine that is lost takes one
+/// for each Service that leads there, and about five for each of its volumes.
+pub const RESERVE_BURST: u32 = 600;
+/// Requests per second by which a reserve fills again: in a minute, from nothing.
+pub const RESERVE_QPS: f64 = 10.0;
+
 /// How the management cluster's API is reached.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Kubernetes client")]

@@ -20,7 +20,7 @@ use tower::retry::Retry;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
 
-use crate::args::ClientArgs;
+use crate::args::{ClientArgs, RESERVE_BURST, RESERVE_QPS};
 use crate::count::{self, RequestCounter};
 use crate::error::Error;
 use crate::transport::{self, Transport};
@@ -49,6 +49,54 @@ where
     let fence = fence::FenceLayer::new(gate.clone());
     let extra = Stack::new(meter::MeterLayer, fence);
     build(config(args).await?, args, requests, &extra)
+}
+
+/// Two clients of one API, over the same connections and limited together.
+#[derive(Clone)]
+pub struct Clients {
+    /// For everything.
+    pub usual: Client,
+    /// For what keeps a failover going, whatever the other one has to do: it has a reserve of requests
+    /// ([`RESERVE_BURST`], [`RESERVE_QPS`]) besides.
+    pub urgent: Client,
+}
+
+impl From<Client> for Clients {
+    /// Without a reserve.
+    fn from(client: Client) -> Self {
+        Self {
+            usual: client.clone(),
+            urgent: client,
+        }
+    }
+}
+
+/// As [`connect`], with a reserve.
+///
+/// # Errors
+/// [`Error`].
+pub async fn connect_with_reserve(
+    args: &ClientArgs,
+    requests: &RequestCounter,
+) -> Result<Clients, Error> {
+    build_with_reserve(config(args).await?, args, requests, &Identity::new())
+}
+
+/// As [`connect_fenced`], with a reserve.
+///
+/// # Errors
+/// [`Error`].
+pub async fn connect_fenced_with_reserve<G>(
+    args: &ClientArgs,
+    requests: &RequestCounter,
+    gate: &G,
+) -> Result<Clients, Error>
+where
+    G: fence::WriteGate + Clone + Send + 'static,
+{
+    let fence = fence::FenceLayer::new(gate.clone());
+    let extra = Stack::new(meter::MeterLayer, fence);
+    build_with_reserve(config(args).await?, args, requests, &extra)
 }
 
 /// Reads the kubeconfig named, or else what the environment offers: KUBECONFIG, `~/.kube/config`,
@@ -90,10 +138,30 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
+    build_with_reserve(config, args, requests, extra).map(|clients| clients.usual)
+}
+
+/// As [`build`], with a reserve.
+///
+/// # Errors
+/// As those of [`transport::transport`].
+pub fn build_with_reserve<L, B>(
+    config: Config,
+    args: &ClientArgs,
+    requests: &RequestCounter,
+    extra: &L,
+) -> Result<Clients, Error>
+where
+    L: Layer<Transport>,
+    L::Service: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
     // Time-outs of ours, in `deadline`, know watches from plain requests.
     let transport = extra.layer(transport::transport(&config)?);
     let namespace = config.default_namespace;
-    Ok(assemble(transport, namespace, args, requests))
+    Ok(assemble_with_reserve(transport, namespace, args, requests))
 }
 
 /// A client over any transport, with our layers around it: for tests that bring a fake API server.
@@ -109,7 +177,33 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    Client::new(stack(transport, args, requests), namespace)
+    assemble_with_reserve(transport, namespace, args, requests).usual
+}
+
+/// As [`assemble`], with a reserve.
+pub fn assemble_with_reserve<S, B>(
+    transport: S,
+    namespace: impl Into<String>,
+    args: &ClientArgs,
+    requests: &RequestCounter,
+) -> Clients
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (shared, namespace) = (
+        Buffer::new(BoxService::new(transport), BUFFERED),
+        namespace.into(),
+    );
+    let common = rate::RateLayer::new(args.qps, args.burst);
+    let urgent = common.with_reserve(RESERVE_QPS, RESERVE_BURST);
+    let usual = stack(shared.clone(), &common, requests);
+    Clients {
+        usual: Client::new(usual, namespace.clone()),
+        urgent: Client::new(stack(shared, &urgent, requests), namespace),
+    }
 }
 
 type Layers<B> =
@@ -117,17 +211,13 @@ type Layers<B> =
 /// Retries need a service that can be cloned; the transport cannot.
 type Shared<B> = Buffer<Request<Body>, BoxFuture<'static, Result<Response<B>, BoxError>>>;
 
-fn stack<S, B>(transport: S, args: &ClientArgs, requests: &RequestCounter) -> Layers<B>
+fn stack<B>(shared: Shared<B>, limit: &rate::RateLayer, requests: &RequestCounter) -> Layers<B>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Send + 'static,
-    S::Future: Send + 'static,
     B: Send + 'static,
 {
-    let shared = Buffer::new(BoxService::new(transport), BUFFERED);
     let timed = deadline::DeadlineLayer::default().layer(shared);
     let counted = requests.layer().layer(timed);
-    let limited = rate::RateLayer::new(args.qps, args.burst).layer(counted);
-    Retry::new(retry::Policy::default(), limited)
+    Retry::new(retry::Policy::default(), limit.layer(counted))
 }
 
 /// Requests on their way into the transport at one time; more wait.

@@ -1,7 +1,11 @@
 //! Holds requests back to a rate: a token bucket that refills evenly.
 //!
+//! A reserve is a second bucket, for what must not wait behind the rest: its requests take from it, or from
+//! the common one where that is sooner, so a reserve that is used up is no worse than none.
+//!
 //! Invariant: in any span of t seconds at most `burst + qps * t` requests pass, in the order in
-//! which they came. The Lease's requests pass freely, or a busy leader would lose its Lease.
+//! which they came, and of a reserve as many more as it has. The Lease's requests pass freely, or a busy
+//! leader would lose its Lease.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -33,26 +37,80 @@ impl Bucket {
 
     /// Takes one token and says how long to wait for it.
     fn take(&mut self, now: Instant) -> Duration {
-        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
-        self.tokens = (self.tokens + passed * self.qps).min(self.burst) - 1.0;
+        self.tokens = self.left(now);
         self.filled = self.filled.max(now);
+        self.wait_for(self.tokens)
+    }
+
+    /// How long whoever takes one token now is to wait for it.
+    fn wait(&self, now: Instant) -> Duration {
+        self.wait_for(self.left(now))
+    }
+
+    /// Tokens once one is taken now.
+    fn left(&self, now: Instant) -> f64 {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        (self.tokens + passed * self.qps).min(self.burst) - 1.0
+    }
+
+    fn wait_for(&self, left: f64) -> Duration {
         // A rate near zero must not overflow the duration.
-        Duration::try_from_secs_f64((-self.tokens / self.qps).max(0.0)).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64((-left / self.qps).max(0.0)).unwrap_or(Duration::MAX)
     }
 }
 
-/// Limits all services made by this layer together.
+type Shared = Arc<Mutex<Bucket>>;
+
+fn shared(qps: f64, burst: u32) -> Shared {
+    let bucket = Bucket::new(qps.max(f64::MIN_POSITIVE), burst.max(1), Instant::now());
+    Arc::new(Mutex::new(bucket))
+}
+
+/// What requests take from.
+#[derive(Clone, Debug)]
+struct Limit {
+    common: Shared,
+    reserve: Option<Shared>,
+}
+
+impl Limit {
+    fn take(&self, now: Instant) -> Duration {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reserve) = &self.reserve {
+            let mut reserve = reserve.lock().unwrap_or_else(PoisonError::into_inner);
+            if reserve.wait(now) <= common.wait(now) {
+                return reserve.take(now);
+            }
+        }
+        common.take(now)
+    }
+}
+
+/// Limits all services made by this layer, and by what is made of it, together.
 #[derive(Clone, Debug)]
 pub struct RateLayer {
-    bucket: Arc<Mutex<Bucket>>,
+    limit: Limit,
 }
 
 impl RateLayer {
     /// `qps` requests a second in the long run (above 0), `burst` at once (at least 1).
     pub fn new(qps: f64, burst: u32) -> Self {
-        let bucket = Bucket::new(qps.max(f64::MIN_POSITIVE), burst.max(1), Instant::now());
         Self {
-            bucket: Arc::new(Mutex::new(bucket)),
+            limit: Limit {
+                common: shared(qps, burst),
+                reserve: None,
+            },
+        }
+    }
+
+    /// Another layer on the same bucket, whose requests have this reserve besides.
+    #[must_use]
+    pub fn with_reserve(&self, qps: f64, burst: u32) -> Self {
+        Self {
+            limit: Limit {
+                common: Arc::clone(&self.limit.common),
+                reserve: Some(shared(qps, burst)),
+            },
         }
     }
 }
@@ -63,7 +121,7 @@ impl<S> Layer<S> for RateLayer {
     fn layer(&self, inner: S) -> Self::Service {
         RateLimited {
             inner,
-            bucket: Arc::clone(&self.bucket),
+            limit: self.limit.clone(),
         }
     }
 }
@@ -72,7 +130,7 @@ impl<S> Layer<S> for RateLayer {
 #[derive(Clone, Debug)]
 pub struct RateLimited<S> {
     inner: S,
-    bucket: Arc<Mutex<Bucket>>,
+    limit: Limit,
 }
 
 impl<S, B> Service<Request<B>> for RateLimited<S>
@@ -95,10 +153,7 @@ where
         let mut ready = std::mem::replace(&mut self.inner, clone);
         let wait = match is_of_lease(request.uri().path()) {
             true => Duration::ZERO,
-            false => {
-                let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-                bucket.take(Instant::now())
-            }
+            false => self.limit.take(Instant::now()),
         };
         Box::pin(async move {
             if !wait.is_zero() {
@@ -160,6 +215,28 @@ mod tests {
         let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b";
         assert_eq!(at(lease).await, 1);
         assert_eq!(at("/api/v1/pods").await, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reserve_does_not_wait_behind_a_flood_and_has_an_end() {
+        let common = RateLayer::new(1.0, 1);
+        let urgent = common.with_reserve(0.5, 2);
+        let mut waits = Vec::new();
+        // The flood owes a hundred seconds.
+        for _ in 0..101 {
+            common.limit.take(Instant::now());
+        }
+        for _ in 0..4 {
+            waits.push(urgent.limit.take(Instant::now()).as_secs());
+        }
+        assert_eq!(waits, [0, 0, 2, 4]);
+        // Where the common bucket is sooner, it is taken from.
+        let common = RateLayer::new(1.0, 3);
+        let urgent = common.with_reserve(0.1, 1);
+        let waits: Vec<_> = (0..5)
+            .map(|_| urgent.limit.take(Instant::now()).as_secs())
+            .collect();
+        assert_eq!(waits, [0, 0, 0, 0, 1]);
     }
 
     proptest! {

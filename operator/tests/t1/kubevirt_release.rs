@@ -26,7 +26,8 @@ async fn put_kubevirt(site: &Site, version: &str) -> Result<()> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("kubevirt.io", "v1", "KubeVirt"));
     let api = Api::<DynamicObject>::namespaced_with(site.admin.clone(), &site.users, &kind);
     let params = PatchParams::apply("t1").force();
-    api.patch("kubevirt", &params, &Patch::Apply(object)).await?;
+    api.patch("kubevirt", &params, &Patch::Apply(object))
+        .await?;
     let status = json!({ "status": { "phase": "Deployed", "observedKubeVirtVersion": version } });
     let params = PatchParams::default();
     api.patch_status("kubevirt", &params, &Patch::Merge(status))

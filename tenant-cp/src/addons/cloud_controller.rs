@@ -280,6 +280,14 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
         format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
         "--machine-addresses=published".to_owned(),
     ];
+    let policy = &settings.load_balancers;
+    for (flag, most) in [
+        ("max-services", policy.max_services),
+        ("max-ports", policy.max_ports),
+        ("max-endpoints", policy.max_endpoints.get()),
+    ] {
+        args.push(format!("--{flag}={most}"));
+    }
     let LoadBalancers {
         classes,
         management_class,
@@ -312,7 +320,7 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
             args.push(format!("--{flag}={}", values.join(",")));
         }
     }
-    if !settings.load_balancers.node_ports {
+    if !policy.node_ports {
         args.push("--no-node-ports".to_owned());
     }
     args

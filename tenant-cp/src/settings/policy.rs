@@ -2,6 +2,8 @@
 //!
 //! Invariant: what is left out allows no more than an ordinary tenant cluster needs.
 
+use std::num::NonZeroU32;
+
 use api::tenant_cluster::EndpointType;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,13 @@ pub struct LoadBalancerPolicy {
     /// Whether they take node ports of the management cluster, of which there are 2768 for all tenant
     /// clusters together. Load balancers that reach pods by themselves need none. Default: true.
     pub node_ports: bool,
+    /// Most of them of one tenant cluster; those that there are stay. Default: 500.
+    pub max_services: u32,
+    /// Most ports of all of them of one tenant cluster together, each of which takes a node port; those that
+    /// there are stay. Default: 1000.
+    pub max_ports: u32,
+    /// Most endpoints of each of them and family of addresses: machines that it leads to. Default: 250.
+    pub max_endpoints: NonZeroU32,
 }
 
 impl Default for LoadBalancerPolicy {
@@ -81,6 +90,9 @@ impl Default for LoadBalancerPolicy {
             default_class: None,
             labels: Vec::new(),
             node_ports: true,
+            max_services: 500,
+            max_ports: 1000,
+            max_endpoints: NonZeroU32::MIN.saturating_add(249),
         }
     }
 }

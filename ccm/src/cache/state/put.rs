@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::MachineAddresses;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,6 +18,7 @@ use crate::cache::services::{
     Place, is_legacy, is_of_concern, is_older, mirrored, place, stripped,
 };
 use crate::names;
+use crate::settings::MachineAddresses;
 
 impl State {
     /// A watch begins to list anew.
@@ -97,9 +97,8 @@ impl State {
                 changes
             }
             Write::MirrorGone(uid) => {
-                self.mirrors.remove(&uid);
-                self.forget_legacy(&uid);
-                Vec::new()
+                self.forget_mirror(&uid);
+                self.capacity().into_iter().collect()
             }
             Write::Slice(slice) => {
                 drop(self.put_slice(slice));
@@ -143,15 +142,14 @@ impl State {
             }
             Kind::Instance => {
                 self.instances.remove(key);
-                vec![Change::Machine(key.to_owned()), self.change_targets()]
+                vec![Change::Machine(key.to_owned()), self.lose_target()]
             }
             Kind::Addresses => Vec::new(),
             Kind::Mirror => {
-                let mirror = self.mirrors.remove(key);
-                self.forget_legacy(key);
-                mirror
-                    .map(|(of, _)| Change::Mirror(of))
+                let of = self.forget_mirror(key);
+                of.map(Change::Mirror)
                     .into_iter()
+                    .chain(self.capacity())
                     .collect()
             }
             Kind::Slice => {
@@ -174,8 +172,10 @@ impl State {
             return Vec::new();
         }
         self.uids.insert(place(&service), uid.clone());
-        self.services.insert(uid.clone(), service);
-        vec![Change::Service(uid)]
+        let changed = self.services.insert(uid.clone(), service).is_some();
+        let room = self.capacity().filter(|_| changed);
+        let all = std::iter::once(Change::Service(uid)).chain(room);
+        all.collect()
     }
 
     fn forget_service(&mut self, uid: &str) -> Vec<Change> {
@@ -186,7 +186,10 @@ impl State {
         let published = gone.metadata.uid.as_deref().unwrap_or_default();
         self.published.remove(published);
         self.accepted.remove(uid);
-        vec![Change::Service(uid.to_owned())]
+        self.vacate(uid);
+        let room = self.capacity().into_iter();
+        let all = std::iter::once(Change::Service(uid.to_owned())).chain(room);
+        all.collect()
     }
 
     fn put_local(&mut self, slice: &EndpointSlice) -> Vec<Change> {
@@ -243,6 +246,12 @@ impl State {
         Change::Targets
     }
 
+    /// As that, and a machine is dead.
+    fn lose_target(&mut self) -> Change {
+        self.targets.take();
+        Change::Lost
+    }
+
     fn put_node(&mut self, node: Node) -> Vec<Change> {
         let (name, version) = (node.name.clone(), node.resource_version.clone());
         let (old, mut changes) = self.replace_node(node.clone());
@@ -282,26 +291,45 @@ impl State {
         }
     }
 
-    fn put_addresses(&mut self, addresses: &MachineAddresses) -> Vec<Change> {
+    fn put_addresses(&mut self, addresses: &api::MachineAddresses) -> Vec<Change> {
         let now = addresses.by_machine();
         let before = self.addresses.replace(now.clone()).unwrap_or_default();
         let machines: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
         let changed = machines.into_iter();
         let changed = changed.filter(|machine| before.get(*machine) != now.get(*machine));
-        let mut changes: Vec<_> = changed.cloned().map(Change::Machine).collect();
-        if !changes.is_empty() {
-            changes.push(self.change_targets());
+        let changed: Vec<&String> = changed.collect();
+        if changed.is_empty() {
+            return Vec::new();
         }
-        changes
+        // Its instance is another one, and elsewhere.
+        let is_lost = changed.iter().any(|machine| before.contains_key(*machine));
+        let targets = match is_lost {
+            true => self.lose_target(),
+            false => self.change_targets(),
+        };
+        let changed = changed.into_iter().cloned().map(Change::Machine);
+        changed.chain([targets]).collect()
     }
 
     fn put_instance(&mut self, instance: Instance) -> Vec<Change> {
         let name = instance.name.clone();
         let old = self.instances.insert(name.clone(), instance.clone());
-        match old.as_ref() == Some(&instance) {
-            true => Vec::new(),
-            false => vec![Change::Machine(name), self.change_targets()],
+        if old.as_ref() == Some(&instance) {
+            return Vec::new();
         }
+        // What a guest says of itself is in no hurry.
+        let reported = self.settings.machine_addresses == MachineAddresses::Reported;
+        let moved = |old: &Instance| {
+            let mut addresses = old.addresses.iter();
+            addresses.any(|address| !instance.addresses.contains(address))
+        };
+        let lost =
+            old.is_some_and(|old| old.serves() && (!instance.serves() || reported && moved(&old)));
+        let targets = match lost {
+            true => self.lose_target(),
+            false => self.change_targets(),
+        };
+        vec![Change::Machine(name), targets]
     }
 
     fn put_mirror(&mut self, mirror: Arc<Service>) -> Vec<Change> {
@@ -317,8 +345,11 @@ impl State {
             if same || old.is_some_and(|old| !is_older(old, &mirror)) {
                 return Vec::new();
             }
+            let changed = old.is_some();
+            self.occupy(&of, &mirror);
             self.mirrors.insert(uid, (of.clone(), mirror));
-            return vec![Change::Mirror(of)];
+            let room = self.capacity().filter(|_| changed);
+            return std::iter::once(Change::Mirror(of)).chain(room).collect();
         }
         let mut changes = Vec::new();
         // Its labels are not ours any more: somebody took them off.
@@ -333,6 +364,14 @@ impl State {
             changes.extend(self.uids.get(&place).cloned().map(Change::Mirror));
         }
         changes
+    }
+
+    /// Gives the UID of the Service that it was of.
+    fn forget_mirror(&mut self, uid: &str) -> Option<String> {
+        self.forget_legacy(uid);
+        let (of, _) = self.mirrors.remove(uid)?;
+        self.vacate(&of);
+        Some(of)
     }
 
     fn forget_legacy(&mut self, uid: &str) {

@@ -57,10 +57,16 @@ fn ready(cache: &Cache) -> bool {
     target.ready
 }
 
+fn keys(state: &State, changes: &[Change]) -> Vec<Key> {
+    let all = triggered(state, changes).into_iter();
+    all.map(|(key, _)| key).collect()
+}
+
 /// Whether these changes trigger the Service.
 fn triggers(cache: &Cache, changes: &[Change]) -> bool {
-    let keys = cache.read(|state| triggered(state, changes));
-    keys.contains(&Key::Service("web".to_owned()))
+    let keys = cache.read(|state| keys(state, changes));
+    let service = Key::Service("web".to_owned());
+    keys.contains(&service) || keys.contains(&Key::LoadBalancers)
 }
 
 #[test]
@@ -95,8 +101,8 @@ fn a_change_of_a_machine_triggers_the_node_on_it_and_every_load_balancer() {
     let machine = [Change::Machine("a".to_owned())];
     let all = cache.read(everything);
     assert_eq!(all, [service, node]);
-    assert_eq!(cache.read(|s| triggered(s, &machine)), all[1..]);
-    assert_eq!(cache.read(|s| triggered(s, &[Change::Targets])), all[..1]);
+    assert_eq!(cache.read(|s| keys(s, &machine)), all[1..]);
+    assert_eq!(cache.read(balanced), all[..1]);
     assert_eq!(cache.read(orphans), []);
 }
 
@@ -107,7 +113,7 @@ fn moved_endpoints_trigger_only_a_service_that_keeps_traffic_on_the_node() {
         "default".to_owned(),
         "web".to_owned(),
     ))];
-    assert_eq!(cache.read(|s| triggered(s, &moved)), []);
+    assert_eq!(cache.read(|s| keys(s, &moved)), []);
     let changes = cache.put(WatchEvent::Service(read(json!({
         "metadata": {
             "name": "web", "namespace": "default", "uid": "web", "resourceVersion": "2",
@@ -171,4 +177,31 @@ fn addresses_that_are_lost_hold_on_and_are_waited_for_only_where_something_runs(
     cache.begin(Kind::Addresses);
     assert_eq!(cache.end(Kind::Addresses), []);
     assert_eq!((cache.missing(), targets()), (vec![], 1));
+}
+
+#[test]
+fn labels_of_nodes_are_gathered_and_a_machine_that_is_dead_is_not() {
+    let (cache, _) = cache();
+    let all = |changes: &[Change]| cache.read(|state| triggered(state, changes));
+    let labelled = |version: &str, value: &str| {
+        let mut node = node(version, "True");
+        let label = (crate::names::LABEL_EXCLUDE.to_owned(), value.to_owned());
+        node.metadata.labels = Some([label].into());
+        let changes = cache.put(WatchEvent::Node(Box::new(node)));
+        all(&changes)
+    };
+    let gathered = (Key::LoadBalancers, Priority::Urgent);
+    for (version, value) in [("3", "true"), ("4", "false"), ("5", "true"), ("6", "false")] {
+        let triggered = labelled(version, value);
+        assert!(triggered.contains(&gathered), "{triggered:?}");
+        let at_once = |(key, _): &(Key, Priority)| matches!(key, Key::Service(_));
+        assert!(!triggered.iter().any(at_once), "{triggered:?}");
+    }
+    let gone = WatchEvent::Instance(read(json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": { "name": "a" }, "spec": {},
+    })));
+    let triggered = all(&cache.remove(Kind::Instance, gone.meta()));
+    let service = (Key::Service("web".to_owned()), Priority::Urgent);
+    assert!(triggered.contains(&service), "{triggered:?}");
 }

@@ -19,11 +19,16 @@ use crate::context::Context;
 use crate::error::Error;
 
 /// Does it, and brings `observed` up to what was answered. True when the rest of the plan has to be
-/// made anew.
+/// made anew. What is `urgent` of slices does not wait behind other requests.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<bool, Error> {
+pub async fn apply(
+    ctx: &Context,
+    action: &Action,
+    observed: &mut Observed,
+    urgent: bool,
+) -> Result<bool, Error> {
     let client = &ctx.client;
     match action {
         Action::MakeSure => make_sure(ctx, observed).await.map(|()| true),
@@ -66,14 +71,14 @@ pub async fn apply(ctx: &Context, action: &Action, observed: &mut Observed) -> R
             Ok(true)
         }
         Action::ApplySlice(object) => {
-            let slice = Slice::from(&client.apply_slice(object).await?);
+            let slice = Slice::from(&client.apply_slice(object, urgent).await?);
             observed.slices.retain(|s| s.name != slice.name);
             ctx.observe_write(Write::Slice(slice.clone()));
             observed.slices.push(slice);
             Ok(false)
         }
         Action::DeleteSlice { name, uid } => {
-            client.delete_slice(name, uid).await?;
+            client.delete_slice(name, uid, urgent).await?;
             observed.slices.retain(|s| s.uid != *uid);
             ctx.observe_write(Write::SliceGone(name.clone()));
             Ok(false)

@@ -15,9 +15,11 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::names;
 
-/// Everything about one Service.
+/// Everything about one Service; its load balancer has a place from now on, if there is one.
 #[must_use]
 pub fn observe(ctx: &Context, uid: &str) -> Observed {
+    let (over, room) = ctx.cache.admit(uid);
+    ctx.on_change(room.as_slice());
     ctx.cache.read(|state| {
         let service = state.service(uid).cloned();
         let local = service.as_ref().map(|s| state.local_endpoints(s));
@@ -30,6 +32,7 @@ pub fn observe(ctx: &Context, uid: &str) -> Observed {
             targets: state.targets(),
             local: local.unwrap_or_default(),
             accepted: state.accepted(uid).cloned(),
+            over,
             refused: Vec::new(),
         }
     })

@@ -5,7 +5,7 @@
 //! is not there any more is an orphan, and goes the same way.
 //!
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
-//! a watch will tell. What a plan cannot map stays as it last was, and people are told why. Endpoints
+//! a watch will tell, and so is a place for a Service that is over a limit. What a plan cannot map stays as it last was, and people are told why. Endpoints
 //! need no more of a mirror than that it is there, so they come before its changes, and nothing that is
 //! refused holds up what comes after it.
 
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use self::types::{Action, Observed, Plan};
 use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
+use crate::limits::{Limits, Over};
 use crate::names;
 use crate::settings::{Endpoints, Settings};
 
@@ -82,9 +83,17 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
         complaints,
         ..Plan::default()
     };
-    if ports.is_empty() {
+    let over = observed.over.filter(|_| !ports.is_empty());
+    if ports.is_empty() || over.is_some() {
         plan.waiting_on = Some(Reason::NotMappable);
-        if let Some(live) = mirror.filter(|m| !goes(m)) {
+        let live = mirror.filter(|m| !goes(m));
+        if let Some(over) = over {
+            plan.waiting_on = Some(Reason::TooManyLoadBalancers);
+            let notice = over_limit(over, ports.len(), live.is_some(), &settings.limits);
+            plan.complaints.push(notice);
+        }
+        if let Some(live) = live {
+            let ports = mirror::ports_that_it_has(ports, live);
             endpoints(observed, service, &ports, live, settings, &mut plan);
         }
         return report(observed, service, mirror, plan);
@@ -117,6 +126,33 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     let spares = observed.mirrors.iter().filter(spare);
     plan.actions.extend(spares.filter_map(|m| delete_mirror(m)));
     report(observed, service, mirror, plan)
+}
+
+/// Which limit a Service is over, and what to do.
+fn over_limit(over: Over, ports: usize, has: bool, limits: &Limits) -> Notice {
+    let all = match over {
+        Over::Services => format!(
+            "this tenant cluster has as many load balancers as it may have ({})",
+            limits.services
+        ),
+        Over::Ports => format!(
+            "with the {ports} ports of this Service the load balancers of this tenant cluster would have \
+             more than the {} that they may have together",
+            limits.ports
+        ),
+    };
+    let (way, until) = match has {
+        true => ("take ports off it", "keeps the ports that it has"),
+        false => (
+            "give it another type",
+            "gets none, until there is a place again",
+        ),
+    };
+    let message = format!(
+        "{all}: delete a Service of type LoadBalancer, or {way}, or ask whoever runs the management \
+         cluster for more; this one {until}"
+    );
+    Notice::warning(Reason::TooManyLoadBalancers, message)
 }
 
 /// Brings a mirror to what it should be.
@@ -179,8 +215,8 @@ fn endpoints(
         // Until a selector does their work, slices do.
         return;
     }
-    let desired = match by_selector {
-        true => Vec::new(),
+    let (desired, fewer) = match by_selector {
+        true => (Vec::new(), false),
         false => endpoint_slices::desired(service, ports, mirror, observed, settings),
     };
     let none = !by_selector && desired.iter().all(|slice| !slice.has_ready());
@@ -189,6 +225,15 @@ fn endpoints(
             Reason::UnAvailableLoadBalancer,
             "There are no available nodes for LoadBalancer",
         ));
+    }
+    if fewer {
+        let message = format!(
+            "the load balancer leads to {} nodes, which is the most for one; with \
+             externalTrafficPolicy: Cluster pods on all others get traffic by way of those",
+            settings.limits.endpoints
+        );
+        plan.complaints
+            .push(Notice::normal(Reason::FewerEndpoints, message));
     }
     endpoint_slices::difference(&desired, observed, name, selected, plan);
 }

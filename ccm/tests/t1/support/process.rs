@@ -33,21 +33,29 @@ impl Ccm {
         settings: Settings,
         plan: &FaultPlan,
     ) -> Result<Self> {
-        // The tests share two cores; what is tested is not the rate limit.
-        let args = ClientArgs {
-            qps: 500.0,
-            burst: 1000,
-            ..ClientArgs::default()
+        Self::begin(environment, settings, plan, &fast())
+    }
+
+    /// A healthy one whose requests to the management API are limited to this.
+    pub(crate) fn limited(environment: &Environment, management: &ClientArgs) -> Result<Self> {
+        let (settings, plan) = (environment.settings(), FaultPlan::none());
+        Self::begin(environment, settings, &plan, management)
+    }
+
+    fn begin(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+        management: &ClientArgs,
+    ) -> Result<Self> {
+        let client = |config, args: &ClientArgs| {
+            let requests = RequestCounter::new();
+            kit_client::connect::build_with_reserve(config, args, &requests, &plan.layer())
         };
-        let client = |config| {
-            kit_client::connect::build(config, &args, &RequestCounter::new(), &plan.layer())
-        };
-        let tenant = client(
-            environment
-                .tenant
-                .config_as(&environment.tenant_user(), &[])?,
-        )?;
-        let management = client(environment.management.config_as(&environment.user(), &[])?)?;
+        let user = environment.tenant_user();
+        let tenant = client(environment.tenant.config_as(&user, &[])?, &fast())?.usual;
+        let user = environment.user();
+        let management = client(environment.management.config_as(&user, &[])?, management)?;
         let port = kit::admin::Admin::new();
         let leadership = Leadership::always();
         let manager = Manager::new(tenant, management, settings, leadership, "ccm-1", &port);
@@ -61,6 +69,15 @@ impl Ccm {
             manager,
             tasks: vec![watches, lead],
         })
+    }
+}
+
+/// The tests share two cores; what most of them test is not the rate limit.
+fn fast() -> ClientArgs {
+    ClientArgs {
+        qps: 500.0,
+        burst: 1000,
+        ..ClientArgs::default()
     }
 }
 

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::{join, join_all};
-use kit::workqueue::Queue;
+use futures::future::{join_all, join3};
+use kit::workqueue::{Priority, Queue};
 use kit_client::errors::{Classify, chain};
 use tokio::time::Instant;
 
@@ -25,6 +25,9 @@ use crate::refusal::{self, Failure};
 
 /// Jobs at a time.
 const WORKERS: usize = 16;
+/// Jobs at a time that only release volumes, besides: all others may wait for requests that a flood of claims
+/// has used up.
+const URGENT: usize = 4;
 
 /// Whose turn it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +36,15 @@ enum Turn {
     List,
     /// A job that is due.
     Job(Key),
+}
+
+/// What only releases does not wait behind what is given out.
+const fn priority(job: &Job) -> Priority {
+    match job {
+        Job::Release(..) => Priority::Urgent,
+        Job::Write(_, change) if change.plug.is_empty() => Priority::Urgent,
+        Job::Write(..) => Priority::Normal,
+    }
 }
 
 struct Inner {
@@ -69,21 +81,26 @@ impl Reconciler {
         self.ctx.cache.listed().await;
         // Whoever was before us may have written until now.
         self.lock().memory = Memory::new(Instant::now());
-        join(self.listen(), join_all((0..WORKERS).map(|_| self.work()))).await;
+        let workers = (0..WORKERS).map(|_| self.work(false));
+        let urgent = (0..URGENT).map(|_| self.work(true));
+        join3(self.listen(), join_all(workers), join_all(urgent)).await;
     }
 
     async fn listen(&self) {
         let mut changes = self.ctx.cache.changes();
         loop {
-            self.queue.add(Turn::List);
+            self.queue.add_with(Turn::List, Priority::Urgent);
             // The sender is the cache's, which lives as long as we do.
             let _ = changes.changed().await;
         }
     }
 
-    async fn work(&self) {
+    async fn work(&self, urgent: bool) {
         loop {
-            let turn = self.queue.next().await.key;
+            let turn = match urgent {
+                true => self.queue.next_urgent().await.key,
+                false => self.queue.next().await.key,
+            };
             match &turn {
                 Turn::List => self.list_due(),
                 Turn::Job(key) => self.carry_out(key).await,
@@ -100,8 +117,9 @@ impl Reconciler {
             .cache
             .read(|state| inner.memory.list_due(state, now));
         for (key, job) in due.jobs {
+            let priority = priority(&job);
             inner.jobs.insert(key.clone(), job);
-            self.queue.add(Turn::Job(key));
+            self.queue.add_with(Turn::Job(key), priority);
         }
         let passed = |at: &Instant| *at > now;
         let earlier = inner.wake.filter(passed);
@@ -109,7 +127,9 @@ impl Reconciler {
             && earlier.is_none_or(|at| wake < at)
         {
             inner.wake = Some(wake);
-            self.queue.add_after(Turn::List, wake - now);
+            let wait = wake - now;
+            self.queue
+                .add_after_with(Turn::List, wait, Priority::Urgent);
         }
         self.tell(&inner.memory);
     }
@@ -135,7 +155,7 @@ impl Reconciler {
             .finish(key, outcome, Instant::now(), rand::random());
         self.tell(&inner.memory);
         drop(inner);
-        self.queue.add(Turn::List);
+        self.queue.add_with(Turn::List, Priority::Urgent);
     }
 
     fn tell(&self, memory: &Memory) {
@@ -162,7 +182,7 @@ async fn write(ctx: &Context, machine: &Machine, mut change: Change) -> Result<O
     let mut outcome = Outcome::default();
     let mut unplug = Vec::new();
     for name in change.unplug {
-        let desired = match ctx.client.claim(&name).await? {
+        let desired = match ctx.urgent.claim(&name).await? {
             Found::Ours(volume) => desired_disk(&volume, &machine.name),
             Found::Nothing => None,
             Found::Foreign => {
@@ -181,7 +201,11 @@ async fn write(ctx: &Context, machine: &Machine, mut change: Change) -> Result<O
     let namespace = &ctx.settings.namespace;
     let way = ctx.settings.offer.hotplug;
     let cache = &ctx.cache;
-    let answers = hotplug::carry_out(way, &ctx.kube, namespace, cache, machine, &change).await;
+    let client = match change.plug.is_empty() {
+        true => &ctx.kube.urgent,
+        false => &ctx.kube.usual,
+    };
+    let answers = hotplug::carry_out(way, client, namespace, cache, machine, &change).await;
     for answer in &answers {
         match &answer.result {
             Ok(()) => tracing::info!(
@@ -219,13 +243,13 @@ fn judge(answers: &[Answer], mut outcome: Outcome) -> Outcome {
 }
 
 async fn release(ctx: &Context, seen: &Volume, from: &BTreeSet<String>) -> Result<Outcome, Error> {
-    let Some(volume) = ctx.client.volume(&seen.id).await? else {
+    let Some(volume) = ctx.urgent.volume(&seen.id).await? else {
         return Ok(Outcome::default());
     };
     let (mut without, mut gone) = (BTreeSet::new(), BTreeSet::new());
     for name in volume.holders.held.intersection(from) {
-        let machine = ctx.client.machine(name).await?;
-        let instance = ctx.client.instance(name).await?;
+        let machine = ctx.urgent.machine(name).await?;
+        let instance = ctx.urgent.instance(name).await?;
         if machine.is_none() && instance.is_none() {
             gone.insert(name.clone());
         } else if !may_write(&volume.id, machine.as_ref(), instance.as_ref()) {
@@ -236,7 +260,7 @@ async fn release(ctx: &Context, seen: &Volume, from: &BTreeSet<String>) -> Resul
     if holders == volume.holders {
         return Ok(Outcome::default());
     }
-    ctx.client.set_holders(&volume, &holders).await?;
+    ctx.urgent.set_holders(&volume, &holders).await?;
     tracing::info!(
         volume.id = %volume.id, machines = ?without, gone = ?gone,
         "volume {} is free of {without:?}{gone:?}", volume.id

@@ -133,11 +133,11 @@ pub(super) async fn controller_unpublish_volume(
     }
     let _held = ctx.in_flight.take(id)?;
     let node = Some(node.as_str()).filter(|node| !node.is_empty());
-    let Some(volume) = ctx.client.volume(id).await? else {
+    let Some(volume) = ctx.urgent.volume(id).await? else {
         // No claim: nothing can be attached that anybody could still want to detach.
         return Ok(ControllerUnpublishVolumeResponse {});
     };
-    ctx.client
+    ctx.urgent
         .set_holders(&volume, &holders::unpublish(&volume, node))
         .await?;
     let detached = |state: &State| {

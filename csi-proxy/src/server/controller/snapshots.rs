@@ -10,6 +10,8 @@ use proto::csi::{
     list_snapshots_response,
 };
 
+use serde_json::Value;
+
 use super::volumes;
 use crate::cache::objects::Snapshot;
 use crate::cache::state::State;
@@ -17,6 +19,7 @@ use crate::context::Context;
 use crate::mapping::page::page;
 use crate::mapping::snapshot;
 use crate::names;
+use crate::places;
 use crate::refusal;
 use crate::status::Status;
 
@@ -47,13 +50,7 @@ pub(super) async fn create_snapshot(
             let volume = ctx.client.volume(source).await?;
             let volume = volume.ok_or_else(|| volumes::missing(source))?;
             let wanted = snapshot::create(request, &ctx.settings, &volume)?;
-            let made = ctx.client.create_snapshot(&id, wanted.object).await?;
-            made.ok_or_else(|| {
-                Status::already_exists(format!(
-                    "the management cluster has a snapshot {id} that is not this driver's; use \
-                     another name"
-                ))
-            })?
+            make(ctx, &id, wanted.object).await?
         }
     };
     snapshot::same(&made, &request.name, &request.source_volume_id)?;
@@ -83,6 +80,22 @@ pub(super) async fn create_snapshot(
             )))
         }
     }
+}
+
+/// Makes a snapshot, unless it is there. What is there already needs no place.
+async fn make(ctx: &Context, id: &str, object: Value) -> Result<Snapshot, Status> {
+    let most = ctx.settings.max_snapshots();
+    let count = |state: &State, making: &_| places::count(&state.snapshots, making);
+    let Some(_place) = ctx.snapshots.take(id, most, &ctx.cache, count) else {
+        let there = ctx.client.snapshot(id).await?;
+        return there.ok_or_else(|| places::none_left("snapshots", most));
+    };
+    let made = ctx.client.create_snapshot(id, object).await?;
+    made.ok_or_else(|| {
+        Status::already_exists(format!(
+            "the management cluster has a snapshot {id} that is not this driver's; use another name"
+        ))
+    })
 }
 
 pub(super) async fn delete_snapshot(

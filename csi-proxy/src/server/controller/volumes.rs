@@ -21,8 +21,10 @@ use crate::client::Made;
 use crate::context::Context;
 use crate::mapping::attributes::{self, Progress};
 use crate::mapping::page::page;
-use crate::mapping::{self, Copied, Expansion, capacity, topology, uses};
+use crate::mapping::{self, Copied, Expansion, Wanted, capacity, topology, uses};
+use crate::places;
 use crate::refusal;
+use crate::settings::Class;
 use crate::status::Status;
 
 /// There is no such volume.
@@ -52,16 +54,7 @@ pub(super) async fn create_volume(
     let there = ctx.cache.read(|state| state.volumes.get(id).cloned());
     let (volume, made) = match there {
         Some(volume) => (volume, false),
-        None => match ctx.client.create(&wanted.claim).await? {
-            Made::Volume(volume) => (*volume, true),
-            Made::Found(volume) => (*volume, false),
-            Made::Foreign => {
-                return Err(Status::already_exists(format!(
-                    "the management cluster has a claim {id} that is not this driver's; use \
-                     another name"
-                )));
-            }
-        },
+        None => make(ctx, &wanted).await?,
     };
     if let Err(status) = mapping::same(&volume, &wanted) {
         // Nobody would ask for what was made just now, and is not what is wanted.
@@ -106,6 +99,24 @@ pub(super) async fn create_volume(
         )));
     }
     Ok(created(ctx, &volume))
+}
+
+/// Makes a claim, unless it is there; true when it was made now. What is there already needs no place.
+async fn make(ctx: &Context, wanted: &Wanted) -> Result<(Volume, bool), Status> {
+    let (id, most) = (&wanted.id, ctx.settings.max_volumes());
+    let count = |state: &State, making: &_| places::count(&state.volumes, making);
+    let Some(_place) = ctx.volumes.take(id, most, &ctx.cache, count) else {
+        let there = ctx.client.volume(id).await?;
+        let there = there.ok_or_else(|| places::none_left("volumes", most))?;
+        return Ok((there, false));
+    };
+    match ctx.client.create(&wanted.claim).await? {
+        Made::Volume(volume) => Ok((*volume, true)),
+        Made::Found(volume) => Ok((*volume, false)),
+        Made::Foreign => Err(Status::already_exists(format!(
+            "the management cluster has a claim {id} that is not this driver's; use another name"
+        ))),
+    }
 }
 
 /// Why a claim is not as it is to be, in the tenant's words.

@@ -49,16 +49,37 @@ impl Driver {
         settings: Settings,
         plan: &FaultPlan,
     ) -> Result<Self> {
-        // The tests share two cores; what is tested is not the rate limit.
+        // The tests share two cores; what most of them test is not the rate limit.
         let args = ClientArgs {
             qps: 500.0,
             burst: 1000,
             ..ClientArgs::default()
         };
+        Self::begin(environment, settings, plan, &args).await
+    }
+
+    /// A healthy one whose requests to the management API are limited to this.
+    pub(crate) async fn limited(environment: &Environment, args: &ClientArgs) -> Result<Self> {
+        Self::begin(
+            environment,
+            environment.settings(),
+            &FaultPlan::none(),
+            args,
+        )
+        .await
+    }
+
+    async fn begin(
+        environment: &Environment,
+        settings: Settings,
+        plan: &FaultPlan,
+        args: &ClientArgs,
+    ) -> Result<Self> {
         let config = environment.management.config_as(&environment.user(), &[])?;
-        let client =
-            kit_client::connect::build(config, &args, &RequestCounter::new(), &plan.layer())?;
-        let ctx = Arc::new(Context::new(client, settings));
+        let requests = RequestCounter::new();
+        let clients =
+            kit_client::connect::build_with_reserve(config, args, &requests, &plan.layer())?;
+        let ctx = Arc::new(Context::new(clients, settings));
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("csi.sock");
         let listener = socket::bind(&path)?;

@@ -6,6 +6,7 @@
 //! tenant's Service has a pod on the node; readiness comes from the machine, from the node and, then,
 //! from those pods. This is what a health-check node port would say, without asking.
 //!
+//! Of very many machines a part is taken, so that the slices of one tenant cluster stay small.
 //! Invariant: never more than [`MOST`] endpoints in a slice, families never mixed; the same input in
 //! any order gives the same slices.
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::mirror;
 use super::types::{Action, Family, Observed, Plan};
@@ -109,7 +111,7 @@ fn endpoint(endpoint: &Endpoint) -> Value {
     value
 }
 
-/// The slices as they should be, by name.
+/// The slices as they should be, by name; and whether they are to have fewer endpoints than there are.
 #[must_use]
 pub fn desired(
     service: &Service,
@@ -117,7 +119,7 @@ pub fn desired(
     mirror: &Service,
     observed: &Observed,
     settings: &Settings,
-) -> Vec<Desired> {
+) -> (Vec<Desired>, bool) {
     let name = mirror.metadata.name.clone().unwrap_or_default();
     let mut labels = mirror::labels(settings, &observed.uid);
     labels.insert(names::LABEL_SLICE_OF.to_owned(), name.clone());
@@ -127,9 +129,11 @@ pub fn desired(
     );
     labels.retain(|key, _| LABELS.contains(&key.as_str()));
     let ports = slice_ports(ports, mirror);
-    let mut all = Vec::new();
+    let (mut all, mut fewer) = (Vec::new(), false);
     for family in families(service, mirror) {
-        let endpoints = endpoints(service, observed, family);
+        let mut endpoints = endpoints(service, observed, family);
+        fewer |= endpoints.len() > settings.limits.endpoints;
+        keep_few(&mut endpoints, &observed.uid, settings.limits.endpoints);
         for (number, endpoints) in endpoints.chunks(MOST).enumerate() {
             all.push(Desired {
                 name: names::slice(&name, family.as_str(), number),
@@ -145,7 +149,22 @@ pub fn desired(
             });
         }
     }
-    all
+    (all, fewer)
+}
+
+/// Those that a load balancer may have: rather those that are ready, and of them always the same, other ones
+/// for each Service, so that one that comes or goes moves no other, and all machines get traffic
+/// (rendezvous hashing).
+fn keep_few(endpoints: &mut Vec<Endpoint>, service: &str, most: usize) {
+    if endpoints.len() <= most {
+        return;
+    }
+    endpoints.sort_by_cached_key(|endpoint| {
+        let digest = Sha256::digest(format!("{service}/{}", endpoint.machine));
+        (!endpoint.ready, <[u8; 32]>::from(digest))
+    });
+    endpoints.truncate(most);
+    endpoints.sort();
 }
 
 /// Those of the Service, and of the mirror what it has beyond: a mirror that is to change, and may not,
@@ -271,6 +290,15 @@ pub(super) fn difference(
     if ours.count() <= desired.len() {
         writes.reverse();
     }
+    let mut ready: Vec<_> = desired.iter().flat_map(|d| d.content.ready()).collect();
+    ready.sort_unstable();
+    let is_dead = |endpoint: &u32| ready.binary_search(endpoint).is_err();
+    // All of them, also those that have none that is dead: endpoints move from one into another.
+    plan.takes_out = observed
+        .slices
+        .iter()
+        .filter(|slice| slice.ours && slice.service == mirror && !slice.deleting)
+        .any(|slice| slice.ready.iter().any(is_dead));
     plan.actions.extend(writes);
     let is_stale = |slice: &&Slice| {
         let unwanted = desired.iter().all(|wanted| wanted.name != slice.name);

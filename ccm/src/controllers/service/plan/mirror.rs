@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::names::{LABEL_COMPONENT, LABEL_MANAGED_BY, LABEL_TENANT_UID, MANAGED_BY};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kit_objects::difference::difference;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -36,6 +36,18 @@ pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Ser
     // Its address is in use; ours, should both be there, was made while it was out of sight.
     let adopted = named(&theirs).filter(|_| settings.adopt);
     adopted.or_else(|| named(&ours))
+}
+
+/// Those of a Service's ports that its mirror has already.
+#[must_use]
+pub fn ports_that_it_has(mut ports: Vec<Port>, live: &Service) -> Vec<Port> {
+    let has = live.spec.as_ref().and_then(|spec| spec.ports.as_ref());
+    let protocol = |port: &ServicePort| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+    ports.retain(|port| {
+        let mut has = has.into_iter().flatten();
+        has.any(|live| live.port == port.port && protocol(live) == port.protocol)
+    });
+    ports
 }
 
 /// Labels of mirrors and of their EndpointSlices. Not those by which the operator finds the owner of

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::objects::Target;
 use crate::cache::services::Accepted;
+use crate::limits::Over;
 
 /// A family of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +61,8 @@ pub struct Observed {
     pub local: BTreeMap<Arc<str>, LocalEndpoints>,
     /// What the management API made of the mirror when it was last applied, if not what was asked for.
     pub accepted: Option<Accepted>,
+    /// The limit that its load balancer, or a port of it more, would be over.
+    pub over: Option<Over>,
     /// What an API refused in this reconcile: the next one tries it again.
     pub refused: Vec<Action>,
 }
@@ -118,11 +121,21 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Whether it writes an EndpointSlice, or deletes one.
+    #[must_use]
+    pub const fn is_of_slices(&self) -> bool {
+        matches!(self, Self::ApplySlice(_) | Self::DeleteSlice { .. })
+    }
+}
+
 /// The next step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// What is to be done, one after the other.
     pub actions: Vec<Action>,
+    /// What is done with slices takes an endpoint out that new connections are sent to.
+    pub takes_out: bool,
     /// Events to publish once that is done.
     pub events: Vec<Notice>,
     /// What is wrong with the Service: told once for as long as it does not change.

@@ -22,6 +22,7 @@ use crate::cache::objects::{Target, one_per_machine};
 use crate::cache::services::{Accepted, DesiredLoadBalancer, desired_load_balancer};
 use crate::controllers::service::plan::types::{Action, Observed, Plan};
 use crate::controllers::service::plan::{endpoint_slices, mirror, plan};
+use crate::limits::Over;
 use crate::names;
 use crate::settings::Settings;
 
@@ -51,6 +52,10 @@ pub(super) struct Clusters {
     pub(super) published: Vec<&'static str>,
     pub(super) complaints: Vec<&'static str>,
     pub(super) waiting: Option<&'static str>,
+    /// The limit that the Service is over.
+    pub(super) over: Option<Over>,
+    /// Whether a plan took an endpoint out that was ready.
+    pub(super) took_out: bool,
     /// Input in the opposite order.
     pub(super) reversed: bool,
     version: u64,
@@ -131,6 +136,8 @@ impl Clusters {
             published: Vec::new(),
             complaints: Vec::new(),
             waiting: None,
+            over: None,
+            took_out: false,
             reversed: false,
             version: 1,
         }
@@ -236,6 +243,7 @@ impl Clusters {
             targets: Arc::default(),
             local: self.local.clone(),
             accepted: self.accepted.clone(),
+            over: self.over,
             refused: Vec::new(),
         };
         let mut targets = one_per_machine(self.targets.clone());
@@ -263,7 +271,9 @@ impl Clusters {
                 events,
                 complaints,
                 waiting_on,
+                takes_out,
             } = plan(&observed, &self.settings);
+            self.took_out |= takes_out;
             if actions.is_empty() {
                 self.published.extend(events.iter().map(|e| e.reason));
                 self.complaints = complaints.iter().map(|c| c.reason).collect();
@@ -302,6 +312,16 @@ impl Clusters {
             refused = observed.refused;
         }
         panic!("the plan does not come to an end: {self:#?}");
+    }
+
+    /// The urgent turn of a Service, as `service::take_out`; dies after `budget` writes.
+    pub(super) fn take_out(&mut self, budget: usize) {
+        let observed = self.observe();
+        let plan = plan(&observed, &self.settings);
+        let slices = plan.actions.iter().filter(|action| action.is_of_slices());
+        for action in slices.filter(|_| plan.takes_out).take(budget) {
+            let _ = self.write(action);
+        }
     }
 
     /// True when the rest of a plan is to be made anew.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::clusters::{ALL, Clusters, service, target};
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::objects::Target;
+use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
 use crate::controllers::service::plan::plan;
+use crate::limits::Over;
 use crate::names;
 use crate::settings::Endpoints;
 
@@ -324,4 +326,97 @@ proptest! {
         let theirs = clusters.service.as_ref().is_some();
         prop_assert!(theirs || (clusters.mirrors.is_empty() && clusters.slices.values().all(|s| !Slice::from(s).ours)));
     }
+
+    #[test]
+    fn what_is_urgent_takes_out_all_that_is_dead_and_nothing_that_lives(
+        mut clusters in any_clusters(),
+        lost in prop::collection::btree_set(0..300_u16, 0..40),
+        came in any_targets(),
+    ) {
+        clusters.settings.endpoints = Endpoints::Slices;
+        clusters.mutation = json!(null);
+        clusters.refuses = false;
+        clusters.reconcile(ALL);
+        let before = ready(&clusters);
+        clusters.targets.retain(|target| !lost.iter().any(|n| self::target(*n).machine == target.machine));
+        clusters.targets.extend(came.into_iter().filter(|t| t.machine.len() % 2 == 0));
+        clusters.targets.sort();
+        clusters.targets.dedup_by(|a, b| a.node == b.node);
+        let mut whole = clusters.clone();
+        whole.reconcile(ALL);
+        let after = ready(&whole);
+        let stays: BTreeSet<_> = before.intersection(&after).cloned().collect();
+        let mut cut = clusters.clone();
+        cut.take_out(ALL);
+        let now = ready(&cut);
+        prop_assert!(stays.is_subset(&now), "{:?} lost", stays.difference(&now));
+        if clusters.chosen().is_some() {
+            prop_assert!(now.is_subset(&after), "{:?} dead", now.difference(&after));
+        }
+        // And the rest of it comes to the same end.
+        cut.reconcile(ALL);
+        prop_assert_eq!(end(&cut), end(&whole));
+    }
+
+    #[test]
+    fn a_load_balancer_leads_to_the_most_machines_that_it_may_and_one_that_goes_moves_one(
+        targets in any_targets(),
+        most in 1..20_usize,
+        gone in any::<prop::sample::Index>(),
+    ) {
+        let mut clusters = Clusters::new(service(&json!({})));
+        clusters.targets = targets;
+        clusters.settings.limits.endpoints = most;
+        let mut all = clusters.clone();
+        all.settings.limits.endpoints = ALL;
+        all.reconcile(ALL);
+        clusters.reconcile(ALL);
+        let (every, few) = (ready(&all), ready(&clusters));
+        if every.is_empty() {
+            return Ok(());
+        }
+        prop_assert!(few.is_subset(&every));
+        prop_assert_eq!(few.len(), every.len().min(most));
+        prop_assert_eq!(clusters.complaints.contains(&"FewerEndpoints"), endpoints(&all) > most);
+        prop_assert_eq!(clusters.reconcile(ALL), 0, "the same ones again");
+        let gone = gone.get(&clusters.targets).machine.clone();
+        clusters.targets.retain(|target| target.machine != gone);
+        clusters.reconcile(ALL);
+        let now = ready(&clusters);
+        if clusters.targets.iter().any(|target| target.ready) {
+            prop_assert!(now.difference(&few).count() <= 1, "{:?} {:?}", few, now);
+        }
+    }
+
+    #[test]
+    fn who_is_over_a_limit_keeps_what_it_had_and_gets_nothing_new(
+        mut clusters in any_clusters(),
+        over in prop::sample::select(vec![Over::Services, Over::Ports]),
+    ) {
+        clusters.over = Some(over);
+        let Some(service) = clusters.service.clone() else {
+            return Ok(());
+        };
+        let ours = desired_load_balancer(&service, &clusters.settings) == DesiredLoadBalancer::Ours;
+        let before = clusters.mirrors.clone();
+        clusters.reconcile(ALL);
+        if ours {
+            prop_assert_eq!(&clusters.mirrors, &before);
+        }
+        prop_assert_eq!(clusters.reconcile(ALL), 0);
+    }
+}
+
+/// Addresses that new connections are sent to.
+fn ready(clusters: &Clusters) -> BTreeSet<String> {
+    super::ready_addresses(clusters).into_iter().collect()
+}
+
+/// All endpoints of all slices.
+fn endpoints(clusters: &Clusters) -> usize {
+    clusters
+        .slices
+        .values()
+        .map(|slice| slice.endpoints.len())
+        .sum()
 }

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::clusters::{ALL, target};
 use super::{mirror_spec, ready_addresses, ready_clusters, spec};
+use crate::controllers::service::plan::plan;
+use crate::limits::Over;
 
 #[test]
 fn refused_change_of_a_mirror_holds_up_neither_machines_nor_addresses() {
@@ -44,6 +46,44 @@ fn ports_that_a_refused_mirror_still_has_go_on_leading_somewhere() {
     clusters.refuses = false;
     clusters.reconcile(ALL);
     assert_eq!(named(&clusters), both[..1]);
+}
+
+#[test]
+fn service_that_is_over_a_limit_says_what_to_do_and_is_made_once_there_is_a_place() {
+    let mut clusters = spec(&json!({}));
+    clusters.over = Some(Over::Services);
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.log, [""; 0], "not even a finalizer");
+    assert_eq!(clusters.complaints, ["TooManyLoadBalancers"]);
+    assert_eq!(clusters.waiting, Some("TooManyLoadBalancers"));
+    let told = &plan(&clusters.observe(), &clusters.settings).complaints[0].message;
+    for words in ["(500)", "delete a Service", "ask whoever runs"] {
+        assert!(told.contains(words), "{told}");
+    }
+    clusters.over = None;
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.mirrors.len(), 1);
+    assert_eq!(clusters.complaints, [""; 0]);
+}
+
+#[test]
+fn ports_over_the_limit_are_not_mapped_and_those_that_were_go_on() {
+    let mut clusters = ready_clusters(&json!({}));
+    let ports: Vec<_> = (80..90)
+        .map(|port| json!({ "name": format!("p{port}"), "port": port, "protocol": "TCP", "nodePort": 30000 + port }))
+        .collect();
+    clusters.change(&json!({ "spec": { "ports": ports } }));
+    clusters.over = Some(Over::Ports);
+    clusters.targets = vec![target(3)];
+    clusters.reconcile(ALL);
+    assert_eq!(ready_addresses(&clusters), ["10.0.0.3"]);
+    assert_eq!(mirror_spec(&clusters)["ports"].as_array().unwrap().len(), 1);
+    assert_eq!(clusters.complaints, ["TooManyLoadBalancers"]);
+    let slices = clusters.slices.values();
+    let most = slices
+        .map(|slice| slice.ports.as_ref().unwrap().len())
+        .max();
+    assert!(most <= Some(2), "slices do not grow either");
 }
 
 #[test]

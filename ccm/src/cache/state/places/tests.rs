@@ -1,0 +1,288 @@
+//! Worlds of Services that come, go and change while others are looked at, in any order.
+//!
+//! Invariant: a Service is looked at only when a change triggers it; nobody polls.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::cache::Cache;
+use crate::cache::events::{Change, WatchEvent, Write};
+use crate::cache::triggers::{Key, triggered};
+use crate::limits::{Limits, Over};
+use crate::settings::Settings;
+
+/// What happens.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A Service is made, or changed, with so many ports.
+    Put(u8, usize),
+    /// A Service is deleted.
+    Delete(u8),
+    /// One of those that are triggered is looked at; its mirror is written, or was refused.
+    Look(prop::sample::Index, bool),
+    /// The oldest write reaches the watch.
+    Arrive,
+    /// Another process takes over.
+    Restart,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..12_u8, 1..6_usize).prop_map(|(name, ports)| Step::Put(name, ports)),
+        2 => (0..12_u8).prop_map(Step::Delete),
+        6 => (any::<prop::sample::Index>(), prop::bool::weighted(0.9)).prop_map(|(of, done)| Step::Look(of, done)),
+        3 => Just(Step::Arrive),
+        1 => Just(Step::Restart),
+    ]
+}
+
+struct World {
+    settings: Arc<Settings>,
+    cache: Cache,
+    /// By UID: ports of what the tenant has.
+    services: std::collections::BTreeMap<String, (i64, usize)>,
+    /// By UID: ports of what the management cluster has, whatever the cache knows.
+    mirrors: std::collections::BTreeMap<String, usize>,
+    /// Written, and not told by a watch yet.
+    written: Vec<String>,
+    /// Who is to be looked at.
+    queue: BTreeSet<String>,
+    made: i64,
+    version: u64,
+}
+
+impl World {
+    fn new(limits: Limits) -> Self {
+        let settings = Arc::new(Settings {
+            limits,
+            ..Settings::default()
+        });
+        Self {
+            cache: Cache::new(Arc::clone(&settings)),
+            settings,
+            services: Default::default(),
+            mirrors: Default::default(),
+            written: Vec::new(),
+            queue: BTreeSet::new(),
+            made: 0,
+            version: 0,
+        }
+    }
+
+    fn on_change(&mut self, changes: &[Change]) {
+        for (key, _) in self.cache.read(|state| triggered(state, changes)) {
+            if let Key::Service(uid) = key {
+                self.queue.insert(uid);
+            }
+        }
+    }
+
+    fn put(&mut self, uid: &str) {
+        self.version += 1;
+        let (made, ports) = self.services[uid];
+        let created = jiff::Timestamp::from_second(made).unwrap();
+        let ports: Vec<_> = (0..ports)
+            .map(|port| json!({ "port": port + 1, "nodePort": 30000 + port }))
+            .collect();
+        let service = json!({
+            "metadata": {
+                "name": uid, "namespace": "default", "uid": uid, "creationTimestamp": created.to_string(),
+                "resourceVersion": self.version.to_string(),
+            },
+            "spec": { "type": "LoadBalancer", "ports": ports },
+        });
+        let changes = self.cache.put(WatchEvent::Service(
+            serde_json::from_value(service).unwrap(),
+        ));
+        self.on_change(&changes);
+    }
+
+    fn mirror(&mut self, uid: &str) -> k8s_openapi::api::core::v1::Service {
+        self.version += 1;
+        let ports: Vec<_> = (0..self.mirrors[uid])
+            .map(|port| json!({ "port": port + 1 }))
+            .collect();
+        let labels = json!({
+            api::names::LABEL_TENANT_UID: self.settings.cluster_uid,
+            crate::names::LABEL_SERVICE_UID: uid,
+        });
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("lb-{uid}"), "uid": format!("lb-{uid}"), "labels": labels,
+                "resourceVersion": self.version.to_string(),
+            },
+            "spec": { "type": "LoadBalancer", "ports": ports },
+        }))
+        .unwrap()
+    }
+
+    fn arrive(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
+        let uid = self.written.remove(0);
+        let changes = match self.mirrors.contains_key(&uid) {
+            true => {
+                let mirror = self.mirror(&uid);
+                self.cache.put(WatchEvent::Mirror(mirror))
+            }
+            false => self
+                .cache
+                .observe_write(Write::MirrorGone(format!("lb-{uid}"))),
+        };
+        self.on_change(&changes);
+        // As a watch of mirrors would.
+        self.queue.insert(uid);
+    }
+
+    /// One reconcile, as far as places are concerned.
+    fn look(&mut self, uid: &str, done: bool) -> Option<Over> {
+        self.queue.remove(uid);
+        let (over, room) = self.cache.admit(uid);
+        self.on_change(room.as_slice());
+        match self.services.get(uid) {
+            None => {
+                if self.mirrors.remove(uid).is_some() {
+                    self.written.push(uid.to_owned());
+                }
+            }
+            Some(_) if over.is_some() => {}
+            Some((_, ports)) if done => {
+                if self.mirrors.insert(uid.to_owned(), *ports) != Some(*ports) {
+                    self.written.push(uid.to_owned());
+                }
+            }
+            // It was refused, and is tried again.
+            Some(_) => drop(self.queue.insert(uid.to_owned())),
+        }
+        over
+    }
+
+    fn restart(&mut self) {
+        self.cache = Cache::new(Arc::clone(&self.settings));
+        self.written.clear();
+        for uid in self.mirrors.keys().cloned().collect::<Vec<_>>() {
+            let mirror = self.mirror(&uid);
+            drop(self.cache.put(WatchEvent::Mirror(mirror)));
+        }
+        for uid in self.services.keys().cloned().collect::<Vec<_>>() {
+            self.put(&uid);
+        }
+        self.queue.extend(self.mirrors.keys().cloned());
+        self.queue.extend(self.services.keys().cloned());
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Put(name, ports) => {
+                let uid = format!("{name:02}");
+                self.made += 1;
+                let made = self.services.get(&uid).map_or(self.made, |(made, _)| *made);
+                self.services.insert(uid.clone(), (made, *ports));
+                self.put(&uid);
+            }
+            Step::Delete(name) => {
+                let uid = format!("{name:02}");
+                if self.services.remove(&uid).is_some() {
+                    let service = json!({
+                        "metadata": { "name": uid, "namespace": "default", "uid": uid },
+                    });
+                    let gone = WatchEvent::Service(serde_json::from_value(service).unwrap());
+                    let changes = self.cache.remove(&gone);
+                    self.on_change(&changes);
+                }
+            }
+            Step::Look(of, done) => {
+                let queue: Vec<_> = self.queue.iter().cloned().collect();
+                if !queue.is_empty() {
+                    let uid: &String = of.get(&queue);
+                    self.look(uid, *done);
+                }
+            }
+            Step::Arrive => self.arrive(),
+            Step::Restart => self.restart(),
+        }
+    }
+
+    fn taken(&self) -> (usize, usize) {
+        (self.mirrors.len(), self.mirrors.values().sum())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn limits_hold_at_any_time_and_nobody_waits_for_a_place_that_is_free(
+        limits in (0..5_usize, 0..14_usize),
+        steps in prop::collection::vec(any_step(), 0..80),
+    ) {
+        let limits = Limits { services: limits.0, ports: limits.1, endpoints: 1 };
+        let mut world = World::new(limits);
+        for step in &steps {
+            let before: Vec<_> = world.mirrors.keys().cloned().collect();
+            world.step(step);
+            let (services, ports) = world.taken();
+            prop_assert!(services <= limits.services, "{services} after {step:?}");
+            prop_assert!(ports <= limits.ports, "{ports} ports after {step:?}");
+            for uid in before {
+                let kept = world.mirrors.contains_key(&uid);
+                prop_assert!(kept || !world.services.contains_key(&uid), "{uid} lost its load balancer");
+            }
+        }
+        // Until nothing is left to do.
+        let mut over = std::collections::BTreeMap::new();
+        for _ in 0..1000 {
+            if let Some(uid) = world.queue.first().cloned() {
+                over.insert(uid.clone(), world.look(&uid, true));
+            } else if !world.written.is_empty() {
+                world.arrive();
+            }
+        }
+        prop_assert!(world.queue.is_empty() && world.written.is_empty());
+        let (services, ports) = world.taken();
+        for (uid, (_, wants)) in &world.services {
+            let has = world.mirrors.get(uid).copied();
+            let more = wants.saturating_sub(has.unwrap_or_default());
+            if has == Some(*wants) {
+                continue;
+            }
+            let fits = (has.is_some() || services < limits.services) && ports + more <= limits.ports;
+            prop_assert!(!fits, "{uid} waits, although it fits");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_is_lowered_deletes_nothing() {
+    let mut world = World::new(Limits::default());
+    for name in 0..4 {
+        world.step(&Step::Put(name, 1));
+    }
+    while let Some(uid) = world.queue.first().cloned() {
+        assert_eq!(world.look(&uid, true), None);
+    }
+    world.settings = Arc::new(Settings {
+        limits: Limits {
+            services: 2,
+            ports: 2,
+            ..Limits::default()
+        },
+        ..Settings::default()
+    });
+    world.restart();
+    world.step(&Step::Put(9, 1));
+    let told: Vec<_> = std::iter::from_fn(|| {
+        world
+            .queue
+            .first()
+            .cloned()
+            .map(|uid| world.look(&uid, true))
+    })
+    .collect();
+    assert_eq!(world.mirrors.len(), 4);
+    assert_eq!(told.iter().flatten().count(), 1, "the new one alone");
+}
