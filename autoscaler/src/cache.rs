@@ -161,7 +161,7 @@ impl Cache {
     }
 
     /// An object of this name is there and cannot be read: what was known of it holds.
-    pub fn keep(&self, kind: Kind, name: String) {
+    pub fn unreadable(&self, kind: Kind, name: String) {
         if let Some(listed) = self.lock().listing.get_mut(&kind) {
             listed.insert(name);
         }

@@ -83,8 +83,8 @@ impl Cache {
     }
 
     /// Something is there and cannot be read: what was known of it holds.
-    pub fn keep(&self, kind: Kind, meta: &ObjectMeta) {
-        self.lock().keep(kind, meta);
+    pub fn unreadable(&self, kind: Kind, meta: &ObjectMeta) {
+        self.lock().unreadable(kind, meta);
     }
 
     /// Something is gone.

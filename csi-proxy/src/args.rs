@@ -208,8 +208,8 @@ pub struct AdoptArgs {
     /// Namespace in which the claims of the KubeVirt CSI driver are
     #[arg(long, env = "COVEY_SOURCE_NAMESPACE", value_name = "NAMESPACE")]
     pub source_namespace: String,
-    /// Labels that claims of this tenant cluster have there, which is what the KubeVirt CSI driver was told
-    /// as infraClusterLabels: key=value. Empty where it was told none; then all claims of that
+    /// Labels that claims of this tenant cluster have there, which is what the ConfigMap of the KubeVirt
+    /// CSI driver names for them: key=value. Empty where it was told none; then all claims of that
     /// namespace have to be this tenant's
     #[arg(
         long,

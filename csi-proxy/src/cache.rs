@@ -153,7 +153,7 @@ impl Cache {
         match event {
             WatchEvent::Init(kind) => self.begin(*kind),
             WatchEvent::Applied(object) => self.apply(object),
-            WatchEvent::Unreadable(kind, name) => self.keep(*kind, name),
+            WatchEvent::Unreadable(kind, name) => self.unreadable(*kind, name),
             WatchEvent::Deleted(object) => self.delete(object),
             WatchEvent::DeletedUnread(kind, name) => self.forget(*kind, name),
             WatchEvent::InitDone(kind) => self.end(*kind),
@@ -169,7 +169,7 @@ impl Cache {
         self.lock().listing.insert(kind, BTreeSet::new());
     }
 
-    fn keep(&self, kind: Kind, name: &str) {
+    fn unreadable(&self, kind: Kind, name: &str) {
         if let Some(listed) = self.lock().listing.get_mut(&kind) {
             listed.insert(name.to_owned());
         }

@@ -70,7 +70,7 @@ where
             Event::Begin => cache.begin(kind),
             Event::End => cache.end(kind),
             Event::Applied(object) => cache.apply(&as_event(object)),
-            Event::Unreadable(meta) => cache.keep(kind, meta.name.unwrap_or_default()),
+            Event::Unreadable(meta) => cache.unreadable(kind, meta.name.unwrap_or_default()),
             Event::Deleted(object) => cache.delete(&as_event(object)),
             Event::DeletedUnread(meta) => cache.forget(kind, &meta.name.unwrap_or_default()),
         }

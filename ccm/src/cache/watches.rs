@@ -128,7 +128,7 @@ impl Sink {
                 Event::End => cache.end(kind),
                 Event::Applied(object) => cache.put(event_of(object)),
                 Event::Unreadable(meta) => {
-                    cache.keep(kind, &meta);
+                    cache.unreadable(kind, &meta);
                     return;
                 }
                 Event::Deleted(object) => cache.remove(kind, event_of(object).meta()),

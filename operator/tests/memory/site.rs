@@ -145,7 +145,7 @@ impl Site {
         let Some(api) = ManagementApi::start_with(Options::default()).await? else {
             return Ok(None);
         };
-        api.install_crds().await?;
+        api.install_kinds().await?;
         let admin = api.admin()?;
         use operator::rbac;
         for (name, rules) in [

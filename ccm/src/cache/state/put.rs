@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Something is there and cannot be read: what was known of it holds.
-    pub fn keep(&mut self, kind: Kind, meta: &ObjectMeta) {
+    pub fn unreadable(&mut self, kind: Kind, meta: &ObjectMeta) {
         if let Some(listing) = self.listing.get_mut(&kind) {
             listing.insert(kind.key(meta));
         }

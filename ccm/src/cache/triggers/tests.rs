@@ -135,7 +135,7 @@ fn what_cannot_be_read_is_as_it_was_known_and_what_is_not_named_is_gone() {
     };
     let is_known = || cache.read(|state| state.service("web").is_some());
     cache.begin(Kind::Service);
-    cache.keep(Kind::Service, &meta);
+    cache.unreadable(Kind::Service, &meta);
     assert_eq!((cache.end(Kind::Service), is_known()), (vec![], true));
     let changes = cache.remove(Kind::Service, &meta);
     assert_eq!(

@@ -24,7 +24,6 @@ use crate::mapping::page::page;
 use crate::mapping::{self, Copied, Expansion, Wanted, capacity, topology, uses};
 use crate::places;
 use crate::refusal;
-use crate::settings::Class;
 use crate::status::Status;
 
 /// There is no such volume.

@@ -4,15 +4,14 @@
 //! each to one pod; what is taken out is taken out of the object as it was read, because another Machine may
 //! have been given the address since.
 
-use api::MachineAddresses;
 use api::machine_addresses::{self, PublishedAddresses};
+use api::{MachineAddresses, names};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::observed::Observed;
-use super::tenant_namespace;
 use crate::FIELD_MANAGER;
 use crate::context::Context;
 
@@ -23,7 +22,8 @@ pub(super) async fn publish(
     addresses: Option<&PublishedAddresses>,
 ) -> Result<(), kube::Error> {
     let machine = &observed.machine;
-    let namespace = tenant_namespace(machine);
+    let spec = &machine.spec;
+    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
     let published = observed.published.as_ref();
     let change = machine_addresses::change(&machine.name_any(), published, addresses);
     let mut patch = json!({ "spec": { "addresses": change } });

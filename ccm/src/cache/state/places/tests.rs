@@ -191,7 +191,7 @@ impl World {
                         "metadata": { "name": uid, "namespace": "default", "uid": uid },
                     });
                     let gone = WatchEvent::Service(serde_json::from_value(service).unwrap());
-                    let changes = self.cache.remove(&gone);
+                    let changes = self.cache.remove(gone.kind(), gone.meta());
                     self.on_change(&changes);
                 }
             }
