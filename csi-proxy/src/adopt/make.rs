@@ -75,6 +75,8 @@ pub fn fit(
     let mut to = settings.to.clone();
     for class in &mut to.offer.classes {
         class.largest = None;
+        // It is the tenant's own already, and shows nothing of others.
+        class.zeroed = true;
     }
     let wanted = mapping::create(&request, &to, None).map_err(|status| status.sentence)?;
     let mut modes = outside.access_modes.clone().unwrap_or_default();
