@@ -111,6 +111,12 @@ impl Cache {
         self.lock().admit(uid)
     }
 
+    /// The mirror of a Service was refused: its place is free. Also what changed by it.
+    #[must_use]
+    pub fn release(&self, uid: &str) -> Option<Change> {
+        self.lock().release(uid)
+    }
+
     /// Reads what there is; nobody changes it meanwhile.
     pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.lock())

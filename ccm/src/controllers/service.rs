@@ -41,6 +41,9 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
                 Ok(true) => break,
                 Err(error) if error.is_refusal() => {
                     errors.push(error);
+                    if matches!(action, plan::types::Action::ApplyMirror(_)) {
+                        ctx.on_change(ctx.cache.release(uid).as_slice());
+                    }
                     if observed.refuse(action) {
                         break;
                     }

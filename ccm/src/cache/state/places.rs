@@ -38,11 +38,23 @@ impl State {
             return (None, room);
         }
         let over = self.over().get(uid).copied();
-        match over {
-            Some(_) => drop(self.places.waiting.insert(uid.to_owned())),
-            None => drop(self.places.given.insert(uid.to_owned(), wants)),
+        if over.is_none() {
+            self.places.given.insert(uid.to_owned(), wants);
+            return (None, room);
         }
-        (over, room)
+        self.places.waiting.insert(uid.to_owned());
+        // Nothing is written for it, so what it was given before others may have.
+        match self.places.given.remove(uid) {
+            Some(_) => (over, self.capacity()),
+            None => (over, room),
+        }
+    }
+
+    /// A mirror was refused: what was given for it others may have, until it is tried again. Also what changed by
+    /// it.
+    pub fn release(&mut self, uid: &str) -> Option<Change> {
+        self.places.given.remove(uid)?;
+        self.capacity()
     }
 
     /// UIDs of the tenant's Services that wait for a place, and may have one now.

@@ -186,7 +186,8 @@ impl State {
         let published = gone.metadata.uid.as_deref().unwrap_or_default();
         self.published.remove(published);
         self.accepted.remove(uid);
-        self.vacate(uid);
+        // Its place is free once it was looked at: a mirror may have been made that no watch told of yet.
+        self.places.waiting.remove(uid);
         let room = self.capacity().into_iter();
         let all = std::iter::once(Change::Service(uid.to_owned())).chain(room);
         all.collect()

@@ -152,11 +152,19 @@ impl World {
             Some(_) if over.is_some() => {}
             Some((_, ports)) if done => {
                 if self.mirrors.insert(uid.to_owned(), *ports) != Some(*ports) {
+                    // Who wrote believes the answer at once; watches tell it later.
+                    let mirror = Write::Mirror(Arc::new(self.mirror(uid)));
+                    let changes = self.cache.observe_write(mirror);
+                    self.on_change(&changes);
                     self.written.push(uid.to_owned());
                 }
             }
             // It was refused, and is tried again.
-            Some(_) => drop(self.queue.insert(uid.to_owned())),
+            Some(_) => {
+                let room = self.cache.release(uid);
+                self.on_change(room.as_slice());
+                self.queue.insert(uid.to_owned());
+            }
         }
         over
     }
