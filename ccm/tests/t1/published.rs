@@ -15,7 +15,7 @@ use crate::support::environment::apply;
 use crate::support::{Ccm, Environment};
 
 impl Environment {
-    fn published(&self) -> Settings {
+    pub(crate) fn published(&self) -> Settings {
         Settings {
             machine_addresses: MachineAddresses::Published,
             ..self.settings()
@@ -23,7 +23,7 @@ impl Environment {
     }
 
     /// Publishes the addresses of these machines, as the operator does, and of no others.
-    async fn publish(&self, machines: &[(&str, &str)]) -> Result<()> {
+    pub(crate) async fn publish(&self, machines: &[(&str, &str)]) -> Result<()> {
         let instances =
             kit_client::untyped::of(kinds::VIRTUAL_MACHINE_INSTANCE, &self.admin, Some(&self.ns));
         let mut all = serde_json::Map::new();

@@ -9,8 +9,8 @@ use kit::lease::{Election, LeaseConfig, Timing};
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
 use serde_json::json;
-use testkit::AuditEntry;
 use testkit::fixtures::wait_gone;
+use testkit::{AuditEntry, FaultPlan};
 
 use crate::support::{Ccm, Environment, PATIENCE, environment::apply};
 
@@ -55,7 +55,10 @@ async fn live(environment: &Environment) -> Result<()> {
     };
     let (leadership, election) = Election::start(management, lease);
     leadership.acquired().await;
-    let _ccm = Ccm::start(environment)?;
+    // As Covey runs it.
+    let _ccm = Ccm::with(environment, environment.published(), &FaultPlan::none())?;
+    environment.machine("a", &["10.5.0.1"]).await?;
+    environment.publish(&[("a", "10.5.0.1")]).await?;
     let (_, name) = environment.serving().await?;
     environment
         .allocate(&name, &json!([{ "ip": "192.0.2.1" }]))

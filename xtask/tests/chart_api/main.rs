@@ -86,7 +86,11 @@ fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
     let api_version = text("/apiVersion");
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kind = GroupVersionKind::gvk(group, version, text("/kind"));
-    let resource = ApiResource::from_gvk(&kind);
+    let resource = match kind.kind.as_str() {
+        // Its plural is no other word.
+        "MachineAddresses" => ApiResource::from_gvk_with_plural(&kind, "machineaddresses"),
+        _ => ApiResource::from_gvk(&kind),
+    };
     match text("/metadata/namespace") {
         "" => Api::all_with(client.clone(), &resource),
         namespace => Api::namespaced_with(client.clone(), namespace, &resource),

@@ -78,6 +78,8 @@ fn pod(name: &str, instance: &str, uid: &str, node: &str) -> Value {
             "nodeName": node,
             "automountServiceAccountToken": false,
             "serviceAccountName": "control-plane",
+            // Nobody plays the kubelet of that node.
+            "terminationGracePeriodSeconds": 0,
             "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
             "containers": [{
                 "name": "compute", "image": "played.invalid/played",
