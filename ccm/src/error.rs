@@ -9,6 +9,10 @@ use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify};
 use kube::core::Status;
 
+/// Words of a policy whose parameters are not there
+/// (apiserver `pkg/admission/plugin/policy/generic/policy_dispatcher.go`).
+const NO_PARAMS: &str = "no params found for policy binding";
+
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -122,6 +126,14 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::NotLeader(error) => error.class(),
+            // The operator publishes the first address, or the API has not heard of it yet.
+            Self::Request { .. } | Self::Write { .. }
+                if self
+                    .answer()
+                    .is_some_and(|status| status.message.contains(NO_PARAMS)) =>
+            {
+                Class::Transient
+            }
             Self::Request { source, .. } => source.class(),
             Self::Write { source, .. } => source.class(),
             // What goes away by itself is not to wait for what does not.

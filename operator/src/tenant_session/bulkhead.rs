@@ -3,9 +3,9 @@
 //! A reconcile holds a place while it waits for a tenant's API. A tenant that answered promptly when it
 //! was last asked is asked without more ado; one that did not, or was never asked by this process, needs
 //! one of few permits, and so does any as soon as it turns out to be slow. Who gets none goes on without
-//! the tenant's answer and is woken when a permit is given back, which is kept for it until it comes: first
-//! the tenant that had permits for the shortest time since it is slow, so that one that was slow once, or
-//! starts, waits for no hundred that are always so.
+//! the tenant's answer and is woken when a permit is given back: first the tenant that had permits for the
+//! shortest time since it is slow, so that one that was slow once, or starts, waits for no hundred that are
+//! always so. For a moment none that had them for longer takes it away.
 //!
 //! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`], and there
 //! are never more permits than a quarter of the places ([`most`]); nobody waits for one in a place.
@@ -21,8 +21,9 @@ use super::budget::{Budget, Exceeded};
 /// For how long a tenant that was slow needs a permit, though it may answer promptly again.
 const LATELY: Duration = Duration::from_secs(300);
 
-/// For how long a permit is kept for one that was woken: as long as a reconcile waits for a place, at most.
-const INVITED: Duration = Duration::from_secs(10);
+/// For how long a permit is kept for one that was woken: its reconcile waits for a place, and for the dozen
+/// requests at the management API that it makes before it asks the tenant.
+const INVITED: Duration = Duration::from_secs(5);
 
 /// How many of so many places are for tenants that do not answer promptly.
 #[must_use]
@@ -130,8 +131,14 @@ struct Permits {
     held: usize,
     /// Who got none, the first first.
     waiting: Vec<Waiting>,
-    /// For whom permits are kept, by object, and until when.
-    invited: HashMap<String, Instant>,
+    /// For whom permits are kept, by object.
+    invited: HashMap<String, Invited>,
+}
+
+struct Invited {
+    until: Instant,
+    /// For how long it had permits.
+    held: Duration,
 }
 
 struct Waiting {
@@ -141,21 +148,24 @@ struct Waiting {
 }
 
 impl Permits {
-    /// Whether there is a permit that is kept for nobody.
-    fn is_free(&mut self, now: Instant) -> bool {
-        self.invited.retain(|_, until| *until > now);
-        self.held + self.invited.len() < self.most
+    /// Whether there is a permit that is kept for nobody who had them for less than `than`.
+    fn is_free(&mut self, than: Duration, now: Instant) -> bool {
+        self.invited.retain(|_, invited| invited.until > now);
+        let before = self.invited.values().filter(|one| one.held < than).count();
+        self.held + before < self.most
     }
 
     /// Who is to be woken, if there is a permit for it: one that had permits for the shortest time.
     fn invite(&mut self, standings: &Standings, now: Instant) -> Option<Wake> {
-        if !self.is_free(now) {
+        if !self.is_free(Duration::MAX, now) {
             return None;
         }
         let each = self.waiting.iter().enumerate();
-        let (place, _) = each.min_by_key(|(_, waiting)| standings.held(&waiting.uid))?;
+        let each = each.map(|(place, waiting)| (standings.held(&waiting.uid), place));
+        let (held, place) = each.min()?;
         let Waiting { object, wake, .. } = self.waiting.remove(place);
-        self.invited.insert(object, now + INVITED);
+        let until = now + INVITED;
+        self.invited.insert(object, Invited { until, held });
         Some(wake)
     }
 }
@@ -246,9 +256,9 @@ impl Pass {
         let now = Instant::now();
         let mut permits = lock(&self.bulkhead.permits);
         permits.waiting.retain(|one| one.object != self.object);
-        let invited = permits.invited.remove(&self.object);
-        let is_invited = invited.is_some_and(|until| until > now);
-        if is_invited && permits.held < permits.most || permits.is_free(now) {
+        permits.invited.remove(&self.object);
+        let held = self.bulkhead.standings.held(&self.uid);
+        if permits.is_free(held, now) {
             permits.held += 1;
             self.permit = Some(Permit {
                 bulkhead: self.bulkhead.clone(),

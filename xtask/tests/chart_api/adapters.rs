@@ -283,6 +283,13 @@ async fn endpoints_need_addresses_that_the_operator_published() {
     let led = of(slice("lb-2-a", "lb-2"));
     let refused = async || write(&ccm, &led, "create", true).await.err();
     until(async || refused().await.is_some()).await;
+    // Those of others are nobody's business here.
+    let mut others = of(slice("control-plane-a", "control-plane"));
+    others["metadata"]["labels"]["app.kubernetes.io/component"] = json!("control-plane");
+    assert_eq!(
+        write(&installed.admin(), &others, "create", true).await,
+        Ok(())
+    );
     let published = of(addresses(&["10.0.0.7"]));
     until(async || {
         write(&installed.admin(), &published, "create", true)
@@ -317,7 +324,6 @@ async fn programs_beside_a_control_plane_write_only_what_they_are_for() {
     for object in [
         service("control-plane", "control-plane"),
         service("lb-1", "load-balancer"),
-        slice_to("lb-1-a", "lb-1", &["10.0.0.9"]),
         claim("data-etcd-0", "etcd", &json!({})),
         claim("vol-1", "volume", &json!({})),
         machine(&[], &[]),
@@ -330,6 +336,16 @@ async fn programs_beside_a_control_plane_write_only_what_they_are_for() {
         .unwrap();
     let published = write(&operator, &addresses(&["10.0.0.7"]), "create", false).await;
     assert_eq!(published, Ok(()));
+    // Where kube-proxies led before, what was published then: by anybody who is no cloud controller manager, once
+    // the API has heard of the parameters.
+    let before = slice_to("lb-1-a", "lb-1", &["10.0.0.9"]);
+    until(async || {
+        write(&installed.admin(), &before, "create", true)
+            .await
+            .is_ok()
+    })
+    .await;
+    installed.create(before).await;
     for (account, rows) in [("ccm", of_ccm()), ("csi", of_csi())] {
         let user = format!("system:serviceaccount:{NS}:{account}");
         let client = installed.api.client_as(&user, &["system:masters"]).unwrap();

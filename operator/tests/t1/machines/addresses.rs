@@ -89,11 +89,12 @@ async fn addresses_are_published_come_back_and_go_with_their_machine() -> Result
 
     world
         .site
-        .change_pool("workers", &json!({ "replicas": 1 }))
+        .change_pool("workers", &json!({ "spec": { "replicas": 1 } }))
         .await?;
+    let one = |all: Option<&MachineAddresses>| addresses_of(all).len() == 1;
+    wait_for(&published, name, one, PATIENCE).await?;
     world.settle().await?;
     names = world.names().await?;
-    assert_eq!(names.len(), 1);
     wait_for(&published, name, are(&names), PATIENCE).await?;
     world.site.nothing_is_orphaned(&world.cluster).await
 }

@@ -61,15 +61,14 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.look_after(UNSEEN);
         return conditions::report(plan, observed, now);
     }
-    if home {
-        plan.actions.extend(publish_addresses(observed));
-    }
+    let publish = publish_addresses(observed).filter(|_| home);
     if let Some(vm) = observed.own_vm() {
         if !vm.deleting && home && drains(&mut plan, observed, now) {
             plan.status.phase = Some(MachinePhase::Draining);
             return conditions::report(plan, observed, now);
         }
         plan.status.phase = Some(MachinePhase::Deleting);
+        plan.actions.extend(publish);
         if !vm.deleting {
             plan.actions.push(Action::DeleteVm);
         }
@@ -86,6 +85,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if home && cleans_up(&mut plan, observed, now) {
         return conditions::report(plan, observed, now);
     }
+    plan.actions.extend(publish);
     match &observed.user_data {
         // It goes with the tenant namespace.
         _ if !home => {}
@@ -331,7 +331,7 @@ fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     }
     // There is no cloud controller that would do it.
     if let Some(node) = join::own_node(observed, seen) {
-        if plan.actions.is_empty() && keeps_volumes(observed, node, now) {
+        if keeps_volumes(observed, node, now) {
             let ended = ended(observed, seen, node);
             if !ended.is_empty() {
                 plan.actions.push(Action::End(ended));

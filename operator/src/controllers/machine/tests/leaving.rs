@@ -146,6 +146,8 @@ fn node_of_a_machine_that_died_stays_for_its_volumes_where_somebody_detaches_the
         let cluster = world.cluster.as_mut().unwrap();
         cluster.spec.addons.cloud_controller.enabled = helped;
         world.node.as_mut().unwrap().volumes_attached = true;
+        // Whatever else there is to be done for it.
+        world.published = Some(located("instance-1", "a", "10.0.1.7"));
         world.vm = None;
         world.settle();
         world.delete();
