@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use kit::args::AdminArgs;
 use kit::args::LogArgs;
-use kit_client::args::{TENANT_BURST, TENANT_QPS, positive};
+use kit_client::args::{ManagementRateArgs, positive};
 
 use crate::settings::{Files, Settings};
 
@@ -41,17 +41,9 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub client_burst: u32,
-    /// Requests per second to the management cluster's API in the long run
-    #[arg(long, env = "COVEY_MANAGEMENT_QPS", default_value_t = TENANT_QPS, value_parser = positive)]
-    pub management_qps: f64,
-    /// Requests to the management cluster's API at once, before the rate limit holds them back
-    #[arg(
-        long,
-        env = "COVEY_MANAGEMENT_BURST",
-        default_value_t = TENANT_BURST,
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    pub management_burst: u32,
+    /// How fast the management cluster's API is asked.
+    #[command(flatten)]
+    pub management: ManagementRateArgs,
     /// Tenant namespace, where this runs
     #[arg(long, env = "POD_NAMESPACE")]
     pub namespace: String,

@@ -38,11 +38,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         qps: args.client_qps,
         burst: args.client_burst,
     };
-    let management = ClientArgs {
-        kubeconfig: args.management_kubeconfig.clone(),
-        qps: args.management_qps,
-        burst: args.management_burst,
-    };
+    let management = args.management.client(args.management_kubeconfig.clone());
     let tenant = client("tenant", tenant).await?;
     let management = client("management", management).await?;
     let tls = Tls::load(&files).context("use the certificates of the port")?;

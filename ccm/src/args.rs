@@ -9,9 +9,8 @@ use anyhow::{Context as _, bail};
 use api::names::{COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID};
 use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
-use kit::args::AdminArgs;
-use kit::args::LogArgs;
-use kit_client::args::{TENANT_BURST, TENANT_QPS, positive};
+use kit::args::{AdminArgs, LogArgs, pair};
+use kit_client::args::{ManagementRateArgs, positive};
 
 use crate::args::cloud_config::CloudConfig;
 use crate::limits::{self, Limits};
@@ -52,18 +51,9 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub client_burst: u32,
-    /// Requests per second to the management cluster's API in the long run. Those of the Lease are not
-    /// counted, and what takes dead machines out has a reserve besides
-    #[arg(long, env = "COVEY_MANAGEMENT_QPS", default_value_t = TENANT_QPS, value_parser = positive)]
-    pub management_qps: f64,
-    /// Requests to the management cluster's API at once, before the rate limit holds them back
-    #[arg(
-        long,
-        env = "COVEY_MANAGEMENT_BURST",
-        default_value_t = TENANT_BURST,
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    pub management_burst: u32,
+    /// How fast the management cluster's API is asked.
+    #[command(flatten)]
+    pub management: ManagementRateArgs,
     /// Tenant namespace: virtual machines, mirrors and the Lease are in it
     #[arg(long, env = "POD_NAMESPACE")]
     pub namespace: Option<String>,
@@ -159,13 +149,6 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("must be a number above 0, for example 250".to_owned()),
-    }
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("must be key=value".to_owned()),
     }
 }
 
@@ -298,7 +281,7 @@ mod tests {
     fn what_tenants_write_causes_few_requests_by_default() {
         let all = [&["ccm", "--tenant-kubeconfig", "x"][..], &NEEDED].concat();
         let args = Args::try_parse_from(all).unwrap();
-        assert_eq!((args.management_qps, args.management_burst), (20.0, 50));
+        assert_eq!((args.management.qps, args.management.burst), (20.0, 50));
     }
 
     #[test]

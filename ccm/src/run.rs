@@ -29,8 +29,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tenant_kubeconfig,
         client_qps,
         client_burst,
-        management_qps,
-        management_burst,
+        management,
         identity,
         concurrency,
         ..
@@ -50,11 +49,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         qps: client_qps,
         burst: client_burst,
     };
-    let management = ClientArgs {
-        kubeconfig: management_kubeconfig,
-        qps: management_qps,
-        burst: management_burst,
-    };
+    let management = management.client(management_kubeconfig);
     let tenant = client("tenant", tenant).await?.usual;
     let management = client("management", management).await?;
     let lease = LeaseConfig {

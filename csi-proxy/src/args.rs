@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
-use kit::args::AdminArgs;
-use kit::args::LogArgs;
+use kit::args::{AdminArgs, LogArgs, pair};
 use kit_client::args::{ClientArgs, TENANT_BURST, TENANT_QPS, positive};
 
 use crate::node::host::Folders;
@@ -261,14 +260,6 @@ pub type Labels = std::collections::BTreeMap<String, String>;
 fn labels(text: &str) -> Result<Labels, String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     parts.map(pair).collect()
-}
-
-/// `key=value`.
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("must be key=value".to_owned()),
-    }
 }
 
 impl AdoptArgs {

@@ -50,6 +50,17 @@ pub struct AdminArgs {
     pub probes: Option<SocketAddr>,
 }
 
+/// `key=value`, with a key.
+///
+/// # Errors
+/// What it must be.
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("must be key=value".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,13 +4,11 @@
 //! is refused and planned again.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kit_client::untyped;
 use kit_objects::kinds;
-use kube::api::{
-    DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
-};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::Settings;
 use super::plan::{Cluster, Kind, Write};
 use crate::names::FIELD_MANAGER;
 
@@ -43,15 +41,15 @@ impl Clients {
     ///
     /// # Errors
     /// What the API refuses.
-    pub async fn apply(&self, write: &Write, settings: &Settings) -> kube::Result<Outcome> {
-        match self.send(write, settings).await {
+    pub async fn apply(&self, write: &Write) -> kube::Result<Outcome> {
+        match self.send(write).await {
             // 404: it went; 409: it changed, or is there already.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Outcome::Stale),
             sent => sent.map(|()| Outcome::Done),
         }
     }
 
-    async fn send(&self, write: &Write, settings: &Settings) -> kube::Result<()> {
+    async fn send(&self, write: &Write) -> kube::Result<()> {
         let post = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -95,27 +93,15 @@ impl Clients {
                     propagation_policy: Some(PropagationPolicy::Background),
                     ..DeleteParams::default()
                 };
-                let name = meta.name.clone().unwrap_or_default();
-                let namespace = meta.namespace.clone().unwrap_or_default();
-                let client = self.of(*cluster);
-                match kind {
-                    Kind::Volume => {
-                        let volumes: Api<PersistentVolume> = Api::all(client);
-                        volumes.delete(&name, &params).await.map(drop)
-                    }
-                    Kind::Claim => {
-                        let claims: Api<PersistentVolumeClaim> =
-                            Api::namespaced(client, &namespace);
-                        claims.delete(&name, &params).await.map(drop)
-                    }
-                    Kind::DataVolume => {
-                        let kind = kinds::DATA_VOLUME.resource();
-                        let namespace = &settings.namespace;
-                        let all: Api<DynamicObject> =
-                            Api::namespaced_with(client, namespace, &kind);
-                        all.delete(&name, &params).await.map(drop)
-                    }
-                }
+                let kind = match kind {
+                    Kind::Volume => kinds::PERSISTENT_VOLUME,
+                    Kind::Claim => kinds::PERSISTENT_VOLUME_CLAIM,
+                    Kind::DataVolume => kinds::DATA_VOLUME,
+                };
+                let (client, namespace) = (self.of(*cluster), meta.namespace.as_deref());
+                let all = untyped::of(kind, &client, namespace);
+                let name = meta.name.as_deref().unwrap_or_default();
+                all.delete(name, &params).await.map(drop)
             }
         }
     }

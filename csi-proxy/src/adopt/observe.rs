@@ -8,8 +8,9 @@ use std::fmt::Debug;
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
+use kit_client::untyped;
 use kit_objects::kinds;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
@@ -60,9 +61,7 @@ async fn tenant(client: &Client) -> anyhow::Result<Tenant> {
 
 async fn management(client: &Client, settings: &Settings) -> anyhow::Result<Management> {
     let from = settings.namespace.as_str();
-    let within = |kind: kinds::Kind| {
-        Api::<DynamicObject>::namespaced_with(client.clone(), from, &kind.resource())
-    };
+    let within = |kind: kinds::Kind| untyped::of(kind, client, Some(from));
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for kind in [kinds::VIRTUAL_MACHINE, kinds::VIRTUAL_MACHINE_INSTANCE] {
         let machines = list(&within(kind)).await;

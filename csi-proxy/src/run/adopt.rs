@@ -78,7 +78,7 @@ pub async fn adopt(
         for line in &lines {
             match &line.next {
                 Next::Write(what, write) if !failures.contains_key(&line.volume) => {
-                    match clients.apply(write, settings).await {
+                    match clients.apply(write).await {
                         Ok(Outcome::Done) => {
                             tracing::info!(volume.name = %line.volume, "{what}");
                             done = true;

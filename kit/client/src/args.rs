@@ -48,6 +48,43 @@ impl Default for ClientArgs {
     }
 }
 
+/// How fast a program that works for one tenant cluster asks the management cluster's API.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ManagementRateArgs {
+    /// Requests per second to the management cluster's API in the long run. Those of the Lease, and what has a
+    /// reserve, are not held back by it
+    #[arg(
+        id = "management_qps",
+        long = "management-qps",
+        env = "COVEY_MANAGEMENT_QPS",
+        value_name = "NUMBER"
+    )]
+    #[arg(default_value_t = TENANT_QPS, value_parser = positive)]
+    pub qps: f64,
+
+    /// Requests to the management cluster's API at once, before the rate limit holds them back
+    #[arg(
+        id = "management_burst",
+        long = "management-burst",
+        env = "COVEY_MANAGEMENT_BURST",
+        value_name = "NUMBER"
+    )]
+    #[arg(default_value_t = TENANT_BURST, value_parser = clap::value_parser!(u32).range(1..))]
+    pub burst: u32,
+}
+
+impl ManagementRateArgs {
+    /// The API of this kubeconfig at this rate.
+    #[must_use]
+    pub fn client(self, kubeconfig: Option<PathBuf>) -> ClientArgs {
+        ClientArgs {
+            kubeconfig,
+            qps: self.qps,
+            burst: self.burst,
+        }
+    }
+}
+
 /// A number above zero, for [`ClientArgs::qps`] and rates like it: with zero nothing would ever be sent.
 ///
 /// # Errors

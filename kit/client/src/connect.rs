@@ -31,7 +31,8 @@ use crate::{deadline, fence, meter, rate, retry};
 /// # Errors
 /// [`Error`]; nothing is sent yet, so an API that does not answer is no error here.
 pub async fn connect(args: &ClientArgs, requests: &RequestCounter) -> Result<Client, Error> {
-    build(config(args).await?, args, requests, &Identity::new())
+    let clients = connect_with_reserve(args, requests).await?;
+    Ok(clients.usual)
 }
 
 /// As [`connect`]; what it writes is sent only while `leadership` lasts ([`crate::fence`]), and it is metered.
@@ -46,9 +47,8 @@ pub async fn connect_fenced<G>(
 where
     G: fence::WriteGate + Clone + Send + 'static,
 {
-    let fence = fence::FenceLayer::new(gate.clone());
-    let extra = Stack::new(meter::MeterLayer, fence);
-    build(config(args).await?, args, requests, &extra)
+    let clients = connect_fenced_with_reserve(args, requests, gate).await?;
+    Ok(clients.usual)
 }
 
 /// Two clients of one API, over the same connections and limited together.

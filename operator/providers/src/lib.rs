@@ -57,7 +57,8 @@ pub trait Provider: Send + Sync {
         published: Option<&'a PublishedAddresses>,
     ) -> Answer<'a, Option<Description>>;
 
-    /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's is left alone.
+    /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's
+    /// is left alone.
     ///
     /// # Errors
     /// [`Error`].

@@ -19,6 +19,7 @@ use crate::watches::kept;
 
 /// How long changes are throttled: they concern every tenant cluster, and nodes come in bursts.
 const PERIOD: Duration = Duration::from_secs(5);
+
 /// Keeps what is known of ranges up to date. Ends never.
 pub async fn run(ranges: Arc<ReservedRanges>, client: Client) {
     let nodes = kept::run::<_, Node>(&ranges, &client, Kind::Node, WatchedObject::Node);

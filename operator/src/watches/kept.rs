@@ -55,7 +55,7 @@ where
         Event::End => keeper.end(kind),
         Event::Applied(object) => keeper.apply(&seen(object)),
         Event::Deleted(object) => keeper.delete(&seen(object)),
-        // These kinds are Kubernetes' own, whose fields are all optional to us.
+        // Of these kinds nothing is read that has to be there.
         Event::Unreadable(_) | Event::DeletedUnread(_) => {}
     };
     kit::watch::keep(api, Config::default(), kind, on_event)

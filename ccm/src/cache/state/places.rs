@@ -74,14 +74,6 @@ impl State {
         (!self.places.waiting.is_empty()).then_some(Change::Room)
     }
 
-    /// A Service, or its mirror, is gone.
-    pub(super) fn vacate(&mut self, uid: &str) {
-        self.places.given.remove(uid);
-        if !self.services.contains_key(uid) {
-            self.places.waiting.remove(uid);
-        }
-    }
-
     /// A mirror has so many ports: that is what counts from now on.
     pub(super) fn occupy(&mut self, uid: &str, mirror: &Service) {
         let given = self.places.given.get(uid);

@@ -371,7 +371,7 @@ impl State {
     fn forget_mirror(&mut self, uid: &str) -> Option<String> {
         self.forget_legacy(uid);
         let (of, _) = self.mirrors.remove(uid)?;
-        self.vacate(&of);
+        self.places.given.remove(&of);
         Some(of)
     }
 

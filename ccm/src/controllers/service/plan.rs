@@ -5,9 +5,9 @@
 //! is not there any more is an orphan, and goes the same way.
 //!
 //! Invariant: nothing is waited for here: an address that has not been allocated is something that
-//! a watch will tell, and so is a place for a Service that is over a limit. What a plan cannot map stays as it last was, and people are told why. Endpoints
-//! need no more of a mirror than that it is there, so they come before its changes, and nothing that is
-//! refused holds up what comes after it.
+//! a watch will tell, and so is a place for a Service that is over a limit. What a plan cannot map stays as
+//! it last was, and people are told why. Endpoints need no more of a mirror than that it is there, so they
+//! come before its changes, and nothing that is refused holds up what comes after it.
 
 use api::Reason;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};

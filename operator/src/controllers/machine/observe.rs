@@ -107,7 +107,7 @@ pub async fn observe(
         cluster,
         namespace: home_namespace,
         vm: vm?,
-        published: published.clone(),
+        published,
         user_data: stored?,
         drawn: None,
         tenant,
