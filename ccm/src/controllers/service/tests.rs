@@ -4,6 +4,7 @@
 
 mod clusters;
 mod laws;
+mod near;
 mod refused;
 
 use k8s_openapi::api::core::v1::Service;
@@ -99,7 +100,7 @@ fn everything_that_says_how_traffic_is_treated_is_taken_over() {
               "appProtocol": "kubernetes.io/h2c" },
         ],
         "externalTrafficPolicy": "Local", "internalTrafficPolicy": "Cluster",
-        "healthCheckNodePort": 31234, "trafficDistribution": "PreferSameZone",
+        "healthCheckNodePort": 31234, "trafficDistribution": "PreferClose",
         "sessionAffinity": "ClientIP",
         "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 77 } },
         "loadBalancerSourceRanges": ["10.0.0.0/8"],

@@ -142,7 +142,7 @@ fn spec(
             "internalTrafficPolicy",
             json!(wanted.internal_traffic_policy),
         );
-        set("trafficDistribution", json!(wanted.traffic_distribution));
+        set("trafficDistribution", json!(traffic_distribution(service)));
         set("sessionAffinity", json!(wanted.session_affinity));
         set(
             "sessionAffinityConfig",
@@ -183,6 +183,17 @@ fn spec(
         set("selector", json!(labels));
     }
     Value::Object(spec)
+}
+
+/// What a mirror has as its `trafficDistribution`. All that a tenant's Service may say is about what is near,
+/// and of what is near the management cluster knows zones alone: a node below is none of the tenant's nodes.
+/// `PreferSameZone` means the same as `PreferClose` (KEP-3015), which every API server since 1.30 takes, so a
+/// tenant cluster that is newer than the management cluster has its load balancer all the same. What is not
+/// known is left out.
+pub fn traffic_distribution(service: &Service) -> Option<&'static str> {
+    let asked = service.spec.as_ref()?.traffic_distribution.as_deref()?;
+    let is_near = matches!(asked, "PreferClose" | "PreferSameZone" | "PreferSameNode");
+    is_near.then_some("PreferClose")
 }
 
 fn port(port: &Port) -> Value {

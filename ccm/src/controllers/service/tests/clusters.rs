@@ -97,6 +97,7 @@ pub(super) fn target(number: u16) -> Target {
             format!("2001:db8::{number:x}").parse().unwrap(),
         ],
         management_node: Some(format!("host-{number}").as_str().into()),
+        zone: None,
     }
 }
 
