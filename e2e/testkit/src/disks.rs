@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::programs::or_skip;
 
+pub mod failing;
+
 /// Set inside of the namespace.
 const INSIDE: &str = "COVEY_OWN_MOUNTS";
 /// What tests of filesystems call.

@@ -92,9 +92,9 @@ impl Budget {
         }))
     }
 
-    /// Keeps a permit until the reconcile is over: whoever had it once asks the tenant on, as often as it
+    /// Holds a permit until the reconcile is over: whoever had it once asks the tenant on, as often as it
     /// likes.
-    pub(super) fn keep(&self, permit: impl Any + Send) {
+    pub(super) fn hold(&self, permit: impl Any + Send) {
         *self.kept() = Some(Box::new(permit));
     }
 

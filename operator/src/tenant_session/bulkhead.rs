@@ -277,7 +277,7 @@ impl Pass {
         if permits.is_free(rank, now) {
             permits.held += 1;
             drop(permits);
-            self.budget.keep(Permit {
+            self.budget.hold(Permit {
                 bulkhead: self.bulkhead.clone(),
                 uid: self.uid.clone(),
                 since: now,
