@@ -3,6 +3,8 @@
 //!
 //! Invariant: the management cluster's PersistentVolume, behind which the data is, is the same object from
 //! beginning to end, and never without Retain while it is without its claim.
+//!
+//! Long because the objects of both drivers, in both clusters, are written out once for both tests.
 
 use std::path::Path;
 use std::sync::Arc;
