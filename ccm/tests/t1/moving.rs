@@ -276,6 +276,20 @@ async fn load_balancers_of_the_kubevirt_ccm_keep_their_address() -> Result<()> {
     wait_for(&environment.mirrors(), &name, three, PATIENCE)
         .await
         .with_context(|| addon.log_tail(20))?;
+    // Nor does a port stay that the KubeVirt CCM wrote.
+    let ports = json!([{ "port": 8443, "name": "c" }]);
+    environment
+        .change("web", &json!({ "spec": { "ports": ports } }))
+        .await?;
+    let one = |m: Option<&Service>| {
+        m.is_some_and(|m| {
+            let ports = m.spec.as_ref().unwrap().ports.as_ref().unwrap();
+            matches!(&ports[..], [port] if port.port == 8443)
+        })
+    };
+    wait_for(&environment.mirrors(), &name, one, PATIENCE)
+        .await
+        .with_context(|| addon.log_tail(20))?;
     let all = environment.mirrors().list(&ListParams::default()).await?;
     let all: Vec<_> = all.iter().map(ResourceExt::name_any).collect();
     assert_eq!(all, std::slice::from_ref(&name));
