@@ -169,6 +169,8 @@ fn change(observed: &Observed, desired: Value, live: &Service, plan: &mut Plan) 
                 .push(Notice::warning(Reason::LoadBalancerDiffers, message));
         }
         mirror::Verdict::Apply => {
+            let patch = drop_ports(observed, &desired, live);
+            plan.actions.extend(patch);
             let apply = Action::ApplyMirror(desired);
             if !observed.leaves_out(&apply) {
                 let message = "the load balancer follows a change";
@@ -189,13 +191,31 @@ fn is_selected(mirror: &Service) -> bool {
 /// Takes off the selector that somebody else's mirror came with.
 fn drop_selector(mirror: &Service, settings: &Settings, plan: &mut Plan) {
     if is_selected(mirror) && settings.endpoints == Endpoints::Slices {
-        plan.actions.push(Action::DropSelector {
-            name: mirror.metadata.name.clone().unwrap_or_default(),
-            patch: json!({
-                "metadata": { "resourceVersion": mirror.metadata.resource_version },
-                "spec": { "selector": null },
-            }),
-        });
+        let patch = patch(mirror, &json!({ "selector": null }));
+        plan.actions.push(patch);
+    }
+}
+
+/// Takes the ports off somebody else's mirror that are not wanted any more: he has a share in them, so an apply
+/// that leaves them out gives up ours alone, and what is left of them has no name, which is refused.
+fn drop_ports(observed: &Observed, desired: &Value, live: &Service) -> Option<Action> {
+    let key = |port: &Value| (port["port"].as_i64(), port["protocol"].clone());
+    let wanted: Vec<_> = desired["spec"]["ports"].as_array()?.iter().map(key).collect();
+    let is_foreign = live.metadata.name == Some(names::legacy_mirror(&observed.uid));
+    let has = live.spec.as_ref()?.ports.iter().flatten();
+    let mut has = has.filter_map(|port| serde_json::to_value(port).ok());
+    let is_left = has.any(|port| !wanted.contains(&key(&port)));
+    (is_foreign && is_left).then(|| patch(live, &json!({ "ports": desired["spec"]["ports"] })))
+}
+
+/// A merge into the spec of the mirror as it was seen.
+fn patch(mirror: &Service, spec: &Value) -> Action {
+    Action::PatchMirror {
+        name: mirror.metadata.name.clone().unwrap_or_default(),
+        patch: json!({
+            "metadata": { "resourceVersion": mirror.metadata.resource_version },
+            "spec": spec,
+        }),
     }
 }
 

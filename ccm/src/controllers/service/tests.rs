@@ -363,6 +363,19 @@ fn mirror_of_the_kubevirt_ccm_keeps_its_name_and_address() {
     assert_eq!(mirror_spec(&clusters)["selector"], Value::Null);
     assert_eq!(ready_addresses(&clusters), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(clusters.addresses(), ["192.0.2.99"]);
+    // The KubeVirt CCM has a share in its ports, which an apply does not take off.
+    clusters.change(&json!({ "spec": {
+        "ports": [{ "name": "b", "port": 443, "protocol": "TCP", "nodePort": 30443 }],
+    } }));
+    clusters.log.clear();
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.log[..2], ["PatchMirror", "ApplyMirror"]);
+    assert_eq!(mirror_spec(&clusters)["ports"].as_array().unwrap().len(), 1);
+    // Nor does it lose them once nobody gives ccm the file of the KubeVirt CCM any more.
+    clusters.settings.adopt = false;
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.mirrors.keys().collect::<Vec<_>>(), [&name]);
+    assert_eq!(clusters.addresses(), ["192.0.2.99"]);
 }
 
 #[test]

@@ -18,11 +18,12 @@ use sha2::{Digest, Sha256};
 use super::families::{Families, families};
 use super::types::Observed;
 use super::unsupported::Port;
-use crate::cache::services::Accepted;
+use crate::cache::services::{Accepted, mirrored};
 use crate::names;
 use crate::settings::{Endpoints, Settings};
 
-/// The mirror to go on with: ours by name, or, where that is wanted, the one of the KubeVirt CCM.
+/// The mirror to go on with: ours by name, or the one of the KubeVirt CCM, where that is wanted or was:
+/// then it has our labels.
 #[must_use]
 pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Service> {
     let ours = names::mirror(&settings.cluster_uid, &observed.uid);
@@ -34,7 +35,7 @@ pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Ser
             .map(Arc::as_ref)
     };
     // Its address is in use; ours, should both be there, was made while it was out of sight.
-    let adopted = named(&theirs).filter(|_| settings.adopt);
+    let adopted = named(&theirs).filter(|m| settings.adopt || mirrored(m, settings).is_some());
     adopted.or_else(|| named(&ours))
 }
 

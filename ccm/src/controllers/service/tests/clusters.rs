@@ -362,12 +362,14 @@ impl Clusters {
                 self.apply_mirror(object)?;
                 true
             }
-            Action::DropSelector { name, patch } => {
-                self.log.push("DropSelector");
+            Action::PatchMirror { name, patch } => {
+                self.log.push("PatchMirror");
                 let mirror = self.mirrors.get_mut(name).expect("there is such a mirror");
                 let version = mirror.metadata.resource_version.as_deref();
                 assert_eq!(patch["metadata"]["resourceVersion"].as_str(), version);
-                mirror.spec.as_mut().unwrap().selector = None;
+                let mut merged = serde_json::to_value(&*mirror).unwrap();
+                merge(&mut merged["spec"], &patch["spec"]);
+                *mirror = serde_json::from_value(merged).unwrap();
                 true
             }
             Action::DeleteMirror { name, uid } => {
