@@ -32,11 +32,11 @@ impl Answer {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// A field for people: at most 256 bytes, without control characters.
+    /// A field for people: at most 512 bytes, without control characters.
     #[must_use]
     pub fn words(&self, name: &str) -> String {
         let text: String = self.get(name).chars().filter(|c| !c.is_control()).collect();
-        let mut end = text.len().min(256);
+        let mut end = text.len().min(512);
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -48,8 +48,7 @@ if [ -z "$found" ]; then
     parameter config > "$config"
     if ! kubeadm join --config "$config" 9>&-; then
         rm -f "$config"
-        # What kubeadm says may have the token.
-        give_up failed "kubeadm join failed: $(sed "s/$(parameter tokenID)\.[a-z0-9]*/[redacted]/g" "$job/log" | tail -c 400)"
+        give_up failed "kubeadm join failed: $(complaint)"
     fi
 fi
 rm -f "$config" "$job/told"

@@ -95,6 +95,8 @@ if has conntrack; then conntrack -F || true; fi
 
 step settings
 rm -f "$module_file" "$sysctl_file" "$run/join.yaml"
+# What a join that failed was told, its token among it.
+rm -rf "$run"/join-*
 
 step owner
 rm -f "$job/told" "$job/script" "$job/log"

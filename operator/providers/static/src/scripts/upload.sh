@@ -9,6 +9,10 @@ if [ -f "$path" ] && [ ! -L "$path" ] && [ "$(digest "$path")" = "$wanted" ]; th
 fi
 mkdir -p "${path%/*}"
 draft=$path.covey-$$
+# Drafts of uploads that were killed; they are large.
+for old in "$path".covey-*; do
+    if [ -e "$old" ] && [ ! -d "/proc/${old##*-}" ]; then rm -f "$old"; fi
+done
 trap 'rm -f "$draft"' EXIT
 cat > "$draft"
 found=$(digest "$draft")

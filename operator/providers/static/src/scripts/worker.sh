@@ -34,10 +34,12 @@ work() {
 }
 step() {
     step=$1
+    # A complaint is one of this step.
+    : > "$job/log"
     note "$step" running
 }
-# The end of what the step's program complained about.
-complaint() { if [ -f "$job/log" ]; then tail -c 400 "$job/log"; fi; }
+# The end of what the step's program complained about. kubeadm may say the token, so tokens are taken out before it is cut.
+complaint() { if [ -f "$job/log" ]; then sed 's/[a-z0-9]\{6\}\.[a-z0-9]\{16\}/[redacted]/g' "$job/log" | tail -c 300; fi; }
 give_up() {
     trap - EXIT
     note "$step" "$1" "$2"

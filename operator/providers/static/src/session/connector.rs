@@ -85,16 +85,16 @@ impl Connector {
         // The first of the heaviest: `max_by_key` would take the last.
         failures.reverse();
         let worst = failures.into_iter().max_by_key(Error::weight);
-        Err(worst.unwrap_or(Error::Busy { sessions: "no" }))
+        Err(worst.unwrap_or(Error::Busy { places: "ways" }))
     }
 
     async fn slot(&self, jump: Option<&str>) -> Result<Slot, Error> {
-        let sessions = match jump {
-            Some(_) => "so many as a jump host takes, or as there may be in all,",
-            None => "as many as there may be in all",
+        let places = match jump {
+            Some(_) => "sessions through this jump host, or in all,",
+            None => "sessions",
         };
         let slot = timeout(self.limits.turn, self.slots.take(jump)).await;
-        slot.ok().flatten().ok_or(Error::Busy { sessions })
+        slot.ok().flatten().ok_or(Error::Busy { places })
     }
 
     /// The machine's login and the jump host's.

@@ -88,10 +88,10 @@ pub enum Error {
         said: String,
     },
     /// Too many sessions at once.
-    #[error("{sessions} sessions are open already; this one is tried again by itself")]
+    #[error("all {places} are taken; this one is tried again by itself")]
     Busy {
-        /// "to …" or "in all".
-        sessions: &'static str,
+        /// Which of them.
+        places: &'static str,
     },
     /// The connection ended before the command did.
     #[error("{hop} was lost while {command} ran; it is asked again what came of it")]

@@ -266,3 +266,54 @@ async fn a_silent_command_is_given_up() -> Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn a_machine_that_vanishes_is_noticed() -> Result<()> {
+    if !is_possible("commands") {
+        return Ok(());
+    }
+    let server = Sshd::start().await?;
+    let limits = Limits {
+        keepalive: Duration::from_secs(2),
+        connect: Duration::from_secs(60),
+        login: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let session = Connector::new(limits, AddressRules::everywhere())
+        .connect(&server.target())
+        .await?;
+    server.stall();
+    // The command itself would be waited for much longer.
+    let error = session
+        .run(&FACTS, &Parameters::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Cut { .. } | Error::Protocol { .. }),
+        "{error}"
+    );
+    assert!(session.is_closed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn there_are_no_more_sessions_than_places() -> Result<()> {
+    if !is_possible("commands") {
+        return Ok(());
+    }
+    let server = Sshd::start().await?;
+    let limits = Limits {
+        sessions: 1,
+        turn: Duration::from_millis(1),
+        connect: Duration::from_secs(60),
+        login: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let connector = Connector::new(limits, AddressRules::everywhere());
+    let first = connector.connect(&server.target()).await?;
+    let error = connector.connect(&server.target()).await.unwrap_err();
+    assert!(matches!(error, Error::Busy { .. }), "{error}");
+    drop(first);
+    connector.connect(&server.target()).await?;
+    Ok(())
+}

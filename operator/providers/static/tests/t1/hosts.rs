@@ -76,7 +76,6 @@ async fn join(machine: &Machine) -> Result<Progress> {
         .plain("nodeName", "worker-1")
         .plain("files", "")
         .plain("containerdConfig", "version = 3")
-        .plain("tokenID", "abcdef")
         .secret(
             "config",
             format!("kind: JoinConfiguration\ntoken: \"{TOKEN}\"\n"),
@@ -242,6 +241,27 @@ async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<(
         };
         assert!(words.contains("v1.35.0 instead of v1.36.1"), "{words}");
         machine.shell("! grep -q kubeadm /run/calls").await?;
+        machine
+            .program("kubelet", "echo Kubernetes v1.36.1")
+            .await?;
+        machine
+            .program(
+                "kubeadm",
+                "if [ \"$1\" = join ]; then cat \"$3\" >&2; exit 1; fi",
+            )
+            .await?;
+        let Progress::Failed(words) = join(&machine).await? else {
+            panic!("kubeadm refuses");
+        };
+        assert!(
+            words.contains("kubeadm join failed") && words.contains("[redacted]"),
+            "{words}"
+        );
+        assert!(!words.contains("0123456789abcdef"), "{words}");
+        machine
+            .shell("! grep -r 0123456789abcdef /var/lib/covey && ! test -e /run/covey/join.yaml")
+            .await?;
+        programs(&machine, "our authority").await?;
         machine.program("kubelet", "if [ ! -e /run/killed ]; then touch /run/killed; kill -9 $(cut -d ' ' -f 1 /run/covey/worker); fi; echo Kubernetes v1.36.1").await?;
         assert_eq!(
             join(&machine).await?,
@@ -333,6 +353,40 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
             Claim::Ours,
             "the next one has it"
         );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reset_after_a_join_that_failed_takes_the_token_away() -> Result<()> {
+    if !is_possible("hosts") {
+        return Ok(());
+    }
+    for flavour in FLAVOURS {
+        let machine = Machine::start(flavour).await?;
+        programs(&machine, "our authority").await?;
+        claim(&machine, &owner("m")).await?;
+        machine.program("kubeadm", "[ \"$1\" != join ]").await?;
+        // A disk of its own stays a mount point.
+        machine.shell("mkdir /var/lib/kubelet && mount -t tmpfs tmpfs /var/lib/kubelet && mkdir -p /var/lib/kubelet/.hidden/pods").await?;
+        assert!(
+            matches!(join(&machine).await?, Progress::Failed(_)),
+            "{flavour:?}"
+        );
+        machine
+            .shell("grep -rq 0123456789abcdef /run/covey")
+            .await?;
+        assert!(matches!(
+            cleanliness(&machine).await?,
+            Cleanliness::Traces(_)
+        ));
+        assert_eq!(reset(&machine).await?, Progress::Undone);
+        assert_eq!(cleanliness(&machine).await?, Cleanliness::Clean);
+        machine
+            .shell(
+                "! grep -rq 0123456789abcdef /run/covey /var/lib && mountpoint -q /var/lib/kubelet",
+            )
+            .await?;
     }
     Ok(())
 }

@@ -179,3 +179,35 @@ async fn this_machine_and_metadata_are_not_dialled() -> Result<()> {
     assert!(!server.path("log").exists());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_jump_host_that_says_nothing_is_given_up() -> Result<()> {
+    if !is_possible("keys") {
+        return Ok(());
+    }
+    let machine = Sshd::start().await?;
+    // The kernel takes the connection, and nobody ever speaks.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let mut jump = machine.hop();
+    jump.port = silent.local_addr()?.port();
+    let limits = Limits {
+        jump: std::time::Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let connector = Connector::new(limits, AddressRules::everywhere());
+    let error = connector
+        .connect(&target(machine.hop(), vec![jump]))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::TimedOut {
+                stage: "let us in",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    Ok(())
+}

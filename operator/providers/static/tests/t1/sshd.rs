@@ -30,6 +30,7 @@ pub(crate) struct Sshd {
     pub(crate) host_keys: Vec<String>,
     login: String,
     cut: watch::Sender<()>,
+    stalled: watch::Sender<bool>,
     listener: JoinHandle<()>,
 }
 
@@ -96,12 +97,14 @@ impl Sshd {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let (cut, cuts) = watch::channel(());
+        let (stalled, stalls) = watch::channel(false);
         let (config, log) = (at("config"), at("log"));
         let listener = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (config, log, cuts) = (config.clone(), log.clone(), cuts.clone());
+                let (config, log) = (config.clone(), log.clone());
+                let (cuts, stalls) = (cuts.clone(), stalls.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve(stream, &config, &log, cuts).await {
+                    if let Err(error) = serve(stream, &config, &log, cuts, stalls).await {
                         eprintln!("sshd: {error:#}");
                     }
                 });
@@ -114,6 +117,7 @@ impl Sshd {
             host_keys,
             login,
             cut,
+            stalled,
             listener,
         })
     }
@@ -121,6 +125,11 @@ impl Sshd {
     /// Ends all connections, as a cable that is pulled.
     pub(crate) fn cut(&self) {
         self.cut.send_replace(());
+    }
+
+    /// From now on carries nothing, as a machine whose power was taken.
+    pub(crate) fn stall(&self) {
+        self.stalled.send_replace(true);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -175,6 +184,7 @@ async fn serve(
     config: &Path,
     log: &Path,
     mut cuts: watch::Receiver<()>,
+    mut stalls: watch::Receiver<bool>,
 ) -> Result<()> {
     let mut sshd = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", PROGRAM, "-i", "-f"])
@@ -191,10 +201,18 @@ async fn serve(
     let mut output = sshd.stdout.take().context("no output")?;
     let (mut read, mut write) = stream.into_split();
     cuts.mark_unchanged();
-    tokio::select! {
-        _ = copy(&mut read, &mut input) => {}
-        _ = copy(&mut output, &mut write) => {}
-        _ = cuts.changed() => {}
+    let mut ends = cuts.clone();
+    let stalled = async {
+        drop(stalls.wait_for(|stalled| *stalled).await);
+    };
+    let over = tokio::select! {
+        _ = copy(&mut read, &mut input) => true,
+        _ = copy(&mut output, &mut write) => true,
+        _ = cuts.changed() => true,
+        () = stalled => false,
+    };
+    if !over {
+        let _ = ends.changed().await;
     }
     Ok(())
 }
