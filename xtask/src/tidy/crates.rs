@@ -56,6 +56,12 @@ const RULES: &[Rule] = &[
         uses: &["api", "kit-client", "kit-objects", "tenant-cp"],
         pure: false,
     },
+    // Sessions and scripts; the provider itself will use `providers`.
+    Rule {
+        name: "provider-static",
+        uses: &[],
+        pure: false,
+    },
     Rule {
         name: "operator",
         uses: &[
