@@ -1,0 +1,9 @@
+//! Whole lives of pools over several locations, on a virtual clock: the scenarios of clouds.md 13.3 that need no
+//! cloud, and random ones.
+//!
+//! Invariant: after every second the laws hold that [`cluster::Cluster::obey`] checks.
+
+mod cluster;
+mod fake;
+mod laws;
+mod scenarios;
