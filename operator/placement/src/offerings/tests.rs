@@ -68,7 +68,7 @@ fn one_try_until_it_is_known_to_be_good_then_ten_at_once() {
     let (catalog, mut offerings) = (small(), Offerings::default());
     let first = taken(offerings.choose(&catalog, "a", &[], at(0)));
     assert_eq!(
-        offerings.choose(&catalog, "a", &[first.clone()], at(0)),
+        offerings.choose(&catalog, "a", std::slice::from_ref(&first), at(0)),
         Choice::Wait
     );
     offerings.on_made(&first, at(0));
@@ -135,7 +135,7 @@ fn a_quota_is_of_all_types_that_it_counts_in_all_zones() {
         assert_eq!(short(&canary), "m.large@a");
         // One canary for the whole family.
         assert_eq!(
-            offerings.choose(&catalog, "a", &[canary.clone()], at(seconds)),
+            offerings.choose(&catalog, "a", std::slice::from_ref(&canary), at(seconds)),
             Choice::Wait
         );
         offerings.on_made(&canary, at(seconds));

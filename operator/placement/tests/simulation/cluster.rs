@@ -18,30 +18,30 @@ use placement::window::Window;
 
 use crate::fake::{BOOT, DRAIN, Location, Machine, Phase, RENEW};
 
-pub fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
 }
 
-pub struct Cluster {
-    pub now: i64,
-    pub replicas: u32,
-    pub rebalance: Rebalance,
-    pub budget: Option<Budget>,
-    pub failover: Failover,
-    pub locations: Vec<Location>,
-    pub machines: Vec<Machine>,
-    pub probe: EndpointProbe,
-    pub is_public_cut: bool,
-    pub verdict: Verdict,
-    pub step: Step,
+pub(crate) struct Cluster {
+    pub(crate) now: i64,
+    pub(crate) replicas: u32,
+    pub(crate) rebalance: Rebalance,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) failover: Failover,
+    pub(crate) locations: Vec<Location>,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) probe: EndpointProbe,
+    pub(crate) is_public_cut: bool,
+    pub(crate) verdict: Verdict,
+    pub(crate) step: Step,
     /// Names of machines that were asked for, in order, with why and when.
-    pub asked: Vec<(String, Why, i64)>,
+    pub(crate) asked: Vec<(String, Why, i64)>,
     window: Window,
     number: u32,
 }
 
 impl Cluster {
-    pub fn new(replicas: u32, locations: Vec<Location>) -> Self {
+    pub(crate) fn new(replicas: u32, locations: Vec<Location>) -> Self {
         let mut window = Window::default();
         window.on_listening(Duration::ZERO);
         Self {
@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     /// One that has had all its machines for half an hour.
-    pub fn settled(replicas: u32, locations: Vec<Location>) -> Self {
+    pub(crate) fn settled(replicas: u32, locations: Vec<Location>) -> Self {
         let mut cluster = Self::new(replicas, locations);
         cluster.pass(1800);
         assert_eq!(cluster.ready(), replicas);
@@ -72,12 +72,12 @@ impl Cluster {
     }
 
     /// Looks at everything each second.
-    pub fn run(&mut self, seconds: i64) {
+    pub(crate) fn run(&mut self, seconds: i64) {
         (0..seconds).for_each(|_| self.tick(1));
     }
 
     /// Looks at everything every five seconds: for long times.
-    pub fn pass(&mut self, seconds: i64) {
+    pub(crate) fn pass(&mut self, seconds: i64) {
         let end = self.now + seconds;
         while self.now < end {
             self.tick(if self.now % 5 == 0 { 5 } else { 1 });
@@ -85,7 +85,7 @@ impl Cluster {
     }
 
     /// What is stored is read again, what was in memory is gone, and nobody has heard a node yet.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         for location in &mut self.locations {
             let text = serde_json::to_string(&location.record).unwrap();
             location.record = serde_json::from_str(&text).unwrap();
@@ -101,21 +101,21 @@ impl Cluster {
         self.machines.iter_mut().for_each(|m| m.seen = now);
     }
 
-    pub fn states(&self) -> Vec<State> {
+    pub(crate) fn states(&self) -> Vec<State> {
         self.locations.iter().map(|l| l.record.state).collect()
     }
 
-    pub fn state(&self, name: &str) -> State {
+    pub(crate) fn state(&self, name: &str) -> State {
         let mut named = self.locations.iter().filter(|l| l.name == name);
         named.next().unwrap().record.state
     }
 
-    pub fn location(&mut self, name: &str) -> &mut Location {
+    pub(crate) fn location(&mut self, name: &str) -> &mut Location {
         self.locations.iter_mut().find(|l| l.name == name).unwrap()
     }
 
     /// Machines of each location whose nodes are ready.
-    pub fn spread(&self) -> Vec<u32> {
+    pub(crate) fn spread(&self) -> Vec<u32> {
         let of = |n: usize| {
             let here = self.machines.iter().filter(move |m| m.location == n);
             here.filter(|m| self.readiness(m) == Readiness::Ready)
@@ -125,11 +125,11 @@ impl Cluster {
         counts.map(|n| u32::try_from(n).unwrap()).collect()
     }
 
-    pub fn ready(&self) -> u32 {
+    pub(crate) fn ready(&self) -> u32 {
         self.spread().iter().sum()
     }
 
-    pub fn names(&self) -> BTreeSet<String> {
+    pub(crate) fn names(&self) -> BTreeSet<String> {
         self.machines.iter().map(|m| m.name.clone()).collect()
     }
 
@@ -166,9 +166,8 @@ impl Cluster {
         for n in 0..self.machines.len() {
             let machine = &self.machines[n];
             let location = &self.locations[machine.location];
-            let is_connected = !location.is_cut
-                && !location.never_joins
-                && !(location.endpoint == "public" && self.is_public_cut);
+            let is_without_endpoint = location.endpoint == "public" && self.is_public_cut;
+            let is_connected = !(location.is_cut || location.never_joins || is_without_endpoint);
             let boots = matches!(machine.phase, Phase::Made(then) if now >= then + BOOT);
             let joins = boots && !machine.has_joined && !machine.is_dead && is_connected;
             let renews = self.is_reached(machine) && now >= machine.renewed + RENEW;
@@ -191,7 +190,7 @@ impl Cluster {
         let locations = &self.locations;
         self.machines.retain(|m| {
             let done = m.going.is_some_and(|then| now >= then + DRAIN);
-            !(done && !locations[m.location].is_api_down)
+            !done || locations[m.location].is_api_down
         });
     }
 
@@ -487,7 +486,7 @@ impl Cluster {
         }
     }
 
-    pub fn has_hold(&self, is: impl Fn(&Hold) -> bool) -> bool {
+    pub(crate) fn has_hold(&self, is: impl Fn(&Hold) -> bool) -> bool {
         self.step.holds.iter().any(is)
     }
 }

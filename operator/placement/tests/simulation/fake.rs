@@ -13,32 +13,32 @@ use placement::recovery::Record;
 use crate::cluster::at;
 
 /// From an accepted create to a Ready node, in seconds.
-pub const BOOT: i64 = 60;
+pub(crate) const BOOT: i64 = 60;
 /// From a deletion to nothing, in seconds.
-pub const DRAIN: i64 = 20;
+pub(crate) const DRAIN: i64 = 20;
 /// A kubelet renews its Lease so often, in seconds.
-pub const RENEW: i64 = 10;
+pub(crate) const RENEW: i64 = 10;
 
-pub struct Location {
-    pub name: String,
-    pub weight: u32,
-    pub endpoint: &'static str,
-    pub catalog: Catalog,
-    pub sold_out: BTreeSet<String>,
-    pub price: Option<Price>,
-    pub is_api_down: bool,
-    pub is_cut: bool,
-    pub never_joins: bool,
-    pub calls: u32,
+pub(crate) struct Location {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
+    pub(crate) endpoint: &'static str,
+    pub(crate) catalog: Catalog,
+    pub(crate) sold_out: BTreeSet<String>,
+    pub(crate) price: Option<Price>,
+    pub(crate) is_api_down: bool,
+    pub(crate) is_cut: bool,
+    pub(crate) never_joins: bool,
+    pub(crate) calls: u32,
     // What Covey remembers of it.
-    pub circuit: Circuit,
-    pub offerings: Offerings,
-    pub record: Record,
-    pub fresh_since: Option<i64>,
+    pub(crate) circuit: Circuit,
+    pub(crate) offerings: Offerings,
+    pub(crate) record: Record,
+    pub(crate) fresh_since: Option<i64>,
 }
 
 impl Location {
-    pub fn new(name: &str, weight: u32) -> Self {
+    pub(crate) fn new(name: &str, weight: u32) -> Self {
         let type_ = |name: &str| Type {
             name: name.to_owned(),
             family: name.to_owned(),
@@ -70,7 +70,7 @@ impl Location {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// The create has no answer yet.
     Asked,
     /// Accepted then.
@@ -78,27 +78,27 @@ pub enum Phase {
 }
 
 #[derive(Clone, Debug)]
-pub struct Machine {
-    pub name: String,
-    pub location: usize,
-    pub offering: Offering,
-    pub made: i64,
-    pub phase: Phase,
-    pub is_replacement: bool,
-    pub is_canary: bool,
-    pub is_dead: bool,
-    pub has_joined: bool,
-    pub going: Option<i64>,
+pub(crate) struct Machine {
+    pub(crate) name: String,
+    pub(crate) location: usize,
+    pub(crate) offering: Offering,
+    pub(crate) made: i64,
+    pub(crate) phase: Phase,
+    pub(crate) is_replacement: bool,
+    pub(crate) is_canary: bool,
+    pub(crate) is_dead: bool,
+    pub(crate) has_joined: bool,
+    pub(crate) going: Option<i64>,
     /// When its Lease was last renewed.
-    pub renewed: i64,
+    pub(crate) renewed: i64,
     /// When Covey last saw it change, or began to listen.
-    pub seen: i64,
+    pub(crate) seen: i64,
     /// Since when it is not ready, by the wall clock.
-    pub silent_since: Option<i64>,
+    pub(crate) silent_since: Option<i64>,
 }
 
 impl Machine {
-    pub fn unchanged_for(&self, now: i64) -> Duration {
+    pub(crate) fn unchanged_for(&self, now: i64) -> Duration {
         Duration::from_secs(u64::try_from(now - self.seen).unwrap_or_default())
     }
 }

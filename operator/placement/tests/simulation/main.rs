@@ -3,6 +3,8 @@
 //!
 //! Invariant: after every second the laws hold that [`cluster::Cluster::obey`] checks.
 
+#![allow(clippy::unwrap_used)] // helpers of tests, not only the tests themselves
+
 mod cluster;
 mod fake;
 mod laws;
