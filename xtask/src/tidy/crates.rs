@@ -42,6 +42,11 @@ const RULES: &[Rule] = &[
         pure: true,
     },
     Rule {
+        name: "placement",
+        uses: &[],
+        pure: true,
+    },
+    Rule {
         name: "kit-client",
         uses: &["kit-objects"],
         pure: false,
@@ -70,6 +75,7 @@ const RULES: &[Rule] = &[
             "kit-client",
             "kit-objects",
             "pki",
+            "placement",
             "providers",
             "tenant-cp",
         ],
