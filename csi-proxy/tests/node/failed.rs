@@ -105,8 +105,6 @@ async fn fails(filesystem: &str) -> Result<()> {
     unstaged(&node).await?;
     // Once it is well again it is repaired and used, and has what was written before.
     disk.fail(false);
-    eprintln!("DEV {}", tell("sh", &["-c", &format!("dd if={} bs=4096 count=1 iflag=direct 2>/dev/null | xxd | sed -n '1,4p;64,80p'", node.disks[0].device())])?);
-    eprintln!("FILE {}", tell("sh", &["-c", &format!("dd if={} bs=4096 count=1 2>/dev/null | xxd | sed -n '1,4p;64,80p'", disk.path().display())])?);
     node.stage(mount(filesystem, &[])).await?;
     node.publish("a", mount(filesystem, &[]), false).await?;
     assert_eq!(fs::read_to_string(node.path("a/kept"))?, "kept");
@@ -150,11 +148,11 @@ fn device_whose_disk_answers_with_errors_is_unpublished_and_unstaged() -> Result
 
 /// The loop device has no file any more, as a disk that is pulled out while it is in use.
 async fn is_detached(filesystem: Option<&str>) -> Result<()> {
-    let node = Node::with_disk().await?;
+    let mut node = Node::with_disk().await?;
     let capability = || filesystem.map_or_else(block, |filesystem| mount(filesystem, &[]));
     node.stage(capability()).await?;
     node.publish("a", capability(), false).await?;
-    tell("losetup", &["--detach", node.disks[0].device()])?;
+    node.disks[0].detach()?;
     take_out(&node)?;
     node.unpublish("a").await?;
     unstaged(&node).await

@@ -111,6 +111,7 @@ fn t1_programs(progress: &Progress) -> Result<()> {
     // The chart's tests render and install it.
     lab::programs::ensure(&[Program::HELM], progress)?;
     lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
+    lab::packages::ensure(&lab::packages::SSH, progress)?;
     // The lab's enforcer of network policies is proven in namespaces of its own.
     lab::packages::ensure(&lab::packages::RUNTIME, progress)
 }

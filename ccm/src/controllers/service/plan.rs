@@ -200,7 +200,11 @@ fn drop_selector(mirror: &Service, settings: &Settings, plan: &mut Plan) {
 /// that leaves them out gives up ours alone, and what is left of them has no name, which is refused.
 fn drop_ports(observed: &Observed, desired: &Value, live: &Service) -> Option<Action> {
     let key = |port: &Value| (port["port"].as_i64(), port["protocol"].clone());
-    let wanted: Vec<_> = desired["spec"]["ports"].as_array()?.iter().map(key).collect();
+    let wanted: Vec<_> = desired["spec"]["ports"]
+        .as_array()?
+        .iter()
+        .map(key)
+        .collect();
     let is_foreign = live.metadata.name == Some(names::legacy_mirror(&observed.uid));
     let has = live.spec.as_ref()?.ports.iter().flatten();
     let mut has = has.filter_map(|port| serde_json::to_value(port).ok());
