@@ -27,12 +27,12 @@ use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::ControllerState;
 use crate::stores::Stores;
+use crate::tenant_session::api_probes::ApiProbes;
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
-use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::Triggers;
 use crate::watches::secrets::SecretWatches;
@@ -95,7 +95,9 @@ pub struct Context {
     /// Those of the controller of Machines.
     pub machine_bulkhead: Bulkhead,
     /// First starts that are waited for.
-    pub startup_probes: StartupProbes,
+    pub startup_probes: ApiProbes,
+    /// Tenants whose API does not answer, or that no reconcile may ask now, and that are probed until they do.
+    pub recovery_probes: Arc<ApiProbes>,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
     /// Tenant namespaces whose Secrets are watched.
@@ -243,6 +245,7 @@ impl Context {
         self.endpoint_breaker.close(uid);
         self.standings.forget(uid);
         self.startup_probes.forget(uid);
+        self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);

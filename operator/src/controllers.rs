@@ -94,7 +94,13 @@ fn tenant_clusters(
 ) -> impl Future<Output = ()> + Send {
     let streams = [
         stream(triggered).boxed(),
-        watches::owned::owned(&context.client, &context.stores.clusters, &context.throttle).boxed(),
+        watches::owned::owned(
+            &context.client,
+            &context.stores.clusters,
+            &context.throttle,
+            &context.settings,
+        )
+        .boxed(),
         all_of(context, clusters_read, |context| &context.stores.clusters),
     ];
     Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())

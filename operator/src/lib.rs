@@ -32,7 +32,6 @@ pub mod capacity;
 pub mod configuration;
 pub mod context;
 pub mod controllers;
-pub mod first_looks;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod orphans;
@@ -51,6 +50,7 @@ pub mod stores;
 pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;
+pub mod turns;
 pub mod watches;
 pub mod webhook;
 

@@ -32,12 +32,12 @@ use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::{self, ControllerState};
 use crate::stores::{Stores, Writers};
+use crate::tenant_session::api_probes::{ApiProbes, Heard, Purpose, Wake};
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Bulkhead, Standings};
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
-use crate::tenant_session::startup_probe::StartupProbes;
 use crate::throttle::Throttle;
 use crate::triggers::{Triggered, Triggers};
 use crate::watches::secrets::SecretWatches;
@@ -86,19 +86,27 @@ impl Manager {
         let throttle = Throttle::default();
         let wake = {
             let (throttle, clusters) = (throttle.clone(), triggers.clusters.clone());
-            move |cluster: &ObjectRef<TenantCluster>| {
-                throttle.urge(&state::key(cluster));
+            move |cluster: &ObjectRef<TenantCluster>, heard: &Heard| {
+                match heard {
+                    Heard::Silence(_) => throttle.join(&state::key(cluster)),
+                    Heard::Answers | Heard::Over | Heard::Nothing => {
+                        throttle.urge(&state::key(cluster));
+                    }
+                }
                 // Fails only once the controller has ended.
                 let _ = clusters.send(cluster.clone());
             }
         };
+        let wake: Wake = Arc::new(wake);
+        let probes = |purpose| ApiProbes::new(purpose, leadership.clone(), Arc::clone(&wake));
+        let recovery_probes = Arc::new(probes(Purpose::Recovery));
         let standings = Standings::default();
         let bulkhead = |places| Bulkhead::new(standings.clone(), usize::from(places));
         let context = Arc::new(Context {
             // As many places as it has is told when it begins.
             cluster_bulkhead: bulkhead(1),
             machine_bulkhead: bulkhead(controllers::MACHINES),
-            startup_probes: StartupProbes::new(leadership.clone(), Arc::new(wake)),
+            startup_probes: probes(Purpose::Startup),
             throttle,
             cluster_state: ControllerState::new(
                 events("covey.dev/tenant-cluster"),
@@ -137,8 +145,10 @@ impl Manager {
             tenants: Registry::new(
                 leadership.clone(),
                 breaker.clone(),
+                Arc::clone(&recovery_probes),
                 triggers.clusters.clone(),
             ),
+            recovery_probes,
             breaker,
             standings,
             progress,

@@ -74,6 +74,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
                 "templates": context.templates,
                 "running": rollouts.fleet_running, "waiting": rollouts.fleet_waiting,
             },
+            "silent": context.recovery_probes.len(),
             "secretWatches": context.secrets.len(),
             "tenantsWatched": context.tenants.len(),
             "tenantClusters": context.stores.clusters.len(),

@@ -6,7 +6,7 @@
 //! | [`session`] | who we are there and where that is; clients with deadlines |
 //! | [`probe`] | whether an API serves, writes, and which version it is |
 //! | [`etcd`] | what the members of etcd say of themselves |
-//! | [`startup_probe`] | waits for the first answer of a control plane that starts, outside of reconciles |
+//! | [`api_probes`] | wait, outside of reconciles, for the answer of one that starts or fell silent |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
 //! | [`bulkhead`] | how many places of a controller tenants hold together that are slow or silent |
 //! | [`breaker`] | how often a tenant that does not answer is asked again |
@@ -15,6 +15,7 @@
 //! Invariant: a tenant that is silent, slow or hostile costs the operator bounded time; what it answers
 //! is untrusted.
 
+pub mod api_probes;
 pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
@@ -23,5 +24,4 @@ pub mod probe;
 pub mod registry;
 pub mod requests;
 pub mod session;
-pub mod startup_probe;
 mod watches;

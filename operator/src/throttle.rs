@@ -13,8 +13,8 @@ use kit_client::meter::metered;
 use kube::runtime::controller::Action as Requeue;
 use tokio::time::Instant;
 
-use crate::first_looks::{FirstLooks, Pace};
 use crate::request_rate::{RequestRates, Urgency};
+use crate::turns::{Pace, Turns};
 
 /// Pause between two reconciles that went well. What is being started changes many times a second, and
 /// each reconcile reads all of it.
@@ -35,8 +35,8 @@ struct Pauses {
     urgent: HashSet<String>,
     /// What reconciles sent to the management API, by UID.
     rates: RequestRates,
-    /// Who was at rest when we began to lead, and was not looked at yet.
-    first: FirstLooks,
+    /// Who waits for a look that nobody else waits for.
+    turns: Turns,
     pace: Pace,
 }
 
@@ -79,12 +79,18 @@ impl Throttle {
     /// From now on these, which are at rest, take turns for their first look.
     pub fn begin_first_looks(&self, keys: impl IntoIterator<Item = String>) {
         let pauses = &mut *self.lock();
-        pauses.first.begin(keys, pauses.pace, Instant::now());
+        pauses.turns.begin(keys, pauses.pace, Instant::now());
+    }
+
+    /// An object fell silent: its next look takes a turn, unless something happens to it. To be called before it
+    /// is triggered.
+    pub fn join(&self, key: &str) {
+        self.lock().turns.join(key, Pace::SILENT, Instant::now());
     }
 
     /// Something happened to an object: it waits for no turn. To be called before it is triggered.
     pub fn call(&self, key: &str) {
-        self.lock().first.remove(key);
+        self.lock().turns.remove(key);
     }
 
     /// Lets first looks follow each other so fast, when they begin.
@@ -108,7 +114,7 @@ impl Throttle {
         pauses.rates.forget(uid);
         pauses.done.remove(key);
         pauses.urgent.remove(key);
-        pauses.first.remove(key);
+        pauses.turns.remove(key);
     }
 
     fn lock(&self) -> MutexGuard<'_, Pauses> {
@@ -128,11 +134,11 @@ impl Pauses {
         let just_now = since.and_then(|since| PAUSE.checked_sub(since));
         let just_now = just_now.filter(|_| !urged).unwrap_or_default();
         let debt = self.rates.wait(uid, urgency, Instant::now());
-        let turn = self.first.wait(key, Instant::now());
+        let turn = self.turns.wait(key, Instant::now());
         let turn = Some(turn).filter(|_| urgency == Urgency::Ordinary);
         let pause = just_now.max(debt).max(turn.unwrap_or_default());
         if pause.is_zero() {
-            self.first.remove(key);
+            self.turns.remove(key);
             self.urgent.remove(key);
             return None;
         }

@@ -142,6 +142,7 @@ impl Bench<'_> {
         let slow_namespaces = self.fill(&names("slow", slow)).await?;
         let (flooding, _) = self.made("flood").await?;
         let node = self.site.node_of("flood").await?;
+        let beside_healthy = self.innocents("healthy").await?;
         let healthy = self.operator.used()?;
         eprintln!("all are up: {:.1} MiB", healthy.rss_mib);
 
@@ -177,6 +178,7 @@ impl Bench<'_> {
             "innocent_create_ratio": ratio(&among.seconds, &alone.seconds),
             "innocent_create_ratio_after_start": ratio(&after.seconds, &alone.seconds),
             "alone_create_s": spread(&alone.seconds),
+            "healthy_create_s": spread(&beside_healthy.seconds),
             "innocent_create_s": spread(&among.seconds),
             "innocent_create_after_start_s": spread(&after.seconds),
             "start_to_ready_s": { "alone": round(start_alone), "among": round(start_among) },
@@ -187,7 +189,7 @@ impl Bench<'_> {
                     "max": round(max), "goal": round(goal_mib(self.tenants)),
                 },
                 "cores": {
-                    "alone": round(alone.cores), "among": round(among.cores),
+                    "alone": round(alone.cores), "healthy": round(beside_healthy.cores), "among": round(among.cores),
                     "after_start": round(after.cores),
                 },
             },

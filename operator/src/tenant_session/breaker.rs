@@ -26,6 +26,9 @@ struct Tripped {
 impl Breaker {
     /// Time between two probes of a tenant that does not answer.
     pub const PAUSE: Duration = Duration::from_secs(30);
+    /// For how long watches of one that does not answer are not tried: they are a dozen, and one probe finds out
+    /// as well ([`super::api_probes`]).
+    pub const LONGEST: Duration = Duration::from_secs(600);
 
     /// The message of the last failure, while it is too early to ask again. `pods` is the number of
     /// ready pods: when that changed, it is not too early.
@@ -74,19 +77,19 @@ impl Breaker {
         }
     }
 
-    /// Waits while it is too early to ask a tenant again.
+    /// Waits until a tenant answers again, but no longer than [`Self::LONGEST`].
     pub async fn closed(&self, uid: &str) {
-        let left = || {
-            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let tripped = open.get(uid)?;
-            Self::PAUSE.checked_sub(tripped.at.elapsed())
+        let closed = async {
+            loop {
+                // Registered before it is asked, so that a close in between is not missed.
+                let closes = self.closes.notified();
+                if !self.is_open(uid) {
+                    return;
+                }
+                closes.await;
+            }
         };
-        loop {
-            // Registered before it is asked, so that a close in between is not missed.
-            let closes = self.closes.notified();
-            let Some(left) = left() else { return };
-            // The end of the pause will do as well.
-            let _ = tokio::time::timeout(left, closes).await;
-        }
+        // The end of that time will do as well.
+        let _ = tokio::time::timeout(Self::LONGEST, closed).await;
     }
 }

@@ -16,6 +16,7 @@
 //! ([`most`]); nobody waits for one in a place.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -146,6 +147,18 @@ pub type Wake = Box<dyn FnOnce() + Send>;
 pub struct Bulkhead {
     standings: Standings,
     permits: Arc<Mutex<Permits>>,
+    asking: Arc<AtomicUsize>,
+}
+
+/// How many reconciles of one controller wait for what.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
+pub struct Counts {
+    /// For a tenant's answer, with a permit or without.
+    pub asking: usize,
+    /// Permits that are given away.
+    pub permits: usize,
+    /// For a permit, in no place.
+    pub waiting: usize,
 }
 
 struct Permits {
@@ -206,6 +219,7 @@ impl Bulkhead {
                 waiting: Vec::new(),
                 invited: HashMap::new(),
             })),
+            asking: Arc::default(),
         }
     }
 
@@ -214,11 +228,23 @@ impl Bulkhead {
         lock(&self.permits).most = most(places);
     }
 
-    /// Permits that are given away, and reconciles that wait for one.
+    /// How many wait.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
+    pub fn counts(&self) -> Counts {
         let permits = lock(&self.permits);
-        (permits.held, permits.waiting.len())
+        Counts {
+            asking: self.asking.load(Ordering::Relaxed),
+            permits: permits.held,
+            waiting: permits.waiting.len(),
+        }
+    }
+
+    /// The reconcile of `object` needs no permit any more: of its tenant it is known that it does not answer.
+    pub fn leave(&self, object: &str) {
+        let mut permits = lock(&self.permits);
+        permits.waiting.retain(|one| one.object != object);
+        permits.invited.remove(object);
+        wake_next(permits, &self.standings, Instant::now());
     }
 
     /// Lets the reconcile of `object` (`namespace/name`) ask the tenant `uid`; none when that needs a permit
@@ -226,15 +252,28 @@ impl Bulkhead {
     /// permit to its end.
     #[must_use]
     pub fn enter(&self, uid: &str, object: &str, budget: &Budget, wake: Wake) -> Option<Pass> {
-        let mut pass = Pass {
+        let mut pass = self.pass(uid, object, budget, Some(wake));
+        let may = !needs_permit(self.standings.of(uid)) || pass.take_permit();
+        may.then_some(pass)
+    }
+
+    /// Whether the reconcile may ask now, as [`Self::enter`] says; where not, it does without, and nobody is
+    /// woken: a tenant that waits for its turn only here would have each of the others looked at again for
+    /// every one that was.
+    #[must_use]
+    pub fn lets(&self, uid: &str, object: &str, budget: &Budget) -> bool {
+        let mut pass = self.pass(uid, object, budget, None);
+        !needs_permit(self.standings.of(uid)) || pass.take_permit()
+    }
+
+    fn pass(&self, uid: &str, object: &str, budget: &Budget, wake: Option<Wake>) -> Pass {
+        Pass {
             bulkhead: self.clone(),
             uid: uid.to_owned(),
             object: object.to_owned(),
             budget: budget.clone(),
-            wake: Some(wake),
-        };
-        let may = !needs_permit(self.standings.of(uid)) || pass.take_permit();
-        may.then_some(pass)
+            wake,
+        }
     }
 }
 
@@ -304,6 +343,7 @@ impl Pass {
     /// [`Interrupted`]; then it was cut off where it was.
     pub async fn within<T>(mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
         tokio::pin!(work);
+        let _asking = Asking::new(&self.bulkhead.asking);
         let budget = self.budget.clone();
         while !budget.has_permit() {
             let promptly = match budget.is_brisk() {
@@ -329,6 +369,22 @@ impl Pass {
         let late = !brisk && budget.waited() >= budget.promptly();
         self.bulkhead.standings.note(&self.uid, late, brisk);
         result.map_err(Interrupted::Exceeded)
+    }
+}
+
+/// Counts until it is dropped.
+struct Asking(Arc<AtomicUsize>);
+
+impl Asking {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

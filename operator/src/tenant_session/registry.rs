@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::api_probes::{ApiProbes, Heard, Probed};
 use super::breaker::Breaker;
 use super::budget::Budget;
 use super::session::{Error, Session};
@@ -64,6 +65,7 @@ pub struct TenantClient {
 pub struct Registry {
     leadership: Leadership,
     breaker: Breaker,
+    probes: Arc<ApiProbes>,
     clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
     triggered: Mutex<Option<mpsc::UnboundedReceiver<ObjectRef<Machine>>>>,
@@ -90,17 +92,20 @@ impl Drop for Entry {
 }
 
 impl Registry {
-    /// No tenant yet. `clusters` is woken by what happens inside them.
+    /// No tenant yet. `clusters` is woken by what happens inside them, `probes` find out what is the matter with
+    /// those whose connection is lost.
     #[must_use]
     pub fn new(
         leadership: Leadership,
         breaker: Breaker,
+        probes: Arc<ApiProbes>,
         clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     ) -> Self {
         let (machines, triggered) = mpsc::unbounded_channel();
         Self {
             leadership,
             breaker,
+            probes,
             clusters,
             machines,
             triggered: Mutex::new(Some(triggered)),
@@ -240,14 +245,22 @@ impl Registry {
 
     fn gate(&self, tenant: &Tenant) -> Gate {
         let (lost, mut told) = mpsc::unbounded_channel();
-        let (clusters, cluster) = (self.clusters.clone(), tenant.cluster.clone());
+        let (clusters, probes, lost_one) = (
+            self.clusters.clone(),
+            Arc::clone(&self.probes),
+            tenant.clone(),
+        );
         // Ends with the last sender, which the watches hold.
         tokio::spawn(async move {
             let mut pause = LOST;
             let mut last = Instant::now();
             while told.recv().await.is_some() {
                 pause = next_pause(pause, last.elapsed());
-                if clusters.send(cluster.clone()).is_err() {
+                // Asked in no place, and looked at once it is known whether it answers.
+                let probed = probed(&lost_one);
+                if probes.ensure(probed, Heard::Nothing).is_err()
+                    && clusters.send(lost_one.cluster.clone()).is_err()
+                {
                     return;
                 }
                 // A dozen watches lose one connection, and those of one that stays away again and again.
@@ -261,6 +274,20 @@ impl Registry {
             breaker: self.breaker.clone(),
             lost,
         }
+    }
+}
+
+/// One whose connection is lost.
+fn probed(tenant: &Tenant) -> Probed<'_> {
+    let address = tenant.session.address;
+    Probed {
+        uid: &tenant.uid,
+        cluster: tenant.cluster.clone(),
+        session: &tenant.session,
+        pods: None,
+        elapsed: Duration::ZERO,
+        wait: Budget::WAIT,
+        dial: Box::new(move || address),
     }
 }
 

@@ -13,14 +13,16 @@ use api::names::{
 };
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt, stream};
-use kit_objects::kinds::{self, Kind};
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kit_objects::kinds::Kind;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use tenant_cp::names;
+use serde_json::{Value, json};
+use tenant_cp::{Settings, names};
 
 use crate::parts::watched_everywhere;
 use crate::pod_failures::{self, Pod};
@@ -35,10 +37,11 @@ pub fn owned(
     client: &Client,
     clusters: &Store<TenantCluster>,
     throttle: &Throttle,
+    settings: &Settings,
 ) -> SelectAll<Owners> {
     let mut all = SelectAll::new();
     all.extend(watched_everywhere().map(|kind| labelled(client, clusters, throttle, kind)));
-    all.push(operator_bindings(client, clusters));
+    all.push(operator_bindings(client, clusters, settings));
     all.push(pods(client, clusters));
     all
 }
@@ -64,15 +67,57 @@ fn labelled(
 
 /// What lets the operator into namespaces. By name, because the one in a user's namespace has no
 /// TenantCluster's labels: all of the namespace have it together.
-fn operator_bindings(client: &Client, clusters: &Store<TenantCluster>) -> Owners {
+fn operator_bindings(
+    client: &Client,
+    clusters: &Store<TenantCluster>,
+    settings: &Settings,
+) -> Owners {
     let config = watcher::Config::default().fields(&format!("metadata.name={OPERATOR_BINDING}"));
-    let clusters = clusters.clone();
-    let changes = changes(client, kinds::ROLE_BINDING, config);
-    let owners = changes.flat_map(move |change| {
-        let namespace = change.meta.namespace.unwrap_or_default();
-        stream::iter(users_of_binding(&namespace, &clusters.state()))
+    let api = Api::<RoleBinding>::all(client.clone());
+    let events = watcher(api, config).default_backoff();
+    let (clusters, settings) = (clusters.clone(), settings.clone());
+    let owners = events.flat_map(move |event| {
+        let (binding, there) = match event {
+            Ok(Event::Apply(binding) | Event::InitApply(binding)) => (binding, true),
+            Ok(Event::Delete(binding)) => (binding, false),
+            Ok(Event::Init | Event::InitDone) => return stream::iter(Vec::new()),
+            Err(error) => {
+                interrupted(&error);
+                return stream::iter(Vec::new());
+            }
+        };
+        let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+        let mut users = users_of_binding(namespace, &clusters.state());
+        users.retain(|user| !there || has_to_look(user, &binding, &settings));
+        let users = users.iter().map(|user| ObjectRef::from_obj(&**user));
+        stream::iter(users.collect::<Vec<_>>())
     });
     owners.boxed()
+}
+
+/// Whether one that works by a binding has to look at it, because it is not as it was put there. That of a user's
+/// namespace changes with each TenantCluster that comes or goes: were all of the namespace woken each time, a
+/// hundred that are at rest would be read for each that is made.
+fn has_to_look(user: &TenantCluster, binding: &RoleBinding, settings: &Settings) -> bool {
+    let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+    if user.metadata.namespace.as_deref() != Some(namespace) {
+        return true;
+    }
+    let wanted = tenant_cp::desired::tenant_namespace::user_binding(namespace, settings).value;
+    let labels = binding.metadata.labels.iter().flatten();
+    let has = |label: (&String, &Value)| {
+        labels
+            .clone()
+            .any(|(key, value)| (key, &json!(value)) == label)
+    };
+    let wanted_labels = wanted["metadata"]["labels"].as_object();
+    let uid = user.metadata.uid.as_deref().unwrap_or_default();
+    let mut owners = binding.metadata.owner_references.iter().flatten();
+    let is_whole = json!(binding.subjects) == wanted["subjects"]
+        && json!(binding.role_ref) == wanted["roleRef"]
+        && wanted_labels.into_iter().flatten().all(has)
+        && owners.any(|owner| owner.uid == uid);
+    !is_whole
 }
 
 /// The TenantClusters of pods that do not run, or that are gone at last, which neither a StatefulSet nor a
@@ -171,19 +216,13 @@ pub fn owner(
 
 /// The TenantClusters that work by the operator's binding in a namespace: all of a user's namespace, or the
 /// one that a tenant namespace is of.
-fn users_of_binding(
-    namespace: &str,
-    clusters: &[Arc<TenantCluster>],
-) -> Vec<ObjectRef<TenantCluster>> {
+fn users_of_binding(namespace: &str, clusters: &[Arc<TenantCluster>]) -> Vec<Arc<TenantCluster>> {
     let works_by_it = |cluster: &&Arc<TenantCluster>| {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         cluster.metadata.namespace.as_deref() == Some(namespace)
             || tenant_namespace(&cluster.name_any(), uid) == namespace
     };
-    let users = clusters.iter().filter(works_by_it);
-    users
-        .map(|cluster| ObjectRef::from_obj(&**cluster))
-        .collect()
+    clusters.iter().filter(works_by_it).cloned().collect()
 }
 
 #[cfg(test)]

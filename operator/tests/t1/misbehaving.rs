@@ -82,10 +82,11 @@ fn is_ready(cluster: &TenantCluster) -> bool {
     is(ConditionType::Ready) && !is(ConditionType::Degraded)
 }
 
-/// One look now: in a cluster it comes with the end of the breaker's pause.
+/// One look now: in a cluster it comes once a probe heard that it answers.
 async fn look(operator: &Operator, site: &Site, cluster: &TenantCluster) -> Result<()> {
     let uid = cluster.uid().context("it was not read")?;
     operator.context.breaker.close(&uid);
+    operator.context.recovery_probes.forget(&uid);
     operator.reconcile(site, "demo").await
 }
 

@@ -225,6 +225,9 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
     let Some(tenant) = ctx.tenants.client(uid, budget) else {
         return Tenant::NotAsked;
     };
+    if let Some(message) = ctx.recovery_probes.silence(uid) {
+        return Tenant::Silent { message };
+    }
     let Some(pass) = enter(ctx, machine, budget) else {
         return Tenant::Postponed;
     };

@@ -86,12 +86,13 @@ async fn who_is_not_known_needs_a_permit_and_who_gets_none_is_woken_in_turn() {
     let (first, second) = (enter("a").unwrap(), enter("b").unwrap());
     assert!(enter("c").is_none() && enter("d").is_none());
     assert!(enter("c").is_none(), "it asks again");
-    assert_eq!(bulkhead.counts(), (2, 2));
+    let counts = bulkhead.counts();
+    assert_eq!((counts.permits, counts.waiting), (2, 2));
     drop(first);
     assert_eq!(woken.load(Ordering::Relaxed), 1);
     let third = enter("d").unwrap();
     drop((second, third));
-    assert_eq!(bulkhead.counts(), (0, 0));
+    assert_eq!(bulkhead.counts(), Counts::default());
     assert_eq!(woken.load(Ordering::Relaxed), 2);
 }
 
@@ -257,7 +258,7 @@ async fn a_hundred_silent_ones_never_hold_more_than_their_share() {
     };
     futures::future::join_all((0..100).map(one)).await;
     assert_eq!(peak.load(Ordering::Relaxed), 4);
-    assert_eq!(bulkhead.counts().0, 0);
+    assert_eq!(bulkhead.counts().permits, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,4 +275,20 @@ async fn a_tenant_that_takes_more_than_its_budget_has_exceeded_it() {
     );
     bulkhead.standings.forget("a");
     assert_eq!(bulkhead.standings.of("a"), None);
+}
+
+/// Bench `neighbours`: each look at a silent tenant's etcd waited for a permit, and was woken for another look once
+/// the one before had been.
+#[tokio::test(start_paused = true)]
+async fn who_can_do_without_is_not_woken() {
+    let (bulkhead, woken) = one_permit();
+    let held = told(&bulkhead, "a", &woken).unwrap();
+    assert!(!bulkhead.lets("b", "b", &Budget::default()));
+    assert!(told(&bulkhead, "c", &woken).is_none());
+    bulkhead.leave("c");
+    assert_eq!(bulkhead.counts().waiting, 0);
+    drop(held);
+    assert!(lock(&woken).is_empty());
+    assert!(bulkhead.lets("b", "b", &Budget::default()));
+    assert_eq!(bulkhead.counts().permits, 0, "it ends with its budget");
 }

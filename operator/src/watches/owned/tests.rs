@@ -1,5 +1,6 @@
 //! Whose an object is, and that nobody is woken by what anybody may write.
 
+use kube::Resource as _;
 use kube::runtime::reflector;
 use serde_json::{Value, json};
 
@@ -90,11 +91,53 @@ fn binding_of_the_operator_wakes_all_that_work_by_it() {
     let all = clusters().state();
     let names = |namespace: &str| {
         let users = users_of_binding(namespace, &all);
-        let mut names: Vec<_> = users.into_iter().map(|user| user.name).collect();
+        let mut names: Vec<_> = users.iter().map(|user| user.name_any()).collect();
         names.sort();
         names
     };
     assert_eq!(names("team"), ["demo", "other"]);
     assert_eq!(names(TENANT_NAMESPACE), ["demo"]);
     assert!(names("elsewhere").is_empty());
+}
+
+/// Bench `neighbours`: each TenantCluster that came to a namespace had all others there read, which took all
+/// requests of the operator.
+#[test]
+fn who_comes_to_a_namespace_wakes_no_other_there() {
+    let settings = Settings::default();
+    let all = clusters().state();
+    let (demo, other) = (by_name(&all, "demo"), by_name(&all, "other"));
+    let wanted = tenant_cp::desired::tenant_namespace::user_binding("team", &settings);
+    let mut binding: RoleBinding = serde_json::from_value(wanted.value).unwrap();
+    let owner = |cluster: &TenantCluster| cluster.owner_ref(&()).unwrap();
+    binding.metadata.owner_references = Some(vec![owner(demo), owner(other)]);
+    let looks = |user, binding: &RoleBinding| has_to_look(user, binding, &settings);
+    assert!(!looks(demo, &binding) && !looks(other, &binding));
+
+    let mut less = binding.clone();
+    less.metadata.owner_references = Some(vec![owner(demo)]);
+    assert!(
+        !looks(demo, &less) && looks(other, &less),
+        "whose part is lost"
+    );
+    let mut spoilt = binding.clone();
+    spoilt.subjects = None;
+    assert!(looks(demo, &spoilt));
+    let mut more = binding.clone();
+    let mut subject = more.subjects.clone().unwrap().remove(0);
+    subject.name = "somebody".to_owned();
+    more.subjects.as_mut().unwrap().push(subject);
+    assert!(looks(demo, &more));
+    let mut unmarked = binding.clone();
+    unmarked.metadata.labels = None;
+    assert!(looks(demo, &unmarked));
+    // Its own, in the tenant namespace.
+    binding.metadata.namespace = Some(TENANT_NAMESPACE.to_owned());
+    assert!(looks(demo, &binding));
+}
+
+fn by_name<'a>(all: &'a [Arc<TenantCluster>], name: &str) -> &'a TenantCluster {
+    all.iter()
+        .find(|cluster| cluster.name_any() == name)
+        .unwrap()
 }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) async fn ask(ctx: &Context, members: &[(String, IpAddr)], observed: &mut Observed) {
     // Its permit counts, and nothing is noted of it: that etcd is not reached says nothing of the tenant's API.
     // Of those that start there are never many.
-    if observed.has_been_ready() && sessions::enter(ctx, observed).is_none() {
+    if observed.has_been_ready() && !sessions::lets(ctx, observed) {
         observed.etcd = Etcd::Asked(BTreeMap::new());
         return;
     }

@@ -1,12 +1,11 @@
 //! Probe of the tenant's API: asks whether it answers, and lists what is inside.
 //!
 //! Invariant: whether the API answers is asked with the operator's ordinary identity; an API that starts
-//! for the first time is asked here only once its startup probe heard somebody there, and none is waited
-//! for longer than its budget says.
+//! for the first time, or did not answer, is asked here only once its probe heard somebody there, and none is
+//! waited for longer than its budget says.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
@@ -25,11 +24,11 @@ use super::tenant_objects::apply_all;
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Pods, Seen, Tenant, Way, pods};
 use crate::controllers::tenant_cluster::plan::Action;
+use crate::tenant_session::api_probes::{Heard, Probed};
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::Interrupted;
 use crate::tenant_session::requests::list_managed;
 use crate::tenant_session::session::{self, Session};
-use crate::tenant_session::startup_probe::Start;
 use crate::tenant_session::{probe, registry, requests};
 
 /// How long an API is asked again that does not answer.
@@ -68,22 +67,32 @@ pub(super) async fn probe(
         true => Some(started(ctx, observed, (&session, *address), now)?),
         false => None,
     };
-    let is_start = start == Some(Start::Answers);
-    let silent = match start {
-        Some(Start::Waits(message)) => Some(message),
-        Some(Start::Answers) => None,
-        Some(Start::Over) | None => ctx.breaker.message(&uid, pods),
-    };
-    if let Some(message) = silent {
-        observed.tenant = Tenant::Silent { message };
-        return Ok(());
-    }
-    if is_start {
-        ctx.standings.answered(&uid);
+    let start = start.filter(|heard| *heard != Heard::Over);
+    let is_start = start.is_some();
+    let recovery = || ctx.recovery_probes.heard(&uid, &session, Some(pods));
+    match start.or_else(recovery) {
+        Some(Heard::Silence(message)) => {
+            if !is_start && !ctx.breaker.is_open(&uid) {
+                ctx.breaker.trip(&uid, pods, &message);
+            }
+            sessions::leave(ctx, observed);
+            observed.tenant = Tenant::Silent { message };
+            return Ok(());
+        }
+        Some(Heard::Answers) => ctx.standings.answered(&uid),
+        // Somebody else finds out whether it answers, and in no place.
+        Some(Heard::Nothing) => {
+            sessions::leave(ctx, observed);
+            observed.tenant = Tenant::Postponed;
+            return Ok(());
+        }
+        Some(Heard::Over) | None if !is_start && ctx.breaker.is_open(&uid) => {
+            return postpone(ctx, observed, (&session, *address), is_start);
+        }
+        Some(Heard::Over) | None => {}
     }
     let Some(pass) = enter(ctx, observed) else {
-        observed.tenant = Tenant::Postponed;
-        return Ok(());
+        return postpone(ctx, observed, (&session, *address), is_start);
     };
     let unreached = ctx.endpoint_breaker.message(&uid, pods);
     let published = match (published, unreached) {
@@ -101,7 +110,7 @@ pub(super) async fn probe(
     let mut prober = Prober {
         administrator: administrator(ctx, observed, *address, !apply.is_empty(), now)
             .map_err(Error::Issue)?,
-        operator: session,
+        operator: session.clone(),
         published,
         prove_write: prove_write.then_some(now),
         rights,
@@ -123,8 +132,7 @@ pub(super) async fn probe(
             if list.is_some() {
                 ctx.tenants.suspect(&uid);
             }
-            observed.tenant = Tenant::Postponed;
-            return Ok(());
+            return postpone(ctx, observed, (&session, *address), is_start);
         }
     };
     observed.tenant = match result {
@@ -132,6 +140,7 @@ pub(super) async fn probe(
             ctx.breaker.close(&uid);
             note_way(ctx, &uid, pods, &answer);
             ctx.startup_probes.forget(&uid);
+            ctx.recovery_probes.forget(&uid);
             if ctx.rollout_queue.started(&uid) {
                 ctx.trigger_next();
             }
@@ -139,7 +148,7 @@ pub(super) async fn probe(
                 let tenant = registry::Tenant {
                     uid,
                     cluster: ObjectRef::from_obj(cluster),
-                    session: prober.operator,
+                    session,
                     endpoint: endpoint.clone(),
                     has_nodes: observed.workers,
                 };
@@ -154,11 +163,29 @@ pub(super) async fn probe(
             let message = kit_client::errors::chain(&error);
             match is_start {
                 true => ctx.startup_probes.refused(&uid, &message),
-                false => ctx.breaker.trip(&uid, pods, &message),
+                false => sessions::fell_silent(ctx, observed, (&session, *address), &message)
+                    .map_err(Error::Tenant)?,
             }
             Tenant::Silent { message }
         }
     };
+    Ok(())
+}
+
+/// It may not be asked now. Who has a place of its own asks whether it answers at all; with a permit it is asked
+/// here.
+fn postpone(
+    ctx: &Context,
+    observed: &mut Observed,
+    at: (&Session, (IpAddr, u16)),
+    is_start: bool,
+) -> Result<(), Error> {
+    if !is_start {
+        let probed = sessions::probed(ctx, observed, at);
+        let ensured = ctx.recovery_probes.ensure(probed, Heard::Nothing);
+        ensured.map_err(Error::Tenant)?;
+    }
+    observed.tenant = Tenant::Postponed;
     Ok(())
 }
 
@@ -190,9 +217,9 @@ enum Published<'a> {
 fn started(
     ctx: &Context,
     observed: &Observed,
-    (session, address): (&Session, (IpAddr, u16)),
+    at: (&Session, (IpAddr, u16)),
     now: Timestamp,
-) -> Result<Start, Error> {
+) -> Result<Heard, Error> {
     let ns = observed.tenant_namespace();
     let since = "/metadata/creationTimestamp";
     let since = observed.text("Deployment", &ns, names::CONTROL_PLANE, since);
@@ -201,14 +228,15 @@ fn started(
         .and_then(|text| text.parse::<Timestamp>().ok());
     let elapsed = since.map(|since| now.duration_since(since));
     let elapsed = elapsed.and_then(|elapsed| Duration::try_from(elapsed).ok());
-    let uid = observed.cluster.uid().unwrap_or_default();
-    let cluster = ObjectRef::from_obj(&observed.cluster);
-    let elapsed = elapsed.unwrap_or_default();
-    let dial = Arc::clone(&ctx.dial);
-    let dial = move || dial(&ns, SocketAddr::from(address));
-    let probes = &ctx.startup_probes;
-    let start = probes.ensure(&uid, &cluster, session, elapsed, dial);
-    start.map_err(Error::Tenant)
+    let probed = Probed {
+        // One probe of a start goes on whatever its pods do.
+        pods: None,
+        elapsed: elapsed.unwrap_or_default(),
+        ..sessions::probed(ctx, observed, at)
+    };
+    let known = Heard::Silence("its pods were asked for a moment ago".to_owned());
+    let heard = ctx.startup_probes.ensure(probed, known);
+    heard.map_err(Error::Tenant)
 }
 
 /// Applies the objects where that is due, then asks with our ordinary identity, so that an answer

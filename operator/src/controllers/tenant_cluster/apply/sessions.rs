@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::tenant_cluster::EndpointStatus;
@@ -19,8 +20,9 @@ use tenant_cp::{certificates, names};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::state;
+use crate::tenant_session::api_probes::Probed;
 use crate::tenant_session::bulkhead::Pass;
-use crate::tenant_session::session::Session;
+use crate::tenant_session::session::{Error, Session};
 
 /// Looking a name up takes no longer.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -102,6 +104,51 @@ pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
     let wake = Box::new(move || drop(clusters.send(cluster)));
     ctx.cluster_bulkhead
         .enter(&uid, &object, &observed.budget, wake)
+}
+
+/// Whether this reconcile may ask the tenant now for what it can do without; of one that is known to be silent
+/// it may, because it is looked at seldom.
+pub(super) fn lets(ctx: &Context, observed: &Observed) -> bool {
+    let uid = observed.cluster.metadata.uid.as_deref().unwrap_or_default();
+    let object = state::key_of(&observed.cluster);
+    ctx.recovery_probes.silence(uid).is_some()
+        || ctx.cluster_bulkhead.lets(uid, &object, &observed.budget)
+}
+
+/// This reconcile asks the tenant's API no more: it is known that it does not answer.
+pub(super) fn leave(ctx: &Context, observed: &Observed) {
+    let cluster = ObjectRef::from_obj(&observed.cluster);
+    ctx.cluster_bulkhead.leave(&state::key(&cluster));
+}
+
+/// One whose API is asked outside of reconciles, as whom, and where.
+pub(super) fn probed<'a>(
+    ctx: &Context,
+    observed: &'a Observed,
+    (session, address): (&'a Session, (IpAddr, u16)),
+) -> Probed<'a> {
+    let (dial, ns) = (Arc::clone(&ctx.dial), observed.tenant_namespace());
+    Probed {
+        uid: observed.cluster.metadata.uid.as_deref().unwrap_or_default(),
+        cluster: ObjectRef::from_obj(&observed.cluster),
+        session,
+        pods: Some(ready_pods(observed)),
+        elapsed: Duration::ZERO,
+        wait: ctx.tenant_wait,
+        dial: Box::new(move || dial(&ns, SocketAddr::from(address))),
+    }
+}
+
+/// Notes that the API did not answer, or not well enough: it is left in peace by all, and probed.
+pub(super) fn fell_silent(
+    ctx: &Context,
+    observed: &Observed,
+    at: (&Session, (IpAddr, u16)),
+    message: &str,
+) -> Result<(), Error> {
+    let probed = probed(ctx, observed, at);
+    ctx.breaker.trip(probed.uid, ready_pods(observed), message);
+    ctx.recovery_probes.fell_silent(probed, message)
 }
 
 /// Ready pods of the control plane, 0 while they are not known: when they change, a breaker is asked again.

@@ -10,7 +10,7 @@ use kit_objects::object::Object;
 use kube::{Client, ResourceExt};
 use tenant_cp::desired::bootstrap::rbac;
 
-use super::sessions::{administrator, enter, operator, ready_pods};
+use super::sessions::{administrator, enter, fell_silent, operator};
 use super::{Error, release};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::{Observed, Seen, Tenant};
@@ -49,7 +49,9 @@ pub(super) async fn apply(
         // What was written until then is there; the next look finds what is left.
         Err(Error::Tenant(session::Error::Exceeded(exceeded))) => {
             let message = exceeded.to_string();
-            ctx.breaker.trip(&uid, ready_pods(observed), &message);
+            if let Some(session) = operator(ctx, observed, address) {
+                fell_silent(ctx, observed, (&session, address), &message).map_err(Error::Tenant)?;
+            }
             observed.tenant = Tenant::Silent { message };
             Ok(())
         }

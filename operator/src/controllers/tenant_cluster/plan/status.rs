@@ -27,8 +27,8 @@ mod parts;
 pub(super) use conditions::conditions;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
-/// Longest pause between two looks at one that does not answer.
-const LONGEST_SILENT_PAUSE: Duration = Duration::from_secs(120);
+/// Pause between two looks at one that is waited for by a probe, or waits for its turn: it is woken.
+const WAITING_SWEEP: Duration = Duration::from_secs(600);
 /// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
 const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
@@ -294,13 +294,9 @@ pub(super) fn transitions(plan: &mut Plan, observed: &Observed) {
     }
 }
 
-/// Without an event: soon while the API is silent, otherwise before a certificate is due.
+/// Without an event: before a certificate is due. One that starts, does not answer or waits for its turn is woken
+/// by a probe or a permit, and each look at it costs others a dozen requests at the management API.
 pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Timestamp) -> Duration {
-    if let Tenant::Silent { .. } = observed.tenant
-        && observed.has_been_ready()
-    {
-        return silent_pause(observed, now);
-    }
     if etcd::alarm(observed).is_some() {
         return BREAKER_PAUSE;
     }
@@ -312,10 +308,6 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         return UNREACHED_PAUSE;
     }
     match waiting.map(|w| w.reason) {
-        // A startup probe is quicker.
-        Some(Reason::Starting) => return silent_pause(observed, now),
-        // It is woken, and each look that ends so costs others their requests.
-        Some(Reason::WaitingForTurn) => return LONGEST_SILENT_PAUSE,
         Some(Reason::WaitingForStart) => return crate::rollouts::queue::PATIENCE,
         Some(Reason::RemovingCloudController) => return REMOVING_PAUSE,
         _ => {}
@@ -329,20 +321,9 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         // Half of what is left: the check after the last one before a third is left renews.
         Duration::try_from(end.duration_since(now) / 2).unwrap_or_default()
     });
-    left.clamp(Duration::from_secs(30), SLOW_SWEEP)
-}
-
-/// How long one that does not answer is left in peace: half as long as it has not been Ready, because each look
-/// costs a dozen requests at the management API, and whoever is away for an hour may be found a minute later.
-/// Watches inside find it sooner, as pods do that become ready.
-fn silent_pause(observed: &Observed, now: Timestamp) -> Duration {
-    let status = observed.cluster.status.as_ref();
-    let mut conditions = status.iter().flat_map(|status| &status.conditions);
-    let ready = conditions.find(|c| c.type_ == ConditionType::Ready.as_str());
-    let since = ready.filter(|ready| ready.status == ConditionStatus::False.as_str());
-    let since = since.map_or(now, |ready| ready.last_transition_time.0);
-    let half = Duration::try_from(now.duration_since(since) / 2).unwrap_or_default();
-    half.clamp(BREAKER_PAUSE, LONGEST_SILENT_PAUSE)
+    let is_woken = matches!(observed.tenant, Tenant::Silent { .. } | Tenant::Postponed);
+    let longest = if is_woken { WAITING_SWEEP } else { SLOW_SWEEP };
+    left.clamp(Duration::from_secs(30), longest)
 }
 
 pub(super) fn deleting(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {

@@ -1,0 +1,135 @@
+//! Looks that nobody waits for take turns: the first ones of who begins to lead, at tenant clusters that were at
+//! rest, and those at tenant clusters of which it has just been heard that they do not answer.
+//!
+//! A look reads some fifteen objects of the management API. A thousand of them at once take all of the client's
+//! requests for more than a minute, and whatever happens meanwhile waits in between. So these are looked at
+//! one after the other; what is not at rest, and whatever changes, is looked at now.
+//!
+//! Invariant: each gets its look, and none that is called waits for its turn. Pure; time comes from the
+//! caller.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How fast looks follow each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// So many are due at the beginning, and after a while without any. Default: 32.
+    pub at_once: u32,
+    /// After that one each time that this is over. Default: 100 ms, which with the usual 200 requests a
+    /// second leaves a quarter of them to others.
+    pub period: Duration,
+}
+
+impl Pace {
+    /// Of looks at those that fell silent: half as fast, because a hundred may do so at once while somebody makes
+    /// another one. One alone is due at once.
+    pub const SILENT: Self = Self {
+        at_once: 8,
+        period: Duration::from_millis(200),
+    };
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            at_once: 32,
+            period: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Who still waits for a look, by object (`namespace/name`).
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    due: HashMap<String, Instant>,
+    /// When the next one of those that join would be due that had come at their pace, and not earlier.
+    next: Option<Instant>,
+}
+
+impl Turns {
+    /// These take turns, in this order.
+    pub fn begin(&mut self, keys: impl IntoIterator<Item = String>, pace: Pace, now: Instant) {
+        let turns = (0_u32..).map(|turn| pace.period * turn.saturating_sub(pace.at_once - 1));
+        let keys = keys.into_iter().zip(turns);
+        self.due = keys.map(|(key, wait)| (key, now + wait)).collect();
+    }
+
+    /// One more takes a turn, after those that joined before; who waits already keeps its own.
+    pub fn join(&mut self, key: &str, pace: Pace, now: Instant) {
+        if self.due.contains_key(key) {
+            return;
+        }
+        let next = self.next.filter(|next| *next > now).unwrap_or(now);
+        let early = pace.period * pace.at_once.saturating_sub(1);
+        let due = next.checked_sub(early).map_or(now, |due| due.max(now));
+        self.due.insert(key.to_owned(), due);
+        self.next = Some(next + pace.period);
+    }
+
+    /// How long until its turn; zero for who does not wait.
+    #[must_use]
+    pub fn wait(&self, key: &str, now: Instant) -> Duration {
+        let due = self.due.get(key);
+        due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+
+    /// Waits no more: it is looked at, something happened to it, or it is gone.
+    pub fn remove(&mut self, key: &str) {
+        self.due.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace {
+        at_once: 2,
+        period: Duration::from_secs(1),
+    };
+
+    #[test]
+    fn some_are_due_at_once_and_the_rest_one_by_one() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        turns.begin(["a", "b", "c", "d"].map(str::to_owned), PACE, now);
+        let seconds = |key| turns.wait(key, now).as_secs();
+        assert_eq!(["a", "b", "c", "d", "e"].map(seconds), [0, 0, 1, 2, 0]);
+        let later = now + Duration::from_secs(2);
+        assert_eq!(turns.wait("d", later), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_is_called_waits_no_more() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        turns.begin(["a", "b", "c"].map(str::to_owned), PACE, now);
+        turns.remove("c");
+        assert_eq!(turns.wait("c", now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_fleet_of_a_thousand_has_its_looks_in_less_than_two_minutes() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        let keys: Vec<_> = (0..1000).map(|n| n.to_string()).collect();
+        turns.begin(keys.clone(), Pace::default(), now);
+        let last = keys.iter().map(|key| turns.wait(key, now)).max();
+        assert_eq!(last, Some(Duration::from_millis(96_800)));
+    }
+    #[test]
+    fn who_joins_alone_is_due_at_once_and_of_many_each_after_the_other() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        turns.join("alone", PACE, now);
+        assert_eq!(turns.wait("alone", now), Duration::ZERO);
+        let later = now + Duration::from_secs(60);
+        for key in ["a", "b", "c", "d", "c"] {
+            turns.join(key, PACE, later);
+        }
+        let seconds = |key| turns.wait(key, later).as_secs();
+        assert_eq!(["a", "b", "c", "d"].map(seconds), [0, 0, 1, 2]);
+        turns.remove("d");
+        turns.join("e", PACE, later);
+        assert_eq!(turns.wait("e", later).as_secs(), 3);
+    }
+}
