@@ -19,6 +19,7 @@ mod published;
 mod quiet;
 mod rbac;
 mod refused;
+mod silent;
 mod support;
 mod tenants;
 mod traffic;
