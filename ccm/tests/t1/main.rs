@@ -11,6 +11,7 @@ mod crash;
 mod differential;
 mod limits;
 mod moving;
+mod mutated;
 mod nodes;
 mod orphans;
 mod outage;
