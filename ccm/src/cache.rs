@@ -117,6 +117,16 @@ impl Cache {
         self.lock().release(uid)
     }
 
+    /// The mirror of a Service was written, and nobody answered: its place stays given.
+    pub fn doubt(&self, uid: &str) {
+        self.lock().doubt(uid);
+    }
+
+    /// The API was asked for the mirror of a Service, and its answer was observed.
+    pub fn settle(&self, uid: &str) {
+        self.lock().settle(uid);
+    }
+
     /// Reads what there is; nobody changes it meanwhile.
     pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.lock())

@@ -80,6 +80,8 @@ pub struct Places {
     pub given: BTreeMap<String, usize>,
     /// UIDs of those that are over a limit.
     pub waiting: BTreeSet<String>,
+    /// UIDs of those whose mirror was written, and nobody answered: it may be there, as large as what was given.
+    pub doubted: BTreeSet<String>,
 }
 
 /// Which of those who ask are over a limit, by UID; the others may have what they ask for. One that does not

@@ -24,7 +24,7 @@ mod status;
 pub use crate::taints::PodToleration;
 pub use addons::{
     Addon, Addons, Autoscaler, AutoscalerLimits, CloudController, Cni, CniType, CoreDns, Csi,
-    ForwardedZone, KubeProxy, KubeProxyMode, LoadBalancers,
+    ForwardedZone, KubeProxy, KubeProxyMode, LoadBalancerLimits, LoadBalancers, StorageLimits,
 };
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};

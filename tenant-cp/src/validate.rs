@@ -21,6 +21,7 @@ mod dns;
 mod endpoint;
 mod etcd;
 mod features;
+pub(crate) mod limits;
 mod load_balancers;
 mod nodes;
 mod pod_metadata;

@@ -1,6 +1,6 @@
-//! The management API goes for five minutes and comes back: `Refresh` says so once the patience is
-//! over, and all else is answered as before. The API really is away; the minutes are those of a clock
-//! that the test sets forward.
+//! The management API goes for five minutes, or is silent for as long, and comes back: `Refresh` says so
+//! once the patience is over, and all else is answered as before. The API really is away; the minutes are
+//! those of a clock that the test sets forward.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,10 +62,29 @@ async fn answers_as_before(client: &mut Protocol, before: &Turn, pool: &str) -> 
     Ok(())
 }
 
+/// How the management API is away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Away {
+    /// It ended: who asks is refused at once.
+    Ended,
+    /// It stopped in its tracks: connections stay open, and nothing comes over them.
+    Silent,
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api_is_away()
 -> Result<()> {
-    let Some(environment) = Environment::alone("outage").await? else {
+    only_refresh_fails("outage", Away::Ended).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api_is_silent()
+-> Result<()> {
+    only_refresh_fails("silence", Away::Silent).await
+}
+
+async fn only_refresh_fails(prefix: &str, how: Away) -> Result<()> {
+    let Some(environment) = Environment::alone(prefix).await? else {
         return Ok(());
     };
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
@@ -105,7 +124,11 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
     })
     .await?;
 
-    environment.management.stop_apiserver().await?;
+    let management = &environment.management;
+    match how {
+        Away::Ended => management.stop_apiserver().await?,
+        Away::Silent => management.pause().await?,
+    }
     let staleness = &adapter.manager.context.staleness;
     until("that the API is away", async || {
         staleness.broken_for().is_some()
@@ -129,7 +152,10 @@ async fn only_refresh_fails_and_only_after_the_patience_while_the_management_api
         "{code}"
     );
 
-    environment.management.start_apiserver().await?;
+    match how {
+        Away::Ended => management.start_apiserver().await?,
+        Away::Silent => management.resume().await?,
+    }
     until("that it is back", async || client.refresh().await.is_ok()).await?;
     script.wait_for_room(3, 1500);
     let three = script.until("three nodes run", |turn| turn.nodes.len() == 3);

@@ -11,6 +11,8 @@ use crate::cache::triggers::Key;
 use crate::context::Context;
 use crate::error::Error;
 
+use self::plan::types::Action;
+
 pub mod apply;
 pub mod observe;
 pub mod plan;
@@ -27,6 +29,7 @@ const TOLD_AFTER: u32 = 3;
 /// # Errors
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
+    observe::settle(ctx, uid).await?;
     let mut observed = observe::observe(ctx, uid);
     let mut errors = Vec::new();
     for _ in 0..MAX_STEPS {
@@ -41,14 +44,19 @@ pub async fn reconcile(ctx: &Context, uid: &str) -> Result<(), Error> {
                 Ok(true) => break,
                 Err(error) if error.is_refusal() => {
                     errors.push(error);
-                    if matches!(action, plan::types::Action::ApplyMirror(_)) {
+                    if matches!(action, Action::ApplyMirror(_)) {
                         ctx.on_change(ctx.cache.release(uid).as_slice());
                     }
                     if observed.refuse(action) {
                         break;
                     }
                 }
-                Err(error) => return Err(error.after(errors)),
+                Err(error) => {
+                    if matches!(action, Action::ApplyMirror(_)) {
+                        ctx.cache.doubt(uid);
+                    }
+                    return Err(error.after(errors));
+                }
             }
         }
         if plan.actions.is_empty() {

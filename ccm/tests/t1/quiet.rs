@@ -26,7 +26,7 @@ async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> 
             .await?;
         names.push(name);
     }
-    rest(&ccm).await;
+    ccm.rest().await;
     let windows = [
         (environment.management.audit().window()?, environment.user()),
         (
@@ -36,8 +36,8 @@ async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> 
     ];
     drop(ccm);
     let ccm = Ccm::start(&environment)?;
-    rest(&ccm).await;
-    rest(&ccm).await;
+    ccm.rest().await;
+    ccm.rest().await;
     for (window, user) in &windows {
         window.assert_no_writes(user)?;
         assert!(
@@ -46,13 +46,4 @@ async fn a_restart_and_a_sweep_of_what_is_settled_write_nothing() -> Result<()> 
         );
     }
     Ok(())
-}
-
-/// Waits until everything has been looked at.
-async fn rest(ccm: &Ccm) {
-    let context = &ccm.manager.context;
-    context.cache.listed().await;
-    // Whoever leads queues everything in one go; asking for it here, too, leaves no gap before that.
-    context.queue_all();
-    context.queue.idle().await;
 }

@@ -339,8 +339,8 @@ reasons! {
         /// Cause: The Service was taken over from another cluster with its address.
         AddressNotAllowed: Person, "Remove it from `spec.externalIPs` or `spec.loadBalancerIP`, or have it allowed.";
         /// The Service gets no load balancer, or no more ports, because the tenant cluster has as many as it may have.
-        /// Cause: `config.loadBalancers.maxServices` or `maxPorts` of the chart, or Services that nobody needs any more.
-        TooManyLoadBalancers: Person, "Delete Services of type LoadBalancer that are not needed, or have `config.loadBalancers.maxServices` or `maxPorts` raised.";
+        /// Cause: `config.loadBalancers.maxServices` or `maxPorts` of the chart, `spec.addons.cloudController.limits` of the TenantCluster, or Services that nobody needs any more.
+        TooManyLoadBalancers: Person, "Delete Services of type LoadBalancer that are not needed, raise `spec.addons.cloudController.limits` of the TenantCluster, or have `config.loadBalancers.maxServices` or `maxPorts` raised.";
         /// The load balancer leads to a part of the nodes, because there are more than one may have.
         FewerEndpoints: Fine, "";
         /// A field of the load balancer is not as the Service asks for, and the management cluster keeps it so.
@@ -654,6 +654,9 @@ reasons! {
         /// Load balancers of this platform may not be given this.
         /// Cause: The platform lists what tenant clusters may ask of its load balancers, and this is not on it.
         LoadBalancerNotAllowed: Person, "Remove it from `spec.addons.cloudController.loadBalancers`, or have `config.loadBalancers` allow it.";
+        /// A limit is higher than what the platform gives, or no number of things.
+        /// Cause: The platform gives less than whoever wrote the TenantCluster thought; a limit here can only lower it.
+        AddonLimitRange: Person, "Lower or remove the field of `spec.addons.cloudController.limits` or `spec.addons.csi.limits`, or have the setting raised that the message names.";
         /// This is no label or annotation of a pod.
         /// Cause: A value with a blank or a /, or of more than 63 characters.
         PodMetadataMalformed: Person, "Correct `podMetadata` of `spec.controlPlane` or `spec.etcd`, as the message says.";

@@ -173,6 +173,43 @@ pub struct CloudController {
     /// Example: `{"annotations": ["metallb.io/ip-allocated-from-pool"], "addresses": ["203.0.113.0/28"]}`.
     #[serde(skip_serializing_if = "LoadBalancers::is_default")]
     pub load_balancers: LoadBalancers,
+
+    /// The most that the load balancers of this tenant cluster take of the management cluster, where that is to
+    /// be less than the platform gives; what is there stays when one is lowered. Default: all that it gives
+    /// (`config.loadBalancers` of the chart). Example: `{"services": 20, "ports": 40}`.
+    #[serde(skip_serializing_if = "LoadBalancerLimits::is_default")]
+    pub limits: LoadBalancerLimits,
+}
+
+/// The most that load balancers of a tenant cluster take of the management cluster.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerLimits {
+    /// Most load balancers, 0 to 100000 and no more than `config.loadBalancers.maxServices` of the chart.
+    /// Default: that many. Example: 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub services: Option<i32>,
+
+    /// Most ports of all load balancers together, 0 to 100000 and no more than
+    /// `config.loadBalancers.maxPorts` of the chart. Default: that many. Example: 40.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub ports: Option<i32>,
+
+    /// Most nodes that each load balancer leads to, 1 to 100000 and no more than
+    /// `config.loadBalancers.maxEndpoints` of the chart. Default: that many. Example: 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub endpoints: Option<i32>,
+}
+
+impl LoadBalancerLimits {
+    /// Whether all is as the platform gives it.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What Services of type LoadBalancer may ask for, and what their load balancers are like.
@@ -236,6 +273,37 @@ pub struct Csi {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 63)))]
     pub classes: Option<Vec<String>>,
+
+    /// The most volumes and snapshots of this tenant cluster, where that is to be less than the platform gives;
+    /// what is there stays when one is lowered. Default: all that it gives (`config.storage` of the chart).
+    /// Example: `{"volumes": 100, "snapshots": 50}`.
+    #[serde(skip_serializing_if = "StorageLimits::is_default")]
+    pub limits: StorageLimits,
+}
+
+/// The most volumes and snapshots of a tenant cluster.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageLimits {
+    /// Most volumes, 0 to 100000 and no more than `config.storage.maxVolumes` of the chart. Default: that
+    /// many. Example: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub volumes: Option<i32>,
+
+    /// Most snapshots, 0 to 100000 and no more than `config.storage.maxSnapshots` of the chart. Default: that
+    /// many. Example: 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub snapshots: Option<i32>,
+}
+
+impl StorageLimits {
+    /// Whether all is as the platform gives it.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Node pools that grow and shrink by themselves.

@@ -17,4 +17,5 @@ mod refusals;
 mod refused;
 mod sanity;
 mod support;
+mod tenants;
 mod volumes;

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::foreign::kubevirt::VirtualMachine;
 use csi_proxy::cache::objects::Machine;
 use csi_proxy::node::host::Folders;
@@ -24,8 +25,10 @@ use lab::programs::Program;
 use serde_json::json;
 use testkit::FaultPlan;
 use testkit::disks::{LoopDevice, alone};
+use testkit::faults::Answer;
+use testkit::request::RequestInfo;
 
-use crate::support::{Driver, Environment, Fakes, PATIENCE};
+use crate::support::{Driver, Environment, Fakes, Mode, PATIENCE};
 
 /// What may be skipped, because it is not advertised.
 const MISSING: [&str; 5] = [
@@ -40,6 +43,10 @@ const MISSING: [&str; 5] = [
 const ZONE: &str = "east";
 /// Volumes on one machine.
 const MOST: usize = 4;
+/// How long a slow KubeVirt does nothing, and how long it then works.
+const NAP: Duration = Duration::from_millis(300);
+/// Refused changes of machines below which nothing was tried: there are some ten specs that attach.
+const REFUSED: u64 = 10;
 /// Sizes of volumes, before and after they grow.
 const SIZES: [i64; 2] = [1 << 30, 2 << 30];
 
@@ -47,105 +54,143 @@ const SIZES: [i64; 2] = [1 << 30, 2 << 30];
 fn driver_passes_the_tests_of_the_specification() -> Result<()> {
     let name = "sanity::driver_passes_the_tests_of_the_specification";
     alone(name, async || {
-        let Some(program) =
-            testkit::programs::reference_or_skip(Program::CSI_SANITY, "csi-sanity")?
-        else {
-            return Ok(());
-        };
         let Some(environment) = Environment::new("sanity").await? else {
             return Ok(());
         };
         let _fakes = Fakes::start(&environment);
-        let mut settings = Settings {
-            most_volumes: MOST,
-            ..environment.settings()
+        passes(&environment, &["mount", "block"], &FaultPlan::none()).await
+    })
+}
+
+/// Every other change of a machine is refused or fails, so each has to be tried again, and what is plugged
+/// waits for a KubeVirt that does nothing half of the time.
+#[test]
+fn driver_passes_them_although_kubevirt_refuses_and_is_slow() -> Result<()> {
+    let name = "sanity::driver_passes_them_although_kubevirt_refuses_and_is_slow";
+    alone(name, async || {
+        let Some(environment) = Environment::new("insane").await? else {
+            return Ok(());
         };
-        settings.offer.classes[0].zones = vec![ZONE.to_owned()];
-        let gold = ("gold".to_owned(), "iops-9000".to_owned());
-        settings.offer.classes[0].attributes = [gold].into();
-        let driver = Driver::with(&environment, settings, &FaultPlan::none()).await?;
-        environment.machine("a").await?;
-        let folder = tempfile::tempdir()?;
-        let path = |name: &str| folder.path().join(name);
-        for name in ["sys", "disks"] {
-            fs::create_dir(path(name))?;
-        }
-        fs::write(path("attributes.yaml"), "class: gold\n")?;
-        let plugs = Plugs {
-            vms: environment.vms(),
-            claims: environment.claims(),
-            sys: path("sys"),
-            disks: path("disks"),
-        };
-        let plugs = tokio::spawn(async move {
-            if let Err(error) = plugs.follow().await {
-                eprintln!("disks are not plugged any more: {error:?}");
+        let fakes = Fakes::start(&environment);
+        let of_machines =
+            |request: &RequestInfo| request.is_write() && request.resource == "virtualmachines";
+        let plan = FaultPlan::none()
+            .answering(Answer::status(422).every(2).when(of_machines))
+            // Of those that the first answer leaves.
+            .answering(Answer::status(429).every(5).when(of_machines));
+        let slow = async {
+            let mut naps = tokio::time::interval(NAP);
+            for mode in [Mode::Asleep, Mode::Works].into_iter().cycle() {
+                naps.tick().await;
+                fakes.set(mode);
             }
-        });
-        let service = Service::new(server::Settings {
-            name: "a".to_owned(),
-            most_volumes: i64::try_from(MOST)?,
-            patience: PATIENCE,
-            topology: true,
-            folders: Folders {
-                disks: path("sys"),
-                devices: "/dev".into(),
-                kubelet: folder.path().to_owned(),
-                records: path("records"),
-            },
-        });
-        service.find_zone(&tenant(&environment).await?).await;
-        let socket = path("node.sock");
-        let listener = socket::bind(&socket)?;
-        let server = tokio::spawn(async move {
-            let _ = server::serve(service, listener, std::future::pending()).await;
-        });
-        for access in ["mount", "block"] {
-            let report = path(&format!("{access}.xml"));
-            let mut sanity = Command::new(&program);
-            let unix = |path: &Path| format!("unix://{}", path.display());
-            sanity
-                .arg(format!("--csi.endpoint={}", unix(&socket)))
-                .arg(format!(
-                    "--csi.controllerendpoint={}",
-                    unix(&driver.socket())
-                ))
-                .arg(format!("--csi.mountdir={}", path("mount").display()))
-                .arg(format!("--csi.stagingdir={}", path("stage").display()))
-                .arg(format!(
-                    "--csi.testvolumemutableparameters={}",
-                    path("attributes.yaml").display()
-                ))
-                .arg(format!("--csi.testvolumesize={}", SIZES[0]))
-                .arg(format!("--csi.testvolumeexpandsize={}", SIZES[1]))
-                .arg(format!("--csi.testvolumeaccesstype={access}"))
-                .arg(format!("--ginkgo.junit-report={}", report.display()))
-                .arg("--csi.testnodevolumeattachlimit=true")
-                .args(["--ginkgo.no-color", "--ginkgo.timeout=9m"]);
-            let output = tokio::task::spawn_blocking(move || sanity.output()).await?;
-            let output = output.context("csi-sanity cannot be run")?;
-            let text = String::from_utf8_lossy(&output.stdout);
-            ensure!(output.status.success(), "{access}: {text}");
-            let summary = text.lines().find(|line| line.contains("Passed |"));
-            eprintln!("{access}: {}", summary.context("it says no figures")?);
-            let report = fs::read_to_string(report)?;
-            let skipped = report.split("<skipped message=\"skipped - ").skip(1);
-            let reasons = skipped.filter_map(|rest| rest.split('"').next());
-            let known = |reason: &&str| MISSING.iter().any(|missing| reason.contains(missing));
-            let unknown: BTreeSet<_> = reasons.filter(|reason| !known(reason)).collect();
-            ensure!(
-                unknown.is_empty(),
-                "{access}: skipped, and why? {unknown:#?}"
-            );
-            let passed = report.matches("status=\"passed\"").count();
-            ensure!(passed >= 70, "{access}: only {passed} specs were run");
-            let left = fs::read_dir(path("records"))?.count();
-            ensure!(left == 0, "{access}: {left} volumes are still staged");
+        };
+        // Machines start before it begins.
+        environment.machine("a").await?;
+        tokio::select! {
+            () = slow => bail!("it never ends"),
+            passed = passes(&environment, &["mount"], &plan) => passed?,
         }
-        server.abort();
-        plugs.abort();
+        let refused = plan.answered();
+        ensure!(refused >= REFUSED, "only {refused} changes were refused");
         Ok(())
     })
+}
+
+async fn passes(environment: &Environment, accesses: &[&str], plan: &FaultPlan) -> Result<()> {
+    let Some(program) = testkit::programs::reference_or_skip(Program::CSI_SANITY, "csi-sanity")?
+    else {
+        return Ok(());
+    };
+    let mut settings = Settings {
+        most_volumes: MOST,
+        ..environment.settings()
+    };
+    settings.offer.classes[0].zones = vec![ZONE.to_owned()];
+    let gold = ("gold".to_owned(), "iops-9000".to_owned());
+    settings.offer.classes[0].attributes = [gold].into();
+    let driver = Driver::with(environment, settings, plan).await?;
+    environment.machine("a").await?;
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    for name in ["sys", "disks"] {
+        fs::create_dir(path(name))?;
+    }
+    fs::write(path("attributes.yaml"), "class: gold\n")?;
+    let plugs = Plugs {
+        vms: environment.vms(),
+        claims: environment.claims(),
+        sys: path("sys"),
+        disks: path("disks"),
+    };
+    let plugs = tokio::spawn(async move {
+        if let Err(error) = plugs.follow().await {
+            eprintln!("disks are not plugged any more: {error:?}");
+        }
+    });
+    let service = Service::new(server::Settings {
+        name: "a".to_owned(),
+        most_volumes: i64::try_from(MOST)?,
+        patience: PATIENCE,
+        topology: true,
+        folders: Folders {
+            disks: path("sys"),
+            devices: "/dev".into(),
+            kubelet: folder.path().to_owned(),
+            records: path("records"),
+        },
+    });
+    service.find_zone(&tenant(environment).await?).await;
+    let socket = path("node.sock");
+    let listener = socket::bind(&socket)?;
+    let server = tokio::spawn(async move {
+        let _ = server::serve(service, listener, std::future::pending()).await;
+    });
+    for access in accesses {
+        let report = path(&format!("{access}.xml"));
+        let mut sanity = Command::new(&program);
+        let unix = |path: &Path| format!("unix://{}", path.display());
+        sanity
+            .arg(format!("--csi.endpoint={}", unix(&socket)))
+            .arg(format!(
+                "--csi.controllerendpoint={}",
+                unix(&driver.socket())
+            ))
+            .arg(format!("--csi.mountdir={}", path("mount").display()))
+            .arg(format!("--csi.stagingdir={}", path("stage").display()))
+            .arg(format!(
+                "--csi.testvolumemutableparameters={}",
+                path("attributes.yaml").display()
+            ))
+            .arg(format!("--csi.testvolumesize={}", SIZES[0]))
+            .arg(format!("--csi.testvolumeexpandsize={}", SIZES[1]))
+            .arg(format!("--csi.testvolumeaccesstype={access}"))
+            .arg(format!("--ginkgo.junit-report={}", report.display()))
+            .arg("--csi.testnodevolumeattachlimit=true")
+            .args(["--ginkgo.no-color", "--ginkgo.timeout=9m"]);
+        let output = tokio::task::spawn_blocking(move || sanity.output()).await?;
+        let output = output.context("csi-sanity cannot be run")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "{access}: {text}");
+        let summary = text.lines().find(|line| line.contains("Passed |"));
+        eprintln!("{access}: {}", summary.context("it says no figures")?);
+        let report = fs::read_to_string(report)?;
+        let skipped = report.split("<skipped message=\"skipped - ").skip(1);
+        let reasons = skipped.filter_map(|rest| rest.split('"').next());
+        let known = |reason: &&str| MISSING.iter().any(|missing| reason.contains(missing));
+        let unknown: BTreeSet<_> = reasons.filter(|reason| !known(reason)).collect();
+        ensure!(
+            unknown.is_empty(),
+            "{access}: skipped, and why? {unknown:#?}"
+        );
+        let passed = report.matches("status=\"passed\"").count();
+        ensure!(passed >= 70, "{access}: only {passed} specs were run");
+        let left = fs::read_dir(path("records"))?.count();
+        ensure!(left == 0, "{access}: {left} volumes are still staged");
+    }
+    server.abort();
+    plugs.abort();
+    Ok(())
 }
 
 /// The API that shows the Node, as the half on nodes may read it. The management API plays that, too.

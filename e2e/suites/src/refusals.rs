@@ -125,6 +125,31 @@ pub fn of_clusters() -> Vec<Row> {
             json!({ "labels": { "service.cilium.io/global": "true" } }),
             "config.loadBalancers.labels",
         ),
+        row(
+            "addons.cloudController.limits.services",
+            json!(100_000),
+            "config.loadBalancers.maxServices",
+        ),
+        row(
+            "addons.cloudController.limits.ports",
+            json!(100_000),
+            "config.loadBalancers.maxPorts",
+        ),
+        row(
+            "addons.cloudController.limits.endpoints",
+            json!(100_000),
+            "config.loadBalancers.maxEndpoints",
+        ),
+        row(
+            "addons.csi.limits.volumes",
+            json!(100_000),
+            "config.storage.maxVolumes",
+        ),
+        row(
+            "addons.csi.limits.snapshots",
+            json!(100_000),
+            "config.storage.maxSnapshots",
+        ),
         row("network.podCIDR", json!("127.0.0.0/16"), "private range"),
         row(
             "network.serviceCIDR",

@@ -37,6 +37,7 @@ use crate::names;
 use crate::network::addresses::Addresses;
 use crate::secret_files::Files;
 use crate::settings::Settings;
+use crate::validate::limits;
 use crate::validate::validated::{LoadBalancers, Validated};
 
 /// Deployment, ServiceAccount, RoleBinding, PodDisruptionBudget, Secret and component label.
@@ -281,10 +282,12 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
         "--machine-addresses=published".to_owned(),
     ];
     let policy = &settings.load_balancers;
+    let (services, ports, endpoints) =
+        limits::of_load_balancers(&v.addons.cloud_controller.limits, policy);
     for (flag, most) in [
-        ("max-services", policy.max_services),
-        ("max-ports", policy.max_ports),
-        ("max-endpoints", policy.max_endpoints.get()),
+        ("max-services", services),
+        ("max-ports", ports),
+        ("max-endpoints", endpoints.get()),
     ] {
         args.push(format!("--{flag}={most}"));
     }

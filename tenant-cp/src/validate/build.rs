@@ -16,7 +16,7 @@ use crate::network::ranges::Use;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::validate::validated::{Component, Dns, Endpoint, Etcd, Network, Validated};
-use crate::validate::{load_balancers, quantity, scheduling};
+use crate::validate::{limits, load_balancers, quantity, scheduling};
 use crate::version;
 
 pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated, Problem> {
@@ -111,6 +111,7 @@ fn quota_backend_bytes(etcd: &api::tenant_cluster::Etcd) -> Option<u64> {
 /// asked for (admission), and their volumes go on being served.
 fn storage(csi: &Csi, settings: &Settings) -> Option<Offer> {
     let offered = || settings.storage.only(csi.classes.as_deref());
+    let offered = || limits::of_storage(&csi.limits, offered());
     csi.enabled.then(offered)
 }
 

@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, autoscaler, configuration, dns, endpoint, etcd, features,
+    api_server, authentication, autoscaler, configuration, dns, endpoint, etcd, features, limits,
     load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling,
 };
 use crate::{text, version};
@@ -62,6 +62,7 @@ pub(super) fn check_with(
     pod_metadata::check(tc, &mut problems);
     dns::check(tc, &mut problems);
     load_balancers::check(tc, &mut problems);
+    limits::check(tc, settings, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
     if let Some(registry) = &tc.spec.images.registry

@@ -16,7 +16,7 @@ use crate::text;
 use crate::text::image::{image, repository};
 use crate::validate::refusal::not_allowed;
 use crate::validate::{
-    api_server, attached, component, features, load_balancers, pod_metadata, scheduling,
+    api_server, attached, component, features, limits, load_balancers, pod_metadata, scheduling,
 };
 use crate::version;
 
@@ -35,6 +35,7 @@ pub(super) fn check(tc: &TenantCluster, settings: &Settings) -> Vec<Problem> {
     scheduling::check_policy(tc, &settings.tenant_pods, &mut problems);
     registry(tc, settings, &mut problems);
     load_balancers::check_policy(tc, &settings.load_balancers, &mut problems);
+    limits::check_policy(tc, settings, &mut problems);
     api_server::check_policy(tc, settings, &mut problems);
     features::check_policy(tc, &settings.api_server, &mut problems);
     pod_metadata::check_policy(tc, &settings.tenant_pods.allowed, &mut problems);

@@ -19,6 +19,7 @@ mod changes;
 mod choices;
 mod etcd;
 mod features;
+mod limits;
 mod nodes;
 mod pod_metadata;
 mod policy;

@@ -1,7 +1,8 @@
 //! Places within the [`Limits`](crate::limits::Limits): who has one, and who waits for one.
 //!
 //! Invariant: a place is given before the mirror is written, and counts from then on; so Services that are
-//! reconciled at the same time do not get the same one.
+//! reconciled at the same time do not get the same one. What may have been written stays given until the API
+//! was asked.
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,9 @@ impl State {
     ///
     /// Nothing may be under way for the Service.
     pub fn admit(&mut self, uid: &str) -> (Option<Over>, Option<Change>) {
+        if self.is_doubted(uid) {
+            return (None, None);
+        }
         let service = self.services.get(uid);
         let wants = service.and_then(|service| self.wanted(service));
         let wants = wants.unwrap_or_default();
@@ -48,6 +52,22 @@ impl State {
             Some(_) => (over, self.capacity()),
             None => (over, room),
         }
+    }
+
+    /// A mirror was written, and nobody answered: it may be there.
+    pub fn doubt(&mut self, uid: &str) {
+        self.places.doubted.insert(uid.to_owned());
+    }
+
+    /// Whether it is not known if the mirror of a Service was written.
+    #[must_use]
+    pub fn is_doubted(&self, uid: &str) -> bool {
+        self.places.doubted.contains(uid)
+    }
+
+    /// The API was asked for the mirror of a Service, and what it answered is known.
+    pub fn settle(&mut self, uid: &str) {
+        self.places.doubted.remove(uid);
     }
 
     /// A mirror was refused: what was given for it others may have, until it is tried again. Also what changed by

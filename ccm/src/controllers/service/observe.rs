@@ -38,6 +38,19 @@ pub fn observe(ctx: &Context, uid: &str) -> Observed {
     })
 }
 
+/// Asks the management API for the mirror that was written without an answer, if it was: before that is known,
+/// its place in the limits is nobody else's.
+///
+/// # Errors
+/// [`Error`]; it is asked again.
+pub async fn settle(ctx: &Context, uid: &str) -> Result<(), Error> {
+    if ctx.cache.read(|state| state.is_doubted(uid)) {
+        make_sure(ctx, &mut observe(ctx, uid)).await?;
+        ctx.cache.settle(uid);
+    }
+    Ok(())
+}
+
 /// Asks the management API whether there really is no mirror.
 ///
 /// # Errors

@@ -103,7 +103,7 @@ impl Environment {
             .map(Some)
     }
 
-    async fn on(
+    pub(crate) async fn on(
         management: Arc<ManagementApi>,
         prefix: &str,
         tenant: ManagementApi,

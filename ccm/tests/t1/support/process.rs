@@ -72,6 +72,17 @@ impl Ccm {
     }
 }
 
+impl Ccm {
+    /// Returns once everything that there is has been looked at.
+    pub(crate) async fn rest(&self) {
+        let context = &self.manager.context;
+        context.cache.listed().await;
+        // Whoever leads queues everything in one go; asking for it here, too, leaves no gap before that.
+        context.queue_all();
+        context.queue.idle().await;
+    }
+}
+
 /// The tests share two cores; what most of them test is not the rate limit.
 fn fast() -> ClientArgs {
     ClientArgs {

@@ -19,6 +19,8 @@ pub(crate) enum Mode {
     Stuck,
     /// What runs lets go of nothing, and outlives its virtual machine.
     Clings,
+    /// Nothing is plugged and nothing unplugged, up to the next mode.
+    Asleep,
 }
 
 /// Running ones; they end when they are dropped.
@@ -46,14 +48,15 @@ impl Fakes {
         self.kubevirt.set(Behaviour {
             volumes: match mode {
                 Mode::Stuck => Volumes::Stuck,
-                Mode::Works | Mode::Full | Mode::Clings => Volumes::Ready,
+                Mode::Works | Mode::Full | Mode::Clings | Mode::Asleep => Volumes::Ready,
             },
+            awake: mode != Mode::Asleep,
             lets_go: mode != Mode::Clings,
             ..Behaviour::default()
         });
         self.storage.set(match mode {
             Mode::Full => storage::Mode::Full,
-            Mode::Works | Mode::Stuck | Mode::Clings => storage::Mode::Works,
+            Mode::Works | Mode::Stuck | Mode::Clings | Mode::Asleep => storage::Mode::Works,
         });
     }
 }

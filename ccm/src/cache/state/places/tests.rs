@@ -21,19 +21,39 @@ enum Step {
     Put(u8, usize),
     /// A Service is deleted.
     Delete(u8),
-    /// One of those that are triggered is looked at; its mirror is written, or was refused.
-    Look(prop::sample::Index, bool),
+    /// One of those that are triggered is looked at, and its mirror is written.
+    Look(prop::sample::Index, Answer),
     /// The oldest write reaches the watch.
     Arrive,
     /// Another process takes over.
     Restart,
 }
 
+/// What comes of a write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Done,
+    Refused,
+    /// Nobody answers, and nothing was written.
+    Lost,
+    /// Nobody answers, and it is written all the same; a watch tells it.
+    Late,
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        12 => Just(Answer::Done),
+        1 => Just(Answer::Refused),
+        1 => Just(Answer::Lost),
+        1 => Just(Answer::Late),
+    ]
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..12_u8, 1..6_usize).prop_map(|(name, ports)| Step::Put(name, ports)),
         2 => (0..12_u8).prop_map(Step::Delete),
-        6 => (any::<prop::sample::Index>(), prop::bool::weighted(0.9)).prop_map(|(of, done)| Step::Look(of, done)),
+        6 => (any::<prop::sample::Index>(), any_answer()).prop_map(|(of, answer)| Step::Look(of, answer)),
         3 => Just(Step::Arrive),
         1 => Just(Step::Restart),
     ]
@@ -139,8 +159,16 @@ impl World {
     }
 
     /// One reconcile, as far as places are concerned.
-    fn look(&mut self, uid: &str, done: bool) -> Option<Over> {
+    fn look(&mut self, uid: &str, answer: Answer) -> Option<Over> {
         self.queue.remove(uid);
+        if self.cache.read(|state| state.is_doubted(uid)) {
+            if self.mirrors.contains_key(uid) {
+                let mirror = Write::Mirror(Arc::new(self.mirror(uid)));
+                let changes = self.cache.observe_write(mirror);
+                self.on_change(&changes);
+            }
+            self.cache.settle(uid);
+        }
         let (over, room) = self.cache.admit(uid);
         self.on_change(room.as_slice());
         match self.services.get(uid) {
@@ -150,7 +178,7 @@ impl World {
                 }
             }
             Some(_) if over.is_some() => {}
-            Some((_, ports)) if done => {
+            Some((_, ports)) if answer == Answer::Done => {
                 if self.mirrors.insert(uid.to_owned(), *ports) != Some(*ports) {
                     // Who wrote believes the answer at once; watches tell it later.
                     let mirror = Write::Mirror(Arc::new(self.mirror(uid)));
@@ -159,10 +187,21 @@ impl World {
                     self.written.push(uid.to_owned());
                 }
             }
-            // It was refused, and is tried again.
-            Some(_) => {
-                let room = self.cache.release(uid);
-                self.on_change(room.as_slice());
+            // It is tried again.
+            Some((_, ports)) => {
+                match answer {
+                    Answer::Refused => {
+                        let room = self.cache.release(uid);
+                        self.on_change(room.as_slice());
+                    }
+                    Answer::Late => {
+                        self.mirrors.insert(uid.to_owned(), *ports);
+                        self.written.push(uid.to_owned());
+                        self.cache.doubt(uid);
+                    }
+                    Answer::Lost => self.cache.doubt(uid),
+                    Answer::Done => {}
+                }
                 self.queue.insert(uid.to_owned());
             }
         }
@@ -203,11 +242,11 @@ impl World {
                     self.on_change(&changes);
                 }
             }
-            Step::Look(of, done) => {
+            Step::Look(of, answer) => {
                 let queue: Vec<_> = self.queue.iter().cloned().collect();
                 if !queue.is_empty() {
                     let uid: &String = of.get(&queue);
-                    self.look(uid, *done);
+                    self.look(uid, *answer);
                 }
             }
             Step::Arrive => self.arrive(),
@@ -245,7 +284,7 @@ proptest! {
         let mut over = std::collections::BTreeMap::new();
         for _ in 0..1000 {
             if let Some(uid) = world.queue.first().cloned() {
-                over.insert(uid.clone(), world.look(&uid, true));
+                over.insert(uid.clone(), world.look(&uid, Answer::Done));
             } else if !world.written.is_empty() {
                 world.arrive();
             }
@@ -271,7 +310,7 @@ fn a_limit_that_is_lowered_deletes_nothing() {
         world.step(&Step::Put(name, 1));
     }
     while let Some(uid) = world.queue.first().cloned() {
-        assert_eq!(world.look(&uid, true), None);
+        assert_eq!(world.look(&uid, Answer::Done), None);
     }
     world.settings = Arc::new(Settings {
         limits: Limits {
@@ -288,9 +327,45 @@ fn a_limit_that_is_lowered_deletes_nothing() {
             .queue
             .first()
             .cloned()
-            .map(|uid| world.look(&uid, true))
+            .map(|uid| world.look(&uid, Answer::Done))
     })
     .collect();
     assert_eq!(world.mirrors.len(), 4);
     assert_eq!(told.iter().flatten().count(), 1, "the new one alone");
+}
+
+/// Services `a` and `b` with three ports each, of which five are to be had: `a` has their place, and nobody
+/// answered when its load balancer was written.
+fn unanswered(answer: Answer) -> World {
+    let mut world = World::new(Limits {
+        services: 5,
+        ports: 5,
+        endpoints: 1,
+    });
+    for name in 0..2 {
+        world.step(&Step::Put(name, 3));
+    }
+    assert_eq!(world.look("00", answer), None);
+    assert_eq!(world.look("01", Answer::Done), Some(Over::Ports));
+    world
+}
+
+#[test]
+fn place_of_a_write_that_nobody_answered_and_that_had_no_effect_is_free_once_its_service_grew_over_the_limit()
+ {
+    let mut world = unanswered(Answer::Lost);
+    world.step(&Step::Put(0, 9));
+    assert_eq!(world.look("00", Answer::Done), Some(Over::Ports));
+    assert!(world.queue.contains("01"), "nobody tells who waits");
+    assert_eq!(world.look("01", Answer::Done), None);
+    assert_eq!(world.taken(), (1, 3));
+}
+
+#[test]
+fn place_of_a_write_that_nobody_answered_and_that_had_effect_is_nobody_elses() {
+    let mut world = unanswered(Answer::Late);
+    world.step(&Step::Put(0, 9));
+    assert_eq!(world.look("00", Answer::Done), Some(Over::Ports));
+    assert_eq!(world.look("01", Answer::Done), Some(Over::Ports));
+    assert_eq!(world.taken(), (1, 3), "a watch has not told it yet");
 }
