@@ -18,8 +18,9 @@ use kit::store;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::{Client, ResourceExt};
+use provider_kubevirt::needs;
+use provider_kubevirt::provider::KubeVirt;
 use providers::Providers;
-use providers::kubevirt::{KubeVirt, needs};
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
 

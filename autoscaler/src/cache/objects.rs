@@ -172,7 +172,7 @@ const HARMLESS: [Reason; 4] = [
     Reason::Starting,
     Reason::Stopped,
 ];
-/// No node of the management cluster has room (`providers::kubevirt::describe`).
+/// No node of the management cluster has room (`provider_kubevirt::describe`).
 const UNSCHEDULABLE: Reason = Reason::Unschedulable;
 
 impl Machine {

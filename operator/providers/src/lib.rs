@@ -1,8 +1,5 @@
-//! Who makes machines: the trait that every provider keeps, and the providers.
-//!
-//! | Module | Feature | What it holds |
-//! |---|---|---|
-//! | [`kubevirt`] | `kubevirt` (default) | virtual machines of the management cluster's KubeVirt |
+//! Who makes machines: the contract that every provider keeps. Each provider is a crate of its own beside this one
+//! (`operator/providers/<provider>`), and uses this one; none knows another.
 //!
 //! Invariant: everything that a provider makes is named after its Machine and carries the Machine's
 //! UID, so each call can be repeated after a crash, and nothing of somebody else is ever taken for
@@ -21,8 +18,6 @@ use api::{Machine, Quantity};
 use k8s_openapi::api::core::v1::Toleration;
 
 mod error;
-#[cfg(feature = "kubevirt")]
-pub mod kubevirt;
 
 pub use error::Error;
 

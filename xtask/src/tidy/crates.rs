@@ -53,7 +53,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit-client", "kit-objects", "tenant-cp"],
+        uses: &["api", "kit-client"],
+        pure: false,
+    },
+    Rule {
+        name: "provider-kubevirt",
+        uses: &["api", "kit-objects", "providers", "tenant-cp"],
         pure: false,
     },
     Rule {
@@ -64,6 +69,7 @@ const RULES: &[Rule] = &[
             "kit-client",
             "kit-objects",
             "pki",
+            "provider-kubevirt",
             "providers",
             "tenant-cp",
         ],

@@ -1,13 +1,4 @@
-//! Virtual machines of the management cluster's KubeVirt, in the tenant namespace.
-//!
-//! | Module | What it holds |
-//! |---|---|
-//! | [`resolve`] | what a node pool leaves out, filled in (pure) |
-//! | [`virtual_machine`] | the VirtualMachine of a Machine (pure) |
-//! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
-//! | [`describe`] | what VirtualMachine and instance say about it (pure) |
-//! | [`launcher`] | which addresses the pod around it has (pure) |
-//! | [`release`] | whether a release of KubeVirt has published holes (pure) |
+//! The calls of the provider, and the rights that they need.
 //!
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
 //! a machine is gone only when neither the VirtualMachine nor the instance is there.
@@ -22,22 +13,16 @@ use api::{Machine, names};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kit_objects::rbac::Rule;
 use kube::api::{
-    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-    PropagationPolicy,
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
 };
 use kube::{Api, Client, Resource, ResourceExt};
+use providers::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tenant_cp::settings::KubeVirtSettings;
 
-use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
-
-pub mod describe;
-pub mod launcher;
-pub mod needs;
-pub mod release;
-pub mod resolve;
-pub mod virtual_machine;
+use crate::identity::{is_of, place};
+use crate::{describe, launcher, resolve, virtual_machine};
 
 /// The rights that this needs in a tenant namespace.
 pub const RULES: &[Rule] = &[
@@ -158,7 +143,7 @@ impl KubeVirt {
     async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
         let (namespace, name) = place(machine);
         let Some(found) = found else { return Ok(()) };
-        if found.meta().deletion_timestamp.is_some() || !describe::is_of(found.meta(), machine) {
+        if found.meta().deletion_timestamp.is_some() || !is_of(found.meta(), machine) {
             return Ok(());
         }
         let params = DeleteParams {
@@ -188,13 +173,6 @@ trait Kind:
 }
 impl Kind for VirtualMachine {}
 impl Kind for VirtualMachineInstance {}
-
-/// Tenant namespace and name of everything of a machine.
-fn place(machine: &Machine) -> (String, String) {
-    let spec = &machine.spec;
-    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
-    (namespace, machine.name_any())
-}
 
 fn failed<K: Kind>(verb: &'static str, namespace: &str, name: &str, source: kube::Error) -> Error {
     // A path that no resource is served at is answered in plain text; a name that is not there is
@@ -239,7 +217,7 @@ impl Provider for KubeVirt {
                 Ok(_) => Ok(()),
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                     let found = self.find::<VirtualMachine>(machine).await?;
-                    let of = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+                    let of = |vm: &VirtualMachine| is_of(&vm.metadata, machine);
                     match found.is_none_or(|vm| of(&vm)) {
                         true => Ok(()),
                         false => Err(Error::Taken {
@@ -283,7 +261,7 @@ impl Provider for KubeVirt {
     fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(async move {
             let found = self.find::<VirtualMachine>(machine).await?;
-            let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+            let ours = |vm: &VirtualMachine| is_of(&vm.metadata, machine);
             let Some(vm) = found.filter(ours) else {
                 return Ok(());
             };
@@ -326,12 +304,4 @@ impl Provider for KubeVirt {
             Ok(describe::list(&vms.items, &instances.items))
         })
     }
-}
-
-/// UID of the Machine that an object was made for.
-fn machine_uid(metadata: &ObjectMeta) -> &str {
-    let labels = metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(names::LABEL_MACHINE_UID))
-        .map_or("", String::as_str)
 }

@@ -6,8 +6,8 @@
 
 use api::Machine;
 use k8s_openapi::api::core::v1::Toleration;
+use provider_kubevirt::virtual_machine::virtual_machine;
 use providers::Error;
-use providers::kubevirt::virtual_machine::virtual_machine;
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
 

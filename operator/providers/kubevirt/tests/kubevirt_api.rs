@@ -12,7 +12,7 @@ use api::{Machine, names};
 use kit_client::errors::{Class, Classify as _};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
-use providers::kubevirt::KubeVirt;
+use provider_kubevirt::provider::KubeVirt;
 use providers::{Error, Provider, Providers, State};
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
@@ -156,7 +156,7 @@ async fn every_field_that_is_sent_is_one_that_kubevirt_knows() -> Result<()> {
         Api::<DynamicObject>::namespaced_with(world.client.clone(), &world.namespace, &resource);
     // What it does not know would have been dropped.
     let stored = raw.get("workers-a").await?;
-    let sent = providers::kubevirt::virtual_machine::virtual_machine(&machine, &settings)?;
+    let sent = provider_kubevirt::virtual_machine::virtual_machine(&machine, &settings)?;
     assert_eq!(stored.data["spec"], serde_json::to_value(&sent.spec)?);
     let managers = stored.metadata.managed_fields.unwrap_or_default();
     let manager = managers.first().and_then(|m| m.manager.as_deref());

@@ -13,11 +13,13 @@ use api::{Machine, names};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use providers::Error;
 use serde_json::json;
 use tenant_cp::settings::{ImagePullPolicy, KubeVirtSettings};
 
-use super::resolve::{Resolved, resolve};
-use crate::Error;
+use crate::identity::place;
+use crate::needs;
+use crate::resolve::{Resolved, resolve};
 
 /// The network interface; KubeVirt's cloud controller looks for this name, too.
 pub const INTERFACE: &str = "default";
@@ -64,7 +66,7 @@ pub fn virtual_machine(
             volumes: Some(volumes(machine, wanted, &resolved, settings)),
         }),
     };
-    let (namespace, name) = super::place(machine);
+    let (namespace, name) = place(machine);
     Ok(VirtualMachine {
         metadata: ObjectMeta {
             name: Some(name),
@@ -254,7 +256,7 @@ fn domain(
 
 /// What its disks may fill on its node.
 fn disks_request(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<(String, IntOrString)> {
-    let bytes = super::needs::disks(wanted, settings).filter(|bytes| *bytes > 0)?;
+    let bytes = needs::disks(wanted, settings).filter(|bytes| *bytes > 0)?;
     let amount = IntOrString::String(bytes.to_string());
     Some(("ephemeral-storage".to_owned(), amount))
 }
@@ -358,7 +360,7 @@ fn tolerations(
     wanted: &KubeVirt,
     settings: &KubeVirtSettings,
 ) -> Option<Vec<kv::VirtualMachineTemplateSpecTolerations>> {
-    let all = super::needs::tolerations(wanted, settings);
+    let all = needs::tolerations(wanted, settings);
     let tolerations = all.into_iter();
     let tolerations: Vec<_> = tolerations
         .map(|t| kv::VirtualMachineTemplateSpecTolerations {

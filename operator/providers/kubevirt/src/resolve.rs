@@ -5,10 +5,10 @@
 
 use api::Quantity;
 use api::node_pool::{KernelBoot, KubeVirt};
+use providers::Capabilities;
 use tenant_cp::settings::KubeVirtSettings;
 
-use super::needs::needs;
-use crate::Capabilities;
+use crate::needs::needs;
 
 /// Images that one virtual machine boots from.
 #[derive(Clone, Debug, PartialEq)]
