@@ -5,6 +5,8 @@
 use api::Reason;
 use kit_client::errors::{Class, Classify};
 
+use crate::fault::FaultKind;
+
 /// Why a provider could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -56,6 +58,18 @@ impl Classify for Error {
 }
 
 impl Error {
+    /// What kind of fault it is.
+    #[must_use]
+    pub fn fault(&self) -> FaultKind {
+        match self {
+            Self::NoneNamed | Self::NotConfigured(_) => FaultKind::Terminal,
+            // What it has made may be there still.
+            Self::NotInstalled(_) => FaultKind::Unavailable,
+            Self::Taken { .. } => FaultKind::Taken,
+            Self::Request { source, .. } => FaultKind::of_kube(source),
+        }
+    }
+
     /// The reason for a condition.
     #[must_use]
     pub fn reason(&self) -> Reason {

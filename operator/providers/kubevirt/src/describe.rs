@@ -117,6 +117,7 @@ fn both(
     Some(Description {
         state,
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
+        provider_id: None,
         addresses: Vec::new(),
         located: None,
         topology: None,

@@ -11,12 +11,15 @@ use api::machine_addresses::PublishedAddresses;
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kit_objects::rbac::Rule;
 use kube::api::{
     DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
 };
 use kube::{Api, Client, Resource, ResourceExt};
-use providers::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
+use providers::{
+    Answer, Capabilities, Error, Inventory, Offering, Presence, Proof, Provider, Scope, Topology,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tenant_cp::settings::KubeVirtSettings;
@@ -46,6 +49,21 @@ const MOST_PODS: u32 = 20;
 
 /// The right to see in which zone and region the management cluster's nodes are.
 pub const NODE_RULE: Rule = Rule::new(&[""], &["nodes"], &["get"]);
+
+/// What KubeVirt can do. It reads the Secret with the user data at each start, so these can be blanked; root disks are
+/// images that each instance begins anew with; it says when a node below is drained. That an instance is gone is
+/// the word of its API alone, and the node may be cut off: it fences nothing.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    keeps_disk: false,
+    blanks_user_data: true,
+    user_data_limit: None,
+    id_before_create: true,
+    evacuation_notice: true,
+    proves_fenced: false,
+    attests: false,
+    restarts: false,
+    max_name: None,
+};
 
 /// The provider.
 pub struct KubeVirt {
@@ -195,13 +213,17 @@ fn object<K: Kind>(namespace: &str, name: &str) -> String {
 }
 
 impl Provider for KubeVirt {
-    fn provider_id(&self, machine: &Machine) -> String {
-        names::kubevirt_provider_id(&machine.name_any())
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
     }
 
-    fn capabilities(&self, provider: &Wanted) -> Result<Capabilities, Error> {
+    fn provider_id(&self, machine: &Machine) -> Option<String> {
+        Some(names::kubevirt_provider_id(&machine.name_any()))
+    }
+
+    fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {
         let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
-        Ok(resolve::capabilities(wanted, &self.settings))
+        Ok(vec![resolve::offering(wanted, &self.settings)])
     }
 
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {
@@ -236,25 +258,28 @@ impl Provider for KubeVirt {
         &'a self,
         machine: &'a Machine,
         published: Option<&'a PublishedAddresses>,
-    ) -> Answer<'a, Option<Description>> {
+    ) -> Answer<'a, Presence> {
         Box::pin(async move {
             let (vm, instance) = self.look(machine).await?;
-            let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
-            let (Some(description), Some(instance)) = (&mut found, &instance) else {
-                return Ok(found);
+            let found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
+            let Some(mut description) = found else {
+                // Both were asked for by name at the one store of what there is, which answers with its newest
+                // state, and a name is used for one Machine only.
+                return Ok(Presence::Absent(Proof::Authoritative));
             };
-            let Some(node) = describe::node(instance) else {
-                return Ok(found);
-            };
-            description.topology = self.whereabouts(node).await?;
-            // A pod keeps its addresses, so what was published of it holds.
-            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            let located = match published.filter(|published| published.are_of(uid, node)) {
-                Some(published) => Some(published.clone()),
-                None => self.locate(&place(machine).0, instance, node).await?,
-            };
-            description.locate(located, published);
-            Ok(found)
+            if let Some(instance) = &instance
+                && let Some(node) = describe::node(instance)
+            {
+                description.topology = self.whereabouts(node).await?;
+                // A pod keeps its addresses, so what was published of it holds.
+                let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+                let located = match published.filter(|published| published.are_of(uid, node)) {
+                    Some(published) => Some(published.clone()),
+                    None => self.locate(&place(machine).0, instance, node).await?,
+                };
+                description.locate(located, published);
+            }
+            Ok(Presence::Present(Box::new(description)))
         })
     }
 
@@ -293,15 +318,21 @@ impl Provider for KubeVirt {
         })
     }
 
-    fn list<'a>(&'a self, tenant_namespace: &'a str) -> Answer<'a, Vec<Listed>> {
+    fn list<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Inventory> {
         Box::pin(async move {
+            let Scope::TenantNamespace(namespace) = scope;
             let of_machines = ListParams::default().labels(names::LABEL_MACHINE);
-            let fail = |source| failed::<VirtualMachine>("list", tenant_namespace, "*", source);
-            let instances = self.api::<VirtualMachineInstance>(tenant_namespace);
+            let fail = |source| failed::<VirtualMachine>("list", namespace, "*", source);
+            let instances = self.api::<VirtualMachineInstance>(namespace);
             let instances = instances.list(&of_machines).await.map_err(fail)?;
-            let vms = self.api::<VirtualMachine>(tenant_namespace);
+            let vms = self.api::<VirtualMachine>(namespace);
             let vms = vms.list(&of_machines).await.map_err(fail)?;
-            Ok(describe::list(&vms.items, &instances.items))
+            let whole =
+                |metadata: &ListMeta| metadata.continue_.as_deref().is_none_or(str::is_empty);
+            Ok(Inventory {
+                machines: describe::list(&vms.items, &instances.items),
+                complete: whole(&vms.metadata) && whole(&instances.metadata),
+            })
         })
     }
 }

@@ -10,7 +10,7 @@ use kit_client::errors::{Class, Classify};
 use kit_objects::known::Known;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
-use providers::Description;
+use providers::{Description, Presence, Provider};
 use tenant_cp::node::bootstrap_token::{self, Token};
 
 use super::observed::{Observed, Tenant, UserData};
@@ -103,6 +103,10 @@ pub async fn observe(
     };
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
     Ok(Some(Observed {
+        capabilities: provider_of(ctx, &machine)
+            .map(Provider::capabilities)
+            .unwrap_or_default(),
+        provider_id: provider_of(ctx, &machine).and_then(|provider| provider.provider_id(&machine)),
         machine,
         cluster,
         namespace: home_namespace,
@@ -182,8 +186,22 @@ async fn describe(
         Err(error) if !home && is_forbidden(&error) => Ok(Known::Unknown {
             why: "the operator is not let into the tenant namespace any more",
         }),
-        result => result.map(Known::found).map_err(Error::Provider),
+        result => result.map(known).map_err(Error::Provider),
     }
+}
+
+/// Absent only where that is proven.
+pub(super) fn known(presence: Presence) -> Known<Description> {
+    match presence {
+        Presence::Present(description) => Known::Known(*description),
+        Presence::Absent(_) => Known::Absent,
+        Presence::Unknown { why } => Known::Unknown { why },
+    }
+}
+
+/// The machine's provider; none where it is switched off.
+fn provider_of<'a>(ctx: &'a Context, machine: &Machine) -> Option<&'a dyn Provider> {
+    ctx.providers.get(&machine.spec.provider).ok()
 }
 
 fn is_forbidden(error: &providers::Error) -> bool {

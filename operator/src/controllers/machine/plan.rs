@@ -195,7 +195,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.wait(Reason::VirtualMachineUnknown, why);
         return conditions::report(plan, observed, now);
     }
-    if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
+    if let Some((reason, message)) = lost(&plan.status, observed) {
         fail(&mut plan, reason, message);
         return conditions::report(plan, observed, now);
     }
@@ -220,7 +220,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if !observed.has_joined() {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.
-        if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
+        if let Some((reason, message)) = lost(&plan.status, observed) {
             fail(&mut plan, reason, message);
         }
     }
@@ -250,14 +250,16 @@ fn unchanged(observed: &Observed) -> Plan {
 }
 
 /// Why a machine will never be a node (again); none when it may.
-fn lost(status: &MachineStatus, vm: &Known<Description>) -> Option<(Reason, String)> {
+fn lost(status: &MachineStatus, observed: &Observed) -> Option<(Reason, String)> {
     if let Some(failed) = failure(status) {
         return Some(failed);
     }
     let phase = status.phase.unwrap_or_default();
     let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
+    // What started anew on the disk that it had is the same machine.
     let joined = status.instance.as_deref();
-    match vm {
+    let joined = joined.filter(|_| !observed.capabilities.keeps_disk);
+    match &observed.vm {
         Known::Known(vm) if vm.foreign => Some((
             Reason::VirtualMachineTaken,
             "there is a virtual machine of this name that is not this machine's".to_owned(),

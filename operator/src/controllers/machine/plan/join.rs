@@ -63,13 +63,17 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
 
 /// The Node of this very machine.
 pub(super) fn own_node<'a>(observed: &Observed, seen: &'a Seen) -> Option<&'a Node> {
-    let wanted = provider_id(&observed.machine);
+    let wanted = provider_id(observed)?;
     seen.node.as_ref().filter(|node| node.provider_id == wanted)
 }
 
-/// What provider and node call the machine.
-pub(crate) fn provider_id(machine: &Machine) -> String {
-    names::kubevirt_provider_id(&machine.name_any())
+/// What provider and node call the machine: as it is known from the start, else as it was recorded, else as the
+/// provider says. None until it is known, and then no node is the machine's.
+pub(super) fn provider_id(observed: &Observed) -> Option<&str> {
+    let recorded = || observed.machine.status.as_ref()?.provider_id.as_deref();
+    let described = || observed.own_vm()?.provider_id.as_deref();
+    let known = observed.provider_id.as_deref();
+    known.or_else(recorded).or_else(described)
 }
 
 /// Makes what is needed to join, as far as it is missing.
@@ -198,7 +202,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
     let cluster = observed.cluster.as_ref();
     let of_machine = user_data::Machine {
         name: name.clone(),
-        provider_id: provider_id(machine),
+        provider_id: observed.provider_id.clone(),
         labels: machine.spec.labels.clone(),
         taints: machine.spec.taints.iter().map(taint).collect(),
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kube::ResourceExt;
-use providers::{Description, State};
+use providers::{Capabilities, Description, State};
 use serde_json::{Value, json};
 use tenant_cp::node::bootstrap_token::{Token, read_token};
 
@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) cluster: Option<TenantCluster>,
     pub(super) namespace: bool,
+    pub(super) capabilities: Capabilities,
+    pub(super) provider_id: Option<String>,
     pub(super) vm: Option<Description>,
     pub(super) published: Option<PublishedAddresses>,
     pub(super) user_data: Option<UserData>,
@@ -107,6 +109,8 @@ impl World {
             machine: machine(),
             cluster: Some(read(cluster)),
             namespace: true,
+            capabilities: provider_kubevirt::provider::CAPABILITIES,
+            provider_id: Some(format!("kubevirt://{NAME}")),
             vm: None,
             published: None,
             user_data: None,
@@ -187,6 +191,8 @@ impl World {
             machine: self.machine.clone(),
             cluster: self.cluster.clone(),
             namespace: Known::found(self.namespace.then_some(())),
+            capabilities: self.capabilities,
+            provider_id: self.provider_id.clone(),
             vm: Known::found(self.vm.clone()),
             published: self.published.clone(),
             user_data: match deep {
