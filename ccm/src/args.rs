@@ -14,7 +14,7 @@ use kit_client::args::{ManagementRateArgs, positive};
 
 use crate::args::cloud_config::CloudConfig;
 use crate::limits::{self, Limits};
-use crate::settings::{Endpoints, MachineAddresses, Settings};
+use crate::settings::{Endpoints, IpMode, MachineAddresses, Settings};
 
 pub mod cloud_config;
 
@@ -98,6 +98,10 @@ pub struct Args {
     /// Further labels of mirrors: key=value
     #[arg(long, env = "COVEY_MIRROR_LABELS", value_delimiter = ',', value_parser = pair)]
     pub mirror_labels: Vec<(String, String)>,
+    /// Traffic of the tenant cluster's own pods to its load balancers goes by way of them, whatever the management
+    /// cluster says (ipMode Proxy); for those that speak the PROXY protocol or end TLS
+    #[arg(long, env = "COVEY_PROXY_IP_MODE")]
+    pub proxy_ip_mode: bool,
     /// Mirrors get no node ports in the management cluster; for load balancers that need none
     #[arg(long, env = "COVEY_NO_NODE_PORTS")]
     pub no_node_ports: bool,
@@ -209,6 +213,10 @@ impl Args {
             annotations: self.allow_annotations.clone(),
             addresses: self.allow_addresses.clone(),
             labels,
+            ip_mode: match self.proxy_ip_mode {
+                true => IpMode::Proxy,
+                false => IpMode::Mirrored,
+            },
             allocate_node_ports: !self.no_node_ports,
             limits: Limits {
                 services: self.max_services,

@@ -32,6 +32,8 @@ pub struct Settings {
     pub addresses: Vec<IpNet>,
     /// Further labels of mirrors. Default: none.
     pub labels: BTreeMap<String, String>,
+    /// How in-cluster traffic to addresses of load balancers goes. Default: as the management cluster says.
+    pub ip_mode: IpMode,
     /// Whether mirrors get node ports in the management cluster. Default: yes.
     pub allocate_node_ports: bool,
     /// The most that the tenant cluster has in the management cluster.
@@ -57,6 +59,18 @@ pub enum MachineAddresses {
     Published,
 }
 
+/// How traffic of the tenant cluster's own pods to the address of a load balancer goes (KEP-1860).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum IpMode {
+    /// As the management cluster's load balancer says. Where it says `VIP`, kube-proxy of the tenant cluster
+    /// sends such traffic to the pods by itself, which is the same but for the way.
+    #[default]
+    Mirrored,
+    /// Always by way of the load balancer (`Proxy`): for those that do more than to pass packets on (the
+    /// PROXY protocol, TLS) and whose controller does not say so.
+    Proxy,
+}
+
 /// How mirrors find the machines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoints {
@@ -79,6 +93,7 @@ impl Default for Settings {
             annotations: Vec::new(),
             addresses: Vec::new(),
             labels: BTreeMap::new(),
+            ip_mode: IpMode::default(),
             allocate_node_ports: true,
             limits: Limits::default(),
             adopt: false,

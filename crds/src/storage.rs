@@ -88,12 +88,13 @@ pub struct Class {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Hotplug {
-    /// By the subresources `addvolume` and `removevolume`: one request per disk. For KubeVirt up to
-    /// 1.8 with the feature gate HotplugVolumes.
+    /// By the subresources `addvolume` and `removevolume`: one request per disk. For KubeVirt with the
+    /// feature gate HotplugVolumes, or with that of the other way, which is on by default from 1.9.
     #[default]
     Subresources,
     /// By the virtual machine's template: one request for all disks. For KubeVirt with the feature
-    /// gate DeclarativeHotplugVolumes, which is on by default from 1.9.
+    /// gate DeclarativeHotplugVolumes, which is on by default from 1.9, and without HotplugVolumes:
+    /// while that is on, KubeVirt does not look at templates.
     Declarative,
 }
 

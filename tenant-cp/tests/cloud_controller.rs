@@ -274,6 +274,7 @@ fn what_load_balancers_may_be_given_is_told_by_flags_and_nothing_is_by_default()
     let (mut v, mut settings) = (with_addon(), Settings::default());
     assert_eq!(args(&v, &settings), [""; 0]);
     settings.load_balancers.node_ports = false;
+    settings.load_balancers.proxy_ip_mode = true;
     v.load_balancers = LoadBalancers {
         classes: vec!["a".to_owned(), "b".to_owned()],
         management_class: Some("example.com/internal".to_owned()),
@@ -290,6 +291,7 @@ fn what_load_balancers_may_be_given_is_told_by_flags_and_nothing_is_by_default()
             "--allow-addresses=203.0.113.0/28",
             "--mirror-labels=example.com/zone=x",
             "--no-node-ports",
+            "--proxy-ip-mode",
         ]
     );
 }

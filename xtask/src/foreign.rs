@@ -1,9 +1,9 @@
 //! Types of kinds that are not ours: from KubeVirt's definitions, trimmed to the fields that are
-//! used, by kopium to Rust.
+//! used, by kopium to Rust. Of the oldest KubeVirt, so that no field is used that it lacks.
 //!
 //! | File below `crds/src/foreign/kubevirt/` | Made from |
 //! |---|---|
-//! | `<plural>.yaml` | what the lab's KubeVirt installs, trimmed to [`fields`] |
+//! | `<plural>.yaml` | what the oldest KubeVirt of the lab installs, trimmed to [`fields`] |
 //! | `<kind>.rs` | that YAML, by the pinned kopium |
 //!
 //! And the kinds of snapshots, which only their definitions are needed of: [`snapshots`].
@@ -104,7 +104,7 @@ impl Foreign {
 
     /// KubeVirt's definition, trimmed; the committed one where KubeVirt has not been built.
     fn yaml(&self, root: &Path) -> Result<String> {
-        let Ok(bins) = programs::find(&[Program::KUBEVIRT]) else {
+        let Ok(bins) = programs::find(&[Program::KUBEVIRT_1_6]) else {
             let path = root.join(self.yaml_path());
             eprintln!(
                 "{} is not compared with KubeVirt, which has not been built here (`cargo xtask lab \

@@ -5,7 +5,9 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
 use lab::{
-    Build, Layout, Operator, UpOptions, logs, programs::KubernetesVersion, progress::Progress,
+    Build, Layout, Operator, UpOptions, logs,
+    programs::{KubernetesVersion, kubevirt::Release},
+    progress::Progress,
     state::State,
 };
 
@@ -19,6 +21,9 @@ pub(crate) enum Command {
         /// Go on with the objects of the lab before instead of an empty management cluster
         #[arg(long)]
         keep: bool,
+        /// Which KubeVirt: 1.9 or 1.6
+        #[arg(long, default_value = "1.9", conflicts_with = "no_kubevirt")]
+        kubevirt: Release,
         /// Leave out KubeVirt: tenants then have no nodes, and the lab takes a GB less of memory
         #[arg(long)]
         no_kubevirt: bool,
@@ -64,6 +69,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Up {
             tenant_versions,
             keep,
+            kubevirt,
             no_kubevirt,
         } => {
             let progress = Progress::new();
@@ -72,7 +78,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
                 &UpOptions {
                     tenant_versions,
                     keep,
-                    kubevirt: !no_kubevirt,
+                    kubevirt: (!no_kubevirt).then_some(kubevirt),
                     ..UpOptions::default()
                 },
                 &progress,

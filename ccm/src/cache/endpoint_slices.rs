@@ -123,6 +123,10 @@ pub struct Endpoint {
     pub terminating: bool,
     /// The management cluster's node that it is on.
     pub management_node: Option<Arc<str>>,
+    /// The zone that it is in.
+    pub zone: Option<Arc<str>>,
+    /// The zone whose traffic it should get rather than that of others (`hints.forZones`).
+    pub for_zone: Option<Arc<str>>,
 }
 
 /// A port of a slice.
@@ -192,6 +196,8 @@ impl Content {
             let conditions = endpoint.conditions.as_ref();
             let is = |value: Option<Option<bool>>| value.flatten().unwrap_or(false);
             let target = endpoint.target_ref.as_ref().and_then(|t| t.name.as_deref());
+            let hints = endpoint.hints.as_ref().and_then(|h| h.for_zones.as_ref());
+            let zones: Vec<&str> = hints.into_iter().flatten().map(|z| &*z.name).collect();
             Endpoint {
                 machine: target.unwrap_or_default().into(),
                 address: endpoint.addresses.join(","),
@@ -199,6 +205,8 @@ impl Content {
                 serving: is(conditions.map(|c| c.serving)),
                 terminating: is(conditions.map(|c| c.terminating)),
                 management_node: endpoint.node_name.as_deref().map(Into::into),
+                zone: endpoint.zone.as_deref().map(Into::into),
+                for_zone: (!zones.is_empty()).then(|| zones.join(",").into()),
             }
         });
         let owners = meta.owner_references.iter().flatten();

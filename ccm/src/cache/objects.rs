@@ -147,6 +147,14 @@ pub struct Vm {
     pub topology: [Option<String>; 3],
 }
 
+impl Vm {
+    /// The zone that it is in.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        self.topology.first()?.as_deref()
+    }
+}
+
 impl From<&VirtualMachine> for Vm {
     fn from(vm: &VirtualMachine) -> Self {
         let labels = vm.metadata.labels.as_ref();
@@ -259,13 +267,21 @@ pub struct Target {
     pub addresses: Vec<IpAddr>,
     /// The management cluster's node that it is on.
     pub management_node: Option<Arc<str>>,
+    /// The zone of that node, as the operator wrote it on the virtual machine.
+    pub zone: Option<Arc<str>>,
 }
 
 impl Target {
-    /// None for a node that load balancers leave out, or a machine without an address. `proxied`:
-    /// its kube-proxy has written its rules, as far as anybody tells.
+    /// None for a node that load balancers leave out, or a machine without an address. `zone`: of the
+    /// machine; `proxied`: its kube-proxy has written its rules, as far as anybody tells.
     #[must_use]
-    pub fn new(name: &Arc<str>, node: &Node, instance: &Instance, proxied: bool) -> Option<Self> {
+    pub fn new(
+        name: &Arc<str>,
+        node: &Node,
+        instance: &Instance,
+        zone: Option<&str>,
+        proxied: bool,
+    ) -> Option<Self> {
         (node.takes_traffic() && !instance.addresses.is_empty()).then(|| Self {
             node: Arc::clone(name),
             machine: match *instance.name == **name {
@@ -277,6 +293,7 @@ impl Target {
             terminating: instance.deleting,
             addresses: instance.addresses.clone(),
             management_node: instance.management_node.as_deref().map(Into::into),
+            zone: zone.map(Into::into),
         })
     }
 }

@@ -202,7 +202,8 @@ impl State {
                 |node: &Arc<str>| proxies.as_ref().is_none_or(|ready| ready.contains(node));
             let target = |(name, node): (&Arc<str>, &Node)| {
                 let instance = self.located(node.machine()?)?;
-                Target::new(name, node, &instance, proxied(name))
+                let zone = self.vms.get(&instance.name).and_then(Vm::zone);
+                Target::new(name, node, &instance, zone, proxied(name))
             };
             let claims = self.nodes.iter().filter_map(target).collect();
             Arc::new(one_per_machine(claims))

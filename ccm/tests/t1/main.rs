@@ -10,6 +10,7 @@ mod allocator;
 mod crash;
 mod differential;
 mod limits;
+mod moving;
 mod nodes;
 mod orphans;
 mod outage;

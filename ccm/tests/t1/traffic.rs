@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use ccm::names;
+use k8s_openapi::api::discovery::v1::Endpoint;
 use serde_json::json;
 
-use crate::support::environment::addresses;
+use crate::support::environment::{addresses, wait_all};
 use crate::support::{Ccm, Environment};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,9 +44,20 @@ async fn service_is_mirrored_with_its_machines_and_gets_its_address() -> Result<
     );
     assert_eq!(live.session_affinity, theirs.session_affinity);
     assert_eq!(live.session_affinity_config, theirs.session_affinity_config);
-    assert_eq!(live.traffic_distribution, theirs.traffic_distribution);
+    // Two names for the same, of which every API server knows this one.
+    assert_eq!(live.traffic_distribution.as_deref(), Some("PreferClose"));
     let name = environment.mirror_name(&service);
     environment.ready(&name, &["10.5.0.1", "10.5.0.2"]).await?;
+    let hinted = |endpoint: &Endpoint| {
+        let hints = endpoint.hints.as_ref().and_then(|h| h.for_zones.as_ref());
+        let mut zones = hints.into_iter().flatten().map(|zone| &*zone.name);
+        endpoint.zone.as_deref() == Some("zone-a") && zones.next() == Some("zone-a")
+    };
+    wait_all(&environment.slices(), "", |slices| {
+        let mut all = slices.iter().flat_map(|slice| &slice.endpoints);
+        all.clone().count() == 2 && all.all(hinted)
+    })
+    .await?;
 
     environment
         .allocate(&name, &json!([{ "ip": "192.0.2.10" }]))

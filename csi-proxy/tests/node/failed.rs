@@ -5,6 +5,7 @@
 //! Invariant: what is lost is told once at most.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 
 use anyhow::Result;
 use proto::csi::NodeGetVolumeHealthRequest;
@@ -86,6 +87,87 @@ fn ext4_that_is_shut_down_is_unstaged() -> Result<()> {
 fn xfs_that_is_shut_down_is_unstaged() -> Result<()> {
     let name = "failed::xfs_that_is_shut_down_is_unstaged";
     alone(name, async || shuts_down("xfs").await)
+}
+
+/// Every read and write fails, as of a disk whose storage is lost, while a pod writes.
+async fn fails(filesystem: &str) -> Result<()> {
+    let mut node = Node::start().await?;
+    let disk = node.plug_failing(SERIAL, SIZE)?;
+    node.stage(mount(filesystem, &[])).await?;
+    node.publish("a", mount(filesystem, &[]), false).await?;
+    fs::write(node.path("a/kept"), "kept")?;
+    tell("sync", &["-f", &node.path("a")])?;
+    disk.fail(true);
+    fs::write(node.path("a/lost"), "lost")?;
+    let synced = tell("sync", &["-f", &node.path("a")]);
+    assert!(synced.is_err(), "the disk fails");
+    node.unpublish("a").await?;
+    unstaged(&node).await?;
+    // Once it is well again it is repaired and used, and has what was written before.
+    disk.fail(false);
+    node.stage(mount(filesystem, &[])).await?;
+    node.publish("a", mount(filesystem, &[]), false).await?;
+    assert_eq!(fs::read_to_string(node.path("a/kept"))?, "kept");
+    node.unpublish("a").await?;
+    node.unstage().await?;
+    Ok(())
+}
+
+#[test]
+fn ext4_whose_disk_answers_with_errors_is_unstaged() -> Result<()> {
+    let name = "failed::ext4_whose_disk_answers_with_errors_is_unstaged";
+    alone(name, async || fails("ext4").await)
+}
+
+#[test]
+fn xfs_whose_disk_answers_with_errors_is_unstaged() -> Result<()> {
+    let name = "failed::xfs_whose_disk_answers_with_errors_is_unstaged";
+    alone(name, async || fails("xfs").await)
+}
+
+#[test]
+fn device_whose_disk_answers_with_errors_is_unpublished_and_unstaged() -> Result<()> {
+    let name = "failed::device_whose_disk_answers_with_errors_is_unpublished_and_unstaged";
+    alone(name, async || {
+        let mut node = Node::start().await?;
+        let disk = node.plug_failing(SERIAL, SIZE)?;
+        node.stage(block()).await?;
+        node.publish("a", block(), false).await?;
+        disk.fail(true);
+        let device = fs::OpenOptions::new().write(true).open(node.path("a"))?;
+        let written = device.write_all_at(&[1; 4096], 0);
+        assert!(
+            written.and_then(|()| device.sync_all()).is_err(),
+            "the disk fails"
+        );
+        drop(device);
+        node.unpublish("a").await?;
+        unstaged(&node).await
+    })
+}
+
+/// The loop device has no file any more, as a disk that is pulled out while it is in use.
+async fn is_detached(filesystem: Option<&str>) -> Result<()> {
+    let mut node = Node::with_disk().await?;
+    let capability = || filesystem.map_or_else(block, |filesystem| mount(filesystem, &[]));
+    node.stage(capability()).await?;
+    node.publish("a", capability(), false).await?;
+    node.disks[0].detach()?;
+    take_out(&node)?;
+    node.unpublish("a").await?;
+    unstaged(&node).await
+}
+
+#[test]
+fn ext4_whose_device_is_detached_is_unstaged() -> Result<()> {
+    let name = "failed::ext4_whose_device_is_detached_is_unstaged";
+    alone(name, async || is_detached(Some("ext4")).await)
+}
+
+#[test]
+fn device_that_is_detached_is_unpublished_and_unstaged() -> Result<()> {
+    let name = "failed::device_that_is_detached_is_unpublished_and_unstaged";
+    alone(name, async || is_detached(None).await)
 }
 
 async fn vanishes(filesystem: &str) -> Result<()> {

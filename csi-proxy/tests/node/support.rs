@@ -20,6 +20,7 @@ use proto::csi::{
 };
 use tempfile::TempDir;
 use testkit::disks::LoopDevice;
+use testkit::disks::failing::FailingFile;
 use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -97,6 +98,17 @@ impl Node {
         disk.show(&self.folder.path().join("sys"), serial)?;
         self.disks.push(disk);
         Ok(())
+    }
+
+    /// Attaches an empty disk that can be made to fail.
+    pub(crate) fn plug_failing(&mut self, serial: &str, bytes: u64) -> Result<FailingFile> {
+        let folder = self.folder.path().join("failing");
+        fs::create_dir(&folder)?;
+        let file = FailingFile::new(&folder, bytes)?;
+        let disk = LoopDevice::new(file.path(), bytes)?;
+        disk.show(&self.folder.path().join("sys"), serial)?;
+        self.disks.push(disk);
+        Ok(file)
     }
 
     /// Makes the first disk larger, as the management cluster does.

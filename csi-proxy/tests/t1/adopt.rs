@@ -2,22 +2,31 @@
 //! what the KubeVirt CSI driver and CDI left, and nothing of what follows.
 //!
 //! Invariant: the management cluster's PersistentVolume, behind which the data is, is the same object from
-//! beginning to end.
+//! beginning to end, and never without Retain while it is without its claim.
+//!
+//! Long because the objects of both drivers, in both clusters, are written out once for both tests.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use csi_proxy::adopt::apply::Clients;
+use csi_proxy::adopt::{DRIVER, Settings};
 use csi_proxy::names;
+use csi_proxy::run::adopt::adopt;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit_client::args::ClientArgs;
+use kit_client::count::RequestCounter;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use proto::csi::ValidateVolumeCapabilitiesRequest;
 use serde_json::{Value, json};
 use testkit::fakes::kubevirt::{FakeKubeVirt, Selection};
+use testkit::faults::{Crash, Deaths, Ledger};
 use testkit::fixtures::wait_for;
-use testkit::{ManagementApi, Options};
+use testkit::{FaultPlan, ManagementApi, Options};
 
 use crate::support::{Driver, Environment, PATIENCE};
 
@@ -29,6 +38,8 @@ const CONTROLLERS: &[&str] = &[
     "garbage-collector-controller",
 ];
 const SOURCE: &str = "kubevirt-csi";
+/// Volumes whose adoption is broken off side by side: most of the time each waits for Kubernetes.
+const SIDE_BY_SIDE: usize = 4;
 
 /// Both clusters.
 struct Stage {
@@ -65,6 +76,11 @@ impl Stage {
     /// A volume as the old driver leaves it: in the tenant cluster the claim `data-<name>`, in the
     /// management cluster a DataVolume with its claim; both are bound by Kubernetes.
     async fn volume(&self, namespace: &str, name: &str) -> Result<()> {
+        self.volume_of(DRIVER, namespace, name).await
+    }
+
+    /// The same of a driver of another name, which only its own run adopts.
+    async fn volume_of(&self, driver: &str, namespace: &str, name: &str) -> Result<()> {
         let (handle, store) = (format!("pvc-{name}"), format!("store-{name}"));
         let admin = &self.environment.admin;
         let labels = json!({ "csi-driver/cluster": "demo" });
@@ -111,7 +127,7 @@ impl Stage {
         });
         mine["spec"] = claim("kubevirt", "Filesystem", "ReadWriteOnce", &handle, "1Gi");
         let csi = json!({
-            "driver": "csi.kubevirt.io", "volumeHandle": handle, "fsType": "ext4",
+            "driver": driver, "volumeHandle": handle, "fsType": "ext4",
             "volumeAttributes": { "bus": "scsi", "serial": uid },
         });
         let data = format!("data-{name}");
@@ -131,6 +147,89 @@ impl Stage {
         }
         bound(admin, namespace, &handle).await?;
         bound(&self.inside, "default", &data).await
+    }
+
+    /// What a run is told that adopts the volumes of a driver.
+    fn settings(&self, driver: &str) -> Settings {
+        Settings {
+            driver: driver.to_owned(),
+            namespace: SOURCE.to_owned(),
+            labels: [("csi-driver/cluster".to_owned(), "demo".to_owned())].into(),
+            classes: Default::default(),
+            to: self.environment.settings(),
+        }
+    }
+
+    /// Clients of both clusters that die by the plan.
+    fn clients(&self, plan: &FaultPlan) -> Result<Clients> {
+        let client = |api: &ManagementApi| -> Result<Client> {
+            let config = api.config_as("admin", &["system:masters"])?;
+            let (args, requests) = (ClientArgs::default(), RequestCounter::new());
+            Ok(kit_client::connect::build(
+                config,
+                &args,
+                &requests,
+                &plan.layer(),
+            )?)
+        };
+        Ok(Clients {
+            tenant: client(&self.tenant)?,
+            management: client(&self.environment.management)?,
+        })
+    }
+
+    /// A volume is adopted by one that dies, and then by one that knows nothing of the first. Gives whether
+    /// it died.
+    async fn life(&self, crash: Crash) -> Result<bool> {
+        let name = match crash {
+            Crash::Never => "never".to_owned(),
+            Crash::Before(k) => format!("before-{k}"),
+            Crash::After(k) => format!("after-{k}"),
+        };
+        let driver = format!("{name}.csi.example.com");
+        self.volume_of(&driver, SOURCE, &name).await?;
+        let (store, settings) = (self.store(&name).await?, self.settings(&driver));
+
+        let plan = FaultPlan::none();
+        plan.arm(crash);
+        let mortal = self.clients(&plan)?;
+        tokio::select! {
+            biased;
+            () = plan.crashed() => {}
+            done = adopt(&mortal, &settings, Some(PATIENCE)) => drop(done),
+        }
+        self.kept(&name, &store).await?;
+
+        let healthy = self.clients(&FaultPlan::none())?;
+        let (lines, failures) = adopt(&healthy, &settings, Some(PATIENCE)).await?;
+        ensure!(failures.is_empty(), "{failures:?} {lines:?}");
+        let adopted = Box::pin(self.adopted(&name, &store)).await;
+        adopted.with_context(|| format!("{lines:?}"))?;
+
+        let after = FaultPlan::none();
+        adopt(&self.clients(&after)?, &settings, Some(PATIENCE)).await?;
+        ensure!(after.writes() == 0, "a run after the last one writes");
+        Ok(plan.is_crashed())
+    }
+
+    /// The storage is the same object, and has its claim or stays without one.
+    async fn kept(&self, name: &str, store: &PersistentVolume) -> Result<()> {
+        let now = self.store(name).await?;
+        let claims: Api<PersistentVolumeClaim> = Api::all(self.environment.admin.clone());
+        let claims = claims.list(&ListParams::default()).await?;
+        let spec = now.spec.clone().unwrap_or_default();
+        let holder = spec.claim_ref.and_then(|claim| claim.uid);
+        let has_claim = claims.iter().any(|claim| {
+            holder.is_some() && claim.uid() == holder && claim.metadata.deletion_timestamp.is_none()
+        });
+        let is_kept = spec.persistent_volume_reclaim_policy.as_deref() == Some("Retain");
+        ensure!(
+            now.uid() == store.uid()
+                && now.metadata.deletion_timestamp.is_none()
+                && (has_claim || is_kept),
+            "{now:?}"
+        );
+        Ok(())
     }
 
     /// Runs the program; its volumes and whether it succeeded.
@@ -388,4 +487,28 @@ async fn volumes_of_the_old_driver_are_attached_by_ours() -> Result<()> {
         .instance("w", |instance| instance.is_ready(&id))
         .await?;
     driver.unpublish(&id, "w").await.map_err(Into::into)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_dies_at_any_write_is_followed_by_one_that_goes_on() -> Result<()> {
+    let Some(stage) = Stage::new().await? else {
+        return Ok(());
+    };
+    let ledger = Ledger::new(Deaths::asked_for());
+    let lives = (0..SIDE_BY_SIDE).map(|_| {
+        Box::pin(async {
+            while let Some(crash) = ledger.next() {
+                let died = stage.life(crash).await;
+                if !died.with_context(|| format!("died at the write {crash:?}"))? {
+                    ledger.survived(crash);
+                }
+            }
+            anyhow::Ok(())
+        })
+    });
+    try_join_all(lives).await?;
+    let [_, after] = ledger.outlived();
+    eprintln!("died after each of {} writes", after - 1);
+    ensure!(after > 10, "it died after {} writes only", after - 1);
+    Ok(())
 }

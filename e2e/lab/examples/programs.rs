@@ -11,6 +11,7 @@ fn main() -> anyhow::Result<()> {
     for text in std::env::args().skip(1) {
         let mut named = Program::BASIC
             .into_iter()
+            .chain(Program::KUBEVIRTS)
             .chain(Program::WORKERS)
             .chain(Program::STORAGE)
             .chain(Program::REFERENCES);

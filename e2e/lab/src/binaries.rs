@@ -17,7 +17,7 @@ use crate::{
     down,
     host::Host,
     layout::Layout,
-    programs::{Bins, KubernetesVersion, Program},
+    programs::{Bins, KubernetesVersion, Program, kubevirt::Release},
     progress::Progress,
 };
 
@@ -27,10 +27,15 @@ pub(crate) const AGENT: &str = "lab-agent";
 pub(crate) const MANAGEMENT_VERSION: KubernetesVersion = KubernetesVersion::V1_35;
 
 /// Programs of every lab, and of tenants with these versions; with those that virtual machines and
-/// addons need if `kubevirt`, and those of volumes if `storage`.
-pub(crate) fn wanted(tenants: &[KubernetesVersion], kubevirt: bool, storage: bool) -> Vec<Program> {
+/// addons need with `kubevirt`, and those of volumes if `storage`.
+pub(crate) fn wanted(
+    tenants: &[KubernetesVersion],
+    kubevirt: Option<Release>,
+    storage: bool,
+) -> Vec<Program> {
     let mut programs: Vec<Program> = Program::BASIC.to_vec();
-    if kubevirt {
+    if let Some(release) = kubevirt {
+        programs.push(release.program());
         programs.extend(Program::WORKERS);
     }
     if storage {

@@ -103,7 +103,7 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
         layout: layout.clone(),
         slot: state.slot,
     };
-    let bins = programs::find(&binaries::wanted(&[], false, false))?;
+    let bins = programs::find(&binaries::wanted(&[], None, false))?;
     let agent = format!("ghcr.io/covey-dev/etcd-agent:{version}");
     let mut wanted = vec![
         images::operator(&name, own)?,
@@ -138,6 +138,10 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     if state.storage {
         let classes = format!("config.storage.classes={}", storage::offered());
         helm.args(["--set-json", &classes]);
+    }
+    if let Some(release) = state.kubevirt {
+        let hotplug = format!("config.storage.hotplug={}", release.hotplug());
+        helm.args(["--set-string", &hotplug]);
     }
     for (key, value) in &operator.values {
         helm.args(["--set", &format!("{key}={value}")]);

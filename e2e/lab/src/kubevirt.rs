@@ -1,6 +1,6 @@
 //! KubeVirt in the lab: real virtual machines, under software emulation where there is no KVM.
 //!
-//! What runs is KubeVirt's own release, built from its module: its operator installs the rest. The
+//! What runs is one of KubeVirt's own releases, built from its module: its operator installs the rest. The
 //! lab makes the images, applies the operator's manifest with a `KubeVirt` object, and leaves the
 //! rest to the cluster. Invariant: applying again what is there already changes nothing.
 
@@ -20,8 +20,6 @@ pub(crate) use install::{apply, summary};
 pub(crate) use system::TREE;
 pub(crate) use testmachine::testmachine;
 
-/// The release.
-pub const VERSION: &str = "1.6.0";
 /// Where all of it is installed.
 pub const NAMESPACE: &str = "kubevirt";
 

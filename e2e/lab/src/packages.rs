@@ -37,8 +37,11 @@ pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 /// from.
 pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
 
+/// What tests of machines that are reached by SSH start servers of.
+pub const SSH: [&str; 1] = ["openssh-server"];
+
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 19] = [
+const WITNESSES: [(&str, &[&str]); 20] = [
     ("binutils", &["strip"]),
     ("busybox-static", &["busybox"]),
     (
@@ -56,6 +59,7 @@ const WITNESSES: [(&str, &[&str]); 19] = [
     ("mmdebstrap", &["mmdebstrap"]),
     ("mount", &["losetup", "mount", "umount"]),
     ("nftables", &["nft"]),
+    ("openssh-server", &["/usr/sbin/sshd"]),
     ("pkg-config", &["pkg-config"]),
     ("procps", &["ps", "sysctl"]),
     ("qemu-utils", &["qemu-img"]),

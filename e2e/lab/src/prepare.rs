@@ -40,8 +40,8 @@ pub fn prepare(
         let ours = scope.spawn(|| least_important(|| build(layout, options, operator, progress)));
         let trees = scope.spawn(|| {
             least_important(|| match options.kubevirt {
-                true => trees().try_for_each(|tree| tree.ensure(progress).map(drop)),
-                false => Ok(()),
+                Some(_) => trees().try_for_each(|tree| tree.ensure(progress).map(drop)),
+                None => Ok(()),
             })
         });
         let programs = scope.spawn(|| least_important(|| programs::ensure(&wanted, progress)));
@@ -75,7 +75,7 @@ fn build(
     progress: &Progress,
 ) -> Result<()> {
     packages::ensure(&operator.packages(), progress)?;
-    let init = if options.kubevirt { worker::INIT } else { "" };
+    let init = options.kubevirt.map_or("", |_| worker::INIT);
     for kind in [Build::Dev, Build::Release] {
         let mut programs = Vec::new();
         if operator.build == kind {

@@ -6,6 +6,7 @@
 mod build;
 mod catalogue;
 mod kubernetes;
+pub mod kubevirt;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,12 @@ impl Program {
     pub const HELM: Self = Self("helm");
     /// `pause`, of our own.
     pub const PAUSE: Self = Self("pause");
-    /// `virt-operator` and what it installs, `virtctl`, the static `container-disk`, and `manifests`
-    /// of our own, which prints what the release's manifests are made of.
+    /// The newest KubeVirt: `virt-operator` and what it installs, `virtctl`, the static
+    /// `container-disk`, and `manifests` of our own, which prints what the release's manifests are made
+    /// of.
     pub const KUBEVIRT: Self = Self("kubevirt");
+    /// The same of an older minor, without `virt-exportproxy` and `libvirt-hook-client`.
+    pub const KUBEVIRT_1_6: Self = Self("kubevirt-1.6");
     /// `proxy-server` and `proxy-agent`.
     pub const KONNECTIVITY: Self = Self("konnectivity");
     /// `flanneld`.
@@ -68,8 +72,10 @@ impl Program {
         Self::PAUSE,
         Self::KONNECTIVITY, // a part of every tenant's control plane
     ];
-    /// What tenant clusters with nodes need besides: virtual machines and addons.
-    pub const WORKERS: [Self; 3] = [Self::KUBEVIRT, Self::FLANNEL, Self::TESTSERVER];
+    /// What runs virtual machines; a lab has one of them.
+    pub const KUBEVIRTS: [Self; 2] = [Self::KUBEVIRT, Self::KUBEVIRT_1_6];
+    /// What tenant clusters with nodes need besides: addons.
+    pub const WORKERS: [Self; 2] = [Self::FLANNEL, Self::TESTSERVER];
     /// What volumes of tenant clusters need besides.
     pub const STORAGE: [Self; 1] = [Self::CSI];
     /// What no lab runs: programs that tests compare ours with, or hold them to.

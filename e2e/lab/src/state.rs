@@ -12,7 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::{host::Host, layout::Layout, progress::Progress, slot::Slot};
+use crate::{
+    host::Host, layout::Layout, programs::kubevirt::Release, progress::Progress, slot::Slot,
+};
 
 /// How far `up` came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +41,9 @@ pub struct State {
     pub fingerprints: BTreeMap<String, String>,
     /// Tenant versions whose images it has, as `1.35`.
     pub tenant_versions: Vec<String>,
-    /// Whether KubeVirt was asked for, so that virtual machines can be made soon.
+    /// Which KubeVirt was asked for, so that virtual machines can be made soon.
     #[serde(default)]
-    pub kubevirt: bool,
+    pub kubevirt: Option<Release>,
     /// Whether it has block storage.
     #[serde(default)]
     pub storage: bool,
@@ -59,7 +61,7 @@ impl State {
             hosts: BTreeMap::new(),
             fingerprints: BTreeMap::new(),
             tenant_versions: Vec::new(),
-            kubevirt: false,
+            kubevirt: None,
             storage: false,
         }
     }

@@ -11,7 +11,7 @@ mod running;
 mod start;
 mod wanted;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{
     binaries,
@@ -70,14 +70,22 @@ fn already_up(
     mut state: State,
     progress: &Progress,
 ) -> Result<()> {
-    if options.kubevirt && !state.kubevirt {
+    if let (Some(wanted), Some(there)) = (options.kubevirt, state.kubevirt)
+        && wanted != there
+    {
+        bail!("the lab has KubeVirt {there}, not {wanted}: run `cargo xtask lab down` first");
+    }
+    if options.kubevirt.is_some() && state.kubevirt.is_none() {
         let versions = state.tenant_versions.iter().map(|version| version.parse());
         let versions = versions.collect::<Result<Vec<_>>>()?;
-        let bins = programs::ensure(&binaries::wanted(&versions, true, false), progress)?;
+        let bins = programs::ensure(
+            &binaries::wanted(&versions, options.kubevirt, false),
+            progress,
+        )?;
         preload::add_kubevirt(layout, &mut state, &bins, progress)?;
     }
     if options.has_storage() && !state.storage {
-        let bins = programs::ensure(&binaries::wanted(&[], true, true), progress)?;
+        let bins = programs::ensure(&binaries::wanted(&[], state.kubevirt, true), progress)?;
         preload::add_storage(layout, &mut state, &bins, progress)?;
     }
     let missing: Vec<KubernetesVersion> = options
@@ -107,7 +115,7 @@ fn already_up(
 
 /// Names of the files and programs that would be different in a lab started now.
 fn changes(layout: &Layout, state: &State) -> Result<Vec<String>> {
-    let bins = programs::find(&binaries::wanted(&[], false, false))?;
+    let bins = programs::find(&binaries::wanted(&[], None, false))?;
     let cluster = Cluster {
         layout: layout.clone(),
         slot: state.slot,

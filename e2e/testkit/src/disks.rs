@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::programs::or_skip;
 
+pub mod failing;
+
 /// Set inside of the namespace.
 const INSIDE: &str = "COVEY_OWN_MOUNTS";
 /// What tests of filesystems call.
@@ -109,6 +111,7 @@ pub fn tell(program: &str, args: &[&str]) -> Result<String> {
 pub struct LoopDevice {
     file: PathBuf,
     device: String,
+    is_attached: bool,
 }
 
 impl LoopDevice {
@@ -127,6 +130,7 @@ impl LoopDevice {
         let made = Self {
             file: file.to_owned(),
             device: tell("losetup", &["--find", "--show", &path])?,
+            is_attached: true,
         };
         // One that somebody made read-only before stays so.
         tell("blockdev", &["--setrw", &made.device])?;
@@ -161,6 +165,16 @@ impl LoopDevice {
         tell("losetup", &["--set-capacity", &self.device]).map(drop)
     }
 
+    /// Takes the file away from it: at once, or when nothing is mounted from it any more. Its name may be another
+    /// one's from then on.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn detach(&mut self) -> Result<()> {
+        self.is_attached = false;
+        tell("losetup", &["--detach", &self.device]).map(drop)
+    }
+
     /// Shows it in a folder that looks like `/sys/block`, with a serial number, which loop devices
     /// have none of; all else is the kernel's.
     ///
@@ -180,6 +194,9 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        if !self.is_attached {
+            return;
+        }
         // What says so survives the detaching, and the next one to use the device would read only.
         let _ = tell("blockdev", &["--setrw", &self.device]);
         let _ = tell("losetup", &["--detach", &self.device]);

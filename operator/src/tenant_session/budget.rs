@@ -4,6 +4,7 @@
 //! more than so many requests and keeps no more than so many bytes; what was exceeded is told in a
 //! sentence.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -61,8 +62,10 @@ struct Spent {
     wait: Duration,
     waited: Mutex<Duration>,
     requests: AtomicU32,
+    answers: AtomicU32,
     items: AtomicU32,
     bytes: ByteCounter,
+    kept: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Default for Budget {
@@ -82,9 +85,22 @@ impl Budget {
             wait,
             waited: Mutex::default(),
             requests: AtomicU32::new(0),
+            answers: AtomicU32::new(0),
             items: AtomicU32::new(0),
             bytes: ByteCounter::new(MOST_BYTES),
+            kept: Mutex::default(),
         }))
+    }
+
+    /// Holds a permit until the reconcile is over: whoever had it once asks the tenant on, as often as it
+    /// likes.
+    pub(super) fn hold(&self, permit: impl Any + Send) {
+        *self.kept() = Some(Box::new(permit));
+    }
+
+    /// Whether it keeps a permit.
+    pub(super) fn has_permit(&self) -> bool {
+        self.kept().is_some()
     }
 
     /// How long one reconcile waits for a tenant that answers promptly.
@@ -139,10 +155,16 @@ impl Budget {
     /// A client whose requests this budget pays.
     #[must_use]
     pub fn client(&self, client: &Client) -> Client {
-        let client = client.clone();
+        let (client, answered) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request| {
-            let client = client.clone();
-            async move { client.send(request).await }
+            let (client, answered) = (client.clone(), answered.clone());
+            async move {
+                let answer = client.send(request).await;
+                if answer.is_ok() {
+                    answered.count_answer();
+                }
+                answer
+            }
         });
         let limits = BodyLimitLayer::new(BodyLimits::default(), self.0.bytes.clone());
         let budget = self.clone();
@@ -152,11 +174,26 @@ impl Budget {
         Client::new(paid, NAMESPACE)
     }
 
+    /// Whether the tenant answers, and takes no longer for each answer than a twentieth of what a prompt one has
+    /// for all (50 ms): there is much to ask, or the machine is busy.
+    pub(super) fn is_brisk(&self) -> bool {
+        let answers = self.0.answers.load(Ordering::Relaxed);
+        answers > 0 && self.waited() < (self.promptly() / 20).saturating_mul(answers)
+    }
+
+    pub(super) fn count_answer(&self) {
+        self.0.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn take_request(&self) -> Result<(), BoxError> {
         match self.0.requests.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
             true => Err(Exceeded::Requests(MOST_REQUESTS).into()),
             false => Ok(()),
         }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spent(&self) -> std::sync::MutexGuard<'_, Duration> {

@@ -1,13 +1,15 @@
 //! Bulkhead: how many of a controller's places tenants hold together that do not answer promptly.
 //!
 //! A reconcile holds a place while it waits for a tenant's API. A tenant that answered promptly when it
-//! was last asked is asked without more ado; one that did not, or was never asked by this process, needs
-//! one of few permits, and so does any as soon as it turns out to be slow. Who gets none goes on without
-//! the tenant's answer and is woken when a permit is given back: first the tenant that had permits for the
-//! shortest time since it is slow, so that one that was slow once, or starts, waits for no hundred that are
-//! always so. For a moment none that had them for longer takes it away.
+//! was last asked is asked without more ado, and so is one that was late because there was much to ask, but
+//! gave each answer soon; others, and those that this process never asked, need one of few permits, and so does
+//! any as soon as a reconcile waits for long and answers do not come one soon after the other. Who gets none goes on without
+//! the tenant's answer and is woken when a permit is given back: first who gave each answer soon, then the tenant that had permits for the shortest time since it is slow. So
+//! one that was slow once, or starts, waits for no hundred that are always so. For a moment none that had them for longer takes it away. A permit is for all that a reconcile
+//! asks: its budget keeps it to the end.
 //!
-//! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`], and there
+//! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`] that does not
+//! answer a request in each twentieth of that, and there
 //! are never more permits than a quarter of the places ([`most`]); nobody waits for one in a place.
 
 use std::collections::HashMap;
@@ -40,26 +42,43 @@ enum Standing {
     Late {
         /// When that was last so.
         at: Instant,
-        /// For how long it had permits since then.
+        /// For how long it had permits since it is.
         held: Duration,
+        /// It answered all the same, and each time soon ([`Budget::is_brisk`]).
+        brisk: bool,
     },
 }
 
 /// Whether one needs a permit to be asked.
 fn needs_permit(standing: Option<Standing>) -> bool {
-    standing != Some(Standing::Prompt)
+    !matches!(
+        standing,
+        Some(Standing::Prompt | Standing::Late { brisk: true, .. })
+    )
 }
 
-/// What is thought of one after it was asked.
-fn after(before: Option<Standing>, late: bool, now: Instant) -> Standing {
+/// Who of those that wait is before others: the lesser.
+type Rank = (bool, Duration);
+
+/// The first of all.
+const FIRST: Rank = (false, Duration::ZERO);
+/// After all.
+const LAST: Rank = (true, Duration::MAX);
+
+/// What is thought of one after it was asked, and was `late` or not, and `brisk` or not.
+fn after(before: Option<Standing>, late: bool, brisk: bool, now: Instant) -> Standing {
+    let held = match before {
+        Some(Standing::Late { held, .. }) => held,
+        Some(Standing::Prompt) | None => Duration::ZERO,
+    };
     match (late, before) {
-        (true, Some(Standing::Late { held, .. })) => Standing::Late { at: now, held },
         (true, _) => Standing::Late {
             at: now,
-            held: Duration::ZERO,
+            held,
+            brisk,
         },
-        (false, Some(still @ Standing::Late { at, .. })) if now.duration_since(at) < LATELY => {
-            still
+        (false, Some(Standing::Late { at, .. })) if now.duration_since(at) < LATELY => {
+            Standing::Late { at, held, brisk }
         }
         (false, _) => Standing::Prompt,
     }
@@ -85,11 +104,11 @@ impl Standings {
         lock(&self.0).get(uid).copied()
     }
 
-    /// For how long one had permits since it is slow.
-    fn held(&self, uid: &str) -> Duration {
+    fn rank(&self, uid: &str) -> Rank {
         match self.of(uid) {
-            Some(Standing::Late { held, .. }) => held,
-            Some(Standing::Prompt) | None => Duration::ZERO,
+            Some(Standing::Late { held, brisk, .. }) => (!brisk, held),
+            Some(Standing::Prompt) => FIRST,
+            None => (true, Duration::ZERO),
         }
     }
 
@@ -100,9 +119,9 @@ impl Standings {
         }
     }
 
-    fn note(&self, uid: &str, late: bool) {
+    fn note(&self, uid: &str, late: bool, brisk: bool) {
         let mut all = lock(&self.0);
-        let standing = after(all.get(uid).copied(), late, Instant::now());
+        let standing = after(all.get(uid).copied(), late, brisk, Instant::now());
         all.insert(uid.to_owned(), standing);
     }
 }
@@ -137,8 +156,7 @@ struct Permits {
 
 struct Invited {
     until: Instant,
-    /// For how long it had permits.
-    held: Duration,
+    rank: Rank,
 }
 
 struct Waiting {
@@ -148,25 +166,28 @@ struct Waiting {
 }
 
 impl Permits {
-    /// Whether there is a permit that is kept for nobody who had them for less than `than`.
-    fn is_free(&mut self, than: Duration, now: Instant) -> bool {
+    /// Whether there is a permit for one of this rank that is kept for nobody before it.
+    fn is_free(&mut self, rank: Rank, now: Instant) -> bool {
         self.invited.retain(|_, invited| invited.until > now);
-        let before = self.invited.values().filter(|one| one.held < than).count();
+        let before = self.invited.values().filter(|one| one.rank < rank).count();
         self.held + before < self.most
     }
 
-    /// Who is to be woken, if there is a permit for it: one that had permits for the shortest time.
-    fn invite(&mut self, standings: &Standings, now: Instant) -> Option<Wake> {
-        if !self.is_free(Duration::MAX, now) {
-            return None;
+    /// Who is to be woken, as many as there are permits for, by their rank.
+    fn invite(&mut self, standings: &Standings, now: Instant) -> Vec<Wake> {
+        let mut wakes = Vec::new();
+        while self.is_free(LAST, now) {
+            let each = self.waiting.iter().enumerate();
+            let each = each.map(|(place, waiting)| (standings.rank(&waiting.uid), place));
+            let Some((rank, place)) = each.min() else {
+                break;
+            };
+            let Waiting { object, wake, .. } = self.waiting.remove(place);
+            let until = now + INVITED;
+            self.invited.insert(object, Invited { until, rank });
+            wakes.push(wake);
         }
-        let each = self.waiting.iter().enumerate();
-        let each = each.map(|(place, waiting)| (standings.held(&waiting.uid), place));
-        let (held, place) = each.min()?;
-        let Waiting { object, wake, .. } = self.waiting.remove(place);
-        let until = now + INVITED;
-        self.invited.insert(object, Invited { until, held });
-        Some(wake)
+        wakes
     }
 }
 
@@ -198,20 +219,19 @@ impl Bulkhead {
     }
 
     /// Lets the reconcile of `object` (`namespace/name`) ask the tenant `uid`; none when that needs a permit
-    /// and there is none: then `wake` is called when there is one.
+    /// and there is none: then `wake` is called when there is one. `budget`: the reconcile's, which keeps the
+    /// permit to its end.
     #[must_use]
-    pub fn enter(&self, uid: &str, object: &str, wake: Wake) -> Option<Pass> {
-        let pass = Pass {
+    pub fn enter(&self, uid: &str, object: &str, budget: &Budget, wake: Wake) -> Option<Pass> {
+        let mut pass = Pass {
             bulkhead: self.clone(),
             uid: uid.to_owned(),
             object: object.to_owned(),
+            budget: budget.clone(),
             wake: Some(wake),
-            permit: None,
         };
-        match needs_permit(self.standings.of(uid)) {
-            true => pass.with_permit(),
-            false => Some(pass),
-        }
+        let may = !needs_permit(self.standings.of(uid)) || pass.take_permit();
+        may.then_some(pass)
     }
 }
 
@@ -230,9 +250,7 @@ impl Drop for Permit {
         permits.held = permits.held.saturating_sub(1);
         let next = permits.invite(standings, now);
         drop(permits);
-        if let Some(wake) = next {
-            wake();
-        }
+        next.into_iter().for_each(|wake| wake());
     }
 }
 
@@ -241,26 +259,25 @@ pub struct Pass {
     bulkhead: Bulkhead,
     uid: String,
     object: String,
+    budget: Budget,
     wake: Option<Wake>,
-    permit: Option<Permit>,
 }
 
 impl Pass {
-    /// The same with a permit; none, when there is none left.
-    fn with_permit(mut self) -> Option<Self> {
-        self.take_permit().then_some(self)
-    }
-
-    /// Takes a permit; false when there is none left, and it is woken later.
+    /// Takes a permit, if the reconcile has none; false when there is none left, and it is woken later.
     fn take_permit(&mut self) -> bool {
+        if self.budget.has_permit() {
+            return true;
+        }
         let now = Instant::now();
         let mut permits = lock(&self.bulkhead.permits);
         permits.waiting.retain(|one| one.object != self.object);
         permits.invited.remove(&self.object);
-        let held = self.bulkhead.standings.held(&self.uid);
-        if permits.is_free(held, now) {
+        let rank = self.bulkhead.standings.rank(&self.uid);
+        if permits.is_free(rank, now) {
             permits.held += 1;
-            self.permit = Some(Permit {
+            drop(permits);
+            self.budget.hold(Permit {
                 bulkhead: self.bulkhead.clone(),
                 uid: self.uid.clone(),
                 since: now,
@@ -274,6 +291,10 @@ impl Pass {
                 wake,
             });
         }
+        // Some that were woken may not have come.
+        let next = permits.invite(&self.bulkhead.standings, now);
+        drop(permits);
+        next.into_iter().for_each(|wake| wake());
         false
     }
 
@@ -282,29 +303,33 @@ impl Pass {
     ///
     /// # Errors
     /// [`Interrupted`]; then it was cut off where it was.
-    pub async fn within<T>(
-        mut self,
-        budget: &Budget,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Interrupted> {
+    pub async fn within<T>(mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
         tokio::pin!(work);
-        if self.permit.is_none() {
-            let promptly = budget.promptly().saturating_sub(budget.waited());
+        let budget = self.budget.clone();
+        while !budget.has_permit() {
+            let promptly = match budget.is_brisk() {
+                true => budget.promptly(),
+                false => budget.promptly().saturating_sub(budget.waited()),
+            };
             let begun = budget.within(tokio::time::timeout(promptly, &mut work));
-            match begun.await.map_err(Interrupted::Exceeded)? {
-                Ok(done) => {
-                    self.bulkhead.standings.note(&self.uid, false);
-                    return Ok(done);
-                }
-                Err(_) => self.bulkhead.standings.note(&self.uid, true),
+            let done = begun.await.map_err(Interrupted::Exceeded)?;
+            let brisk = budget.is_brisk();
+            if let Ok(done) = done {
+                self.bulkhead.standings.note(&self.uid, false, brisk);
+                return Ok(done);
             }
+            if brisk {
+                continue;
+            }
+            self.bulkhead.standings.note(&self.uid, true, brisk);
             if !self.take_permit() {
                 return Err(Interrupted::Busy);
             }
         }
         let result = budget.within(work).await;
-        let late = budget.waited() >= budget.promptly();
-        self.bulkhead.standings.note(&self.uid, late);
+        let brisk = budget.is_brisk();
+        let late = !brisk && budget.waited() >= budget.promptly();
+        self.bulkhead.standings.note(&self.uid, late, brisk);
         result.map_err(Interrupted::Exceeded)
     }
 }

@@ -323,6 +323,9 @@ fn args(v: &Validated, settings: &Settings) -> Vec<String> {
     if !policy.node_ports {
         args.push("--no-node-ports".to_owned());
     }
+    if policy.proxy_ip_mode {
+        args.push("--proxy-ip-mode".to_owned());
+    }
     args
 }
 

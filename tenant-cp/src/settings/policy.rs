@@ -72,6 +72,10 @@ pub struct LoadBalancerPolicy {
     /// Whether they take node ports of the management cluster, of which there are 2768 for all tenant
     /// clusters together. Load balancers that reach pods by themselves need none. Default: true.
     pub node_ports: bool,
+    /// Whether traffic of a tenant cluster's own pods to its load balancers goes by way of them (ipMode
+    /// `Proxy`) whatever their controller says; for those that speak the PROXY protocol or end TLS. Default:
+    /// false, which is as it says.
+    pub proxy_ip_mode: bool,
     /// Most of them of one tenant cluster; those that there are stay. Default: 500.
     pub max_services: u32,
     /// Most ports of all of them of one tenant cluster together, each of which takes a node port; those that
@@ -90,6 +94,7 @@ impl Default for LoadBalancerPolicy {
             default_class: None,
             labels: Vec::new(),
             node_ports: true,
+            proxy_ip_mode: false,
             max_services: 500,
             max_ports: 1000,
             max_endpoints: NonZeroU32::MIN.saturating_add(249),

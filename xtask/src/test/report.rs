@@ -19,6 +19,7 @@ pub(crate) const BUILDS: &str = "waiting for the builds beside T1";
 pub(crate) const LAB: &str = "lab with the operator";
 pub(crate) const T2: &str = "T2: control planes in the lab";
 pub(crate) const WORKERS: &str = "T2: workers in the lab";
+pub(crate) const OLDER: &str = "T2: workers on an older KubeVirt";
 pub(crate) const SHAKE: &str = "new and changed tests, shaken";
 
 /// Minutes that a stage of a warm run may take.

@@ -7,13 +7,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use lab::programs::kubevirt::Release;
 use lab::programs::{KubernetesVersion, Program};
 use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
 
 use super::beside::Beside;
 use super::busy::Busy;
 use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, WORKERS as WORKERS_SUITE};
-use super::report::{BUILDS, CHECKS, COMPILE, LAB, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
+use super::report::{BUILDS, CHECKS, COMPILE, LAB, OLDER, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
 use super::servers::{self, Servers};
 use super::session::{Session, target};
 use super::shake::{self, Seed};
@@ -23,6 +24,9 @@ use super::{Args, Tier, signals};
 const TOUCHED_TIMES: usize = 5;
 
 const UNIT: &str = "(kind(lib) + kind(bin))";
+/// What is run on an older KubeVirt, too.
+const OLDER_TESTS: &str = "binary_id(=suites::kubevirt) + (binary_id(=suites::workers) & \
+                           test(/^(worker|volumes)::/))";
 const INTEGRATION: &str = "(kind(test) - package(=suites))";
 
 /// Runs what `args` ask for.
@@ -107,6 +111,7 @@ fn t1_programs(progress: &Progress) -> Result<()> {
     // The chart's tests render and install it.
     lab::programs::ensure(&[Program::HELM], progress)?;
     lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
+    lab::packages::ensure(&lab::packages::SSH, progress)?;
     // The lab's enforcer of network policies is proven in namespaces of its own.
     lab::packages::ensure(&lab::packages::RUNTIME, progress)
 }
@@ -182,11 +187,11 @@ pub(crate) fn prepare(args: &Prepare) -> Result<()> {
         true => Build::Release,
         false => Build::Dev,
     };
-    let (options, operator) = lab_with(args.all, true, build);
+    let (options, operator) = lab_with(args.all, Some(Release::default()), build);
     lab::prepare(&layout, &options, &operator, &Progress::new())
 }
 
-fn lab_with(all: bool, kubevirt: bool, build: Build) -> (UpOptions, Operator) {
+fn lab_with(all: bool, kubevirt: Option<Release>, build: Build) -> (UpOptions, Operator) {
     let mut options = UpOptions {
         kubevirt,
         build,
@@ -220,7 +225,7 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
         .is_none_or(|change| reached.is_none() || change.selection.needs("vm"));
     let build = build(session, args);
     session.stage(LAB, |session| {
-        let (options, operator) = lab_with(args.all, needs_machines, build);
+        let (options, operator) = lab_with(args.all, needs_machines.then(Release::default), build);
         lab::up(session.layout, &options, session.progress)?;
         lab::install_operator(session.layout, &operator, session.progress)
     })?;
@@ -240,8 +245,24 @@ fn t2_in_lab(session: &mut Session<'_>, args: &Args, reached: Option<&str>) -> R
         lab::kubevirt::wait(session.layout, session.progress)?;
         session.tests("t2", &workers, &whole(args.all))
     });
+    let older = match args.all {
+        true => older_kubevirt(session, build),
+        false => Ok(()),
+    };
     // Who asks for everything waits for hours: one failure must not hide what else there is.
-    control_planes.and(workers)
+    control_planes.and(workers).and(older)
+}
+
+/// Virtual machines, a worker and its volumes on an older minor of KubeVirt, in a lab of its own.
+fn older_kubevirt(session: &mut Session<'_>, build: Build) -> Result<()> {
+    session.stage(OLDER, |session| {
+        lab::down(session.layout, false, session.progress)?;
+        let (options, operator) = lab_with(false, Some(Release::V1_6), build);
+        lab::up(session.layout, &options, session.progress)?;
+        lab::install_operator(session.layout, &operator, session.progress)?;
+        lab::kubevirt::wait(session.layout, session.progress)?;
+        session.tests("t2", OLDER_TESTS, &whole(true))
+    })
 }
 
 /// nextest's filters of both halves of T2.
@@ -303,15 +324,16 @@ mod tests {
 
     #[test]
     fn the_lab_has_what_is_asked_for() {
-        let (options, operator) = lab_with(true, false, Build::Release);
+        let (options, operator) = lab_with(true, None, Build::Release);
         assert_eq!(options.tenant_versions, KubernetesVersion::ALL);
-        assert!(!options.kubevirt);
+        assert_eq!(options.kubevirt, None);
         assert_eq!(
             (options.build, operator.build),
             (Build::Release, Build::Release)
         );
-        let (options, operator) = lab_with(false, true, Build::Dev);
+        let (options, operator) = lab_with(false, Some(Release::V1_6), Build::Dev);
         assert_eq!((options.build, operator.build), (Build::Dev, Build::Dev));
+        assert_eq!(options.kubevirt, Some(Release::V1_6));
         assert_eq!(
             options.tenant_versions,
             UpOptions::default().tenant_versions

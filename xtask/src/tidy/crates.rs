@@ -42,6 +42,11 @@ const RULES: &[Rule] = &[
         pure: true,
     },
     Rule {
+        name: "placement",
+        uses: &[],
+        pure: true,
+    },
+    Rule {
         name: "kit-client",
         uses: &["kit-objects"],
         pure: false,
@@ -61,6 +66,12 @@ const RULES: &[Rule] = &[
         uses: &["api", "kit-objects", "providers", "tenant-cp"],
         pure: false,
     },
+    // Sessions and scripts; the provider itself will use `providers`.
+    Rule {
+        name: "provider-static",
+        uses: &[],
+        pure: false,
+    },
     Rule {
         name: "operator",
         uses: &[
@@ -69,6 +80,7 @@ const RULES: &[Rule] = &[
             "kit-client",
             "kit-objects",
             "pki",
+            "placement",
             "provider-kubevirt",
             "providers",
             "tenant-cp",

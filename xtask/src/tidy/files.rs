@@ -34,6 +34,7 @@ const IMPURE: &[&str] = &[
 const PURE_FOLDERS: &[&str] = &[
     "crds/src/",
     "kit/objects/src/",
+    "operator/placement/src/",
     "tenant-cp/src/",
     "tenant-cp/pki/src/",
 ];

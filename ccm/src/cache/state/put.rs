@@ -286,10 +286,16 @@ impl State {
 
     fn put_vm(&mut self, vm: Vm) -> Vec<Change> {
         let name = vm.name.clone();
-        match self.vms.insert(name.clone(), vm.clone()).as_ref() == Some(&vm) {
-            true => Vec::new(),
-            false => vec![Change::Machine(name)],
+        let old = self.vms.insert(name.clone(), vm.clone());
+        if old.as_ref() == Some(&vm) {
+            return Vec::new();
         }
+        let moved = old.as_ref().and_then(Vm::zone) != vm.zone();
+        let mut changes = vec![Change::Machine(name)];
+        if moved {
+            changes.push(self.change_targets());
+        }
+        changes
     }
 
     fn put_addresses(&mut self, addresses: &api::MachineAddresses) -> Vec<Change> {

@@ -55,7 +55,7 @@ pub async fn apply(
             saw_mirror(ctx, observed, answer);
             Ok(true)
         }
-        Action::DropSelector { name, patch } => {
+        Action::PatchMirror { name, patch } => {
             saw_mirror(ctx, observed, client.patch_mirror(name, patch).await?);
             Ok(true)
         }

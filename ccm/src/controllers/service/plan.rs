@@ -18,7 +18,7 @@ use self::types::{Action, Observed, Plan};
 use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
 use crate::limits::{Limits, Over};
 use crate::names;
-use crate::settings::{Endpoints, Settings};
+use crate::settings::{Endpoints, IpMode, Settings};
 
 pub mod endpoint_slices;
 pub mod families;
@@ -96,7 +96,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
             let ports = mirror::ports_that_it_has(ports, live);
             endpoints(observed, service, &ports, live, settings, &mut plan);
         }
-        return report(observed, service, mirror, plan);
+        return report(observed, service, mirror, settings, plan);
     }
     if !has_finalizer(service) {
         plan.events.push(Notice::normal(
@@ -111,13 +111,13 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     if mirror.is_some_and(goes) {
         // Somebody deleted it; a watch tells when it is gone, and another one is made.
         plan.waiting_on = Some(Reason::MirrorIsDeleted);
-        return report(observed, service, None, plan);
+        return report(observed, service, None, settings, plan);
     }
     let desired = mirror::desired(service, &ports, mirror, observed, settings);
     let Some(live) = mirror else {
         plan.actions.push(Action::ApplyMirror(desired));
         // What follows needs its UID.
-        return report(observed, service, None, plan);
+        return report(observed, service, None, settings, plan);
     };
     endpoints(observed, service, &ports, live, settings, &mut plan);
     change(observed, desired, live, &mut plan);
@@ -125,7 +125,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
     let spare = |m: &&std::sync::Arc<Service>| m.metadata.uid != live.metadata.uid;
     let spares = observed.mirrors.iter().filter(spare);
     plan.actions.extend(spares.filter_map(|m| delete_mirror(m)));
-    report(observed, service, mirror, plan)
+    report(observed, service, mirror, settings, plan)
 }
 
 /// Which limit a Service is over, and what to do.
@@ -169,6 +169,8 @@ fn change(observed: &Observed, desired: Value, live: &Service, plan: &mut Plan) 
                 .push(Notice::warning(Reason::LoadBalancerDiffers, message));
         }
         mirror::Verdict::Apply => {
+            let patch = drop_ports(observed, &desired, live);
+            plan.actions.extend(patch);
             let apply = Action::ApplyMirror(desired);
             if !observed.leaves_out(&apply) {
                 let message = "the load balancer follows a change";
@@ -189,13 +191,35 @@ fn is_selected(mirror: &Service) -> bool {
 /// Takes off the selector that somebody else's mirror came with.
 fn drop_selector(mirror: &Service, settings: &Settings, plan: &mut Plan) {
     if is_selected(mirror) && settings.endpoints == Endpoints::Slices {
-        plan.actions.push(Action::DropSelector {
-            name: mirror.metadata.name.clone().unwrap_or_default(),
-            patch: json!({
-                "metadata": { "resourceVersion": mirror.metadata.resource_version },
-                "spec": { "selector": null },
-            }),
-        });
+        let patch = patch(mirror, &json!({ "selector": null }));
+        plan.actions.push(patch);
+    }
+}
+
+/// Takes the ports off somebody else's mirror that are not wanted any more: he has a share in them, so an apply
+/// that leaves them out gives up ours alone, and what is left of them has no name, which is refused.
+fn drop_ports(observed: &Observed, desired: &Value, live: &Service) -> Option<Action> {
+    let key = |port: &Value| (port["port"].as_i64(), port["protocol"].clone());
+    let wanted: Vec<_> = desired["spec"]["ports"]
+        .as_array()?
+        .iter()
+        .map(key)
+        .collect();
+    let is_foreign = live.metadata.name == Some(names::legacy_mirror(&observed.uid));
+    let has = live.spec.as_ref()?.ports.iter().flatten();
+    let mut has = has.filter_map(|port| serde_json::to_value(port).ok());
+    let is_left = has.any(|port| !wanted.contains(&key(&port)));
+    (is_foreign && is_left).then(|| patch(live, &json!({ "ports": desired["spec"]["ports"] })))
+}
+
+/// A merge into the spec of the mirror as it was seen.
+fn patch(mirror: &Service, spec: &Value) -> Action {
+    Action::PatchMirror {
+        name: mirror.metadata.name.clone().unwrap_or_default(),
+        patch: json!({
+            "metadata": { "resourceVersion": mirror.metadata.resource_version },
+            "spec": spec,
+        }),
     }
 }
 
@@ -243,9 +267,16 @@ fn report(
     observed: &Observed,
     service: &Service,
     mirror: Option<&Service>,
+    settings: &Settings,
     mut plan: Plan,
 ) -> Plan {
-    let wanted = mirror.map(ingress).unwrap_or_default();
+    let mut wanted = mirror.map(ingress).unwrap_or_default();
+    if settings.ip_mode == IpMode::Proxy {
+        // The API wants none beside a host name.
+        for address in wanted.iter_mut().filter(|address| address.ip.is_some()) {
+            address.ip_mode = Some("Proxy".to_owned());
+        }
+    }
     let has = ingress(service);
     if wanted != has {
         if !wanted.is_empty() {

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod laws;
+mod near;
 mod refused;
 
 use k8s_openapi::api::core::v1::Service;
@@ -99,7 +100,7 @@ fn everything_that_says_how_traffic_is_treated_is_taken_over() {
               "appProtocol": "kubernetes.io/h2c" },
         ],
         "externalTrafficPolicy": "Local", "internalTrafficPolicy": "Cluster",
-        "healthCheckNodePort": 31234, "trafficDistribution": "PreferSameZone",
+        "healthCheckNodePort": 31234, "trafficDistribution": "PreferClose",
         "sessionAffinity": "ClientIP",
         "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 77 } },
         "loadBalancerSourceRanges": ["10.0.0.0/8"],
@@ -361,6 +362,21 @@ fn mirror_of_the_kubevirt_ccm_keeps_its_name_and_address() {
     assert_eq!(clusters.mirrors.keys().collect::<Vec<_>>(), [&name]);
     assert_eq!(mirror_spec(&clusters)["selector"], Value::Null);
     assert_eq!(ready_addresses(&clusters), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(clusters.addresses(), ["192.0.2.99"]);
+    // The KubeVirt CCM has a share in its ports, which an apply does not take off.
+    clusters.change(&json!({ "spec": {
+        "ports": [{ "name": "b", "port": 443, "protocol": "TCP", "nodePort": 30443 }],
+    } }));
+    clusters.reconcile(ALL);
+    let ports = mirror_spec(&clusters)["ports"].clone();
+    assert_eq!(ports.as_array().map(Vec::len), Some(1), "{ports}");
+    assert_eq!(ports[0]["port"], 443);
+    assert_eq!(ports[0]["targetPort"], 30443);
+    assert_eq!(clusters.errors, Vec::<String>::new());
+    // Nor does it lose them once nobody gives ccm the file of the KubeVirt CCM any more.
+    clusters.settings.adopt = false;
+    clusters.reconcile(ALL);
+    assert_eq!(clusters.mirrors.keys().collect::<Vec<_>>(), [&name]);
     assert_eq!(clusters.addresses(), ["192.0.2.99"]);
 }
 

@@ -21,7 +21,7 @@ import (
 
 const (
 	repository = "quay.io/kubevirt"
-	version    = "v1.6.0"
+	version    = "v1.9.0"
 )
 
 func main() {
@@ -113,9 +113,8 @@ func install(namespace string) error {
 	none := ""
 	deployment := components.NewOperatorDeployment(
 		namespace, repository, "", version, "2", version,
-		// No digests, no images of their own, no runbooks: all follow from the operator's image.
-		none, none, none, none, none, none, none, none, none, none, none,
-		none, none, none, none, none, none, none, none, none, none,
+		// No runbooks and no images of their own: all follow from the operator's image.
+		none, none, none, none, none, none, none, none, none, none, none, none, none,
 		none, corev1.PullIfNotPresent,
 	)
 	objects = append(objects, deployment)

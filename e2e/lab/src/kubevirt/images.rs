@@ -4,10 +4,10 @@
 
 use anyhow::Result;
 
-use super::{VERSION, system};
+use super::system;
 use crate::{
     images::{File, Image, Layer},
-    programs::Bins,
+    programs::{Bins, kubevirt::Release},
     progress::Progress,
 };
 
@@ -22,30 +22,35 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 /// # Errors
 /// `bins` lacks KubeVirt, or Debian's packages cannot be had.
 pub(crate) fn all(bins: &Bins, progress: &Progress) -> Result<Vec<Image>> {
+    let release = Release::of(bins);
     let mut images = Vec::new();
-    for program in ["virt-operator", "virt-api", "virt-controller"] {
+    let mut programs = vec!["virt-operator", "virt-api", "virt-controller"];
+    if release == Release::V1_9 {
+        programs.push("virt-exportproxy");
+    }
+    for program in programs {
         let layers = vec![Layer::Files(vec![
             File::program(format!("/usr/bin/{program}"), bins.path(program)?),
             File::text("/etc/passwd", "kubevirt:x:1001:1001::/home:/sbin/nologin\n"),
             File::text("/etc/group", "kubevirt:x:1001:\n"),
             File::directory("/tmp", 0o1777),
         ])];
-        images.push(image(program, layers, NONROOT));
+        images.push(image(release, program, layers, NONROOT));
     }
     let system = system::layers(bins, progress)?;
     for (name, files) in [
         ("virt-handler", handler(bins)?),
-        ("virt-launcher", launcher(bins)?),
+        ("virt-launcher", launcher(release, bins)?),
     ] {
         let layers = [system.clone(), vec![Layer::Files(files)]].concat();
-        images.push(image(name, layers, 0));
+        images.push(image(release, name, layers, 0));
     }
     Ok(images)
 }
 
-fn image(program: &str, layers: Vec<Layer>, user: u32) -> Image {
+fn image(release: Release, program: &str, layers: Vec<Layer>, user: u32) -> Image {
     Image {
-        name: format!("quay.io/kubevirt/{program}:v{VERSION}"),
+        name: format!("quay.io/kubevirt/{program}:v{release}"),
         layers,
         entrypoint: vec![format!("/usr/bin/{program}")],
         user,
@@ -60,7 +65,8 @@ fn handler(bins: &Bins) -> Result<Vec<File>> {
         .collect()
 }
 
-fn launcher(bins: &Bins) -> Result<Vec<File>> {
+fn launcher(release: Release, bins: &Bins) -> Result<Vec<File>> {
+    let hook = (release == Release::V1_9).then_some("libvirt-hook-client");
     [
         "container-disk",
         "node-labeller.sh",
@@ -71,6 +77,7 @@ fn launcher(bins: &Bins) -> Result<Vec<File>> {
         "virt-tail",
     ]
     .into_iter()
+    .chain(hook)
     .map(|name| {
         let file = File::program(format!("/usr/bin/{name}"), bins.path(name)?);
         Ok(match name {

@@ -10,7 +10,7 @@ use super::{NAMESPACE, objects};
 use crate::{
     kubectl::{answers, kubectl},
     layout::Layout,
-    programs::Bins,
+    programs::{Bins, kubevirt::Release},
     progress::Progress,
     run,
     state::State,
@@ -38,7 +38,10 @@ fn write(layout: &Layout, bins: &Bins) -> Result<()> {
             .args(["wait", "--for=condition=Established"])
             .args(definition),
     )?;
-    run::output_with_input(kubectl(layout).args(apply), &objects::kubevirt())?;
+    run::output_with_input(
+        kubectl(layout).args(apply),
+        &objects::kubevirt(Release::of(bins)),
+    )?;
     Ok(())
 }
 
@@ -50,7 +53,7 @@ fn write(layout: &Layout, bins: &Bins) -> Result<()> {
 pub fn wait(layout: &Layout, progress: &Progress) -> Result<()> {
     let state = State::read(layout).filter(State::is_up);
     let state = state.context("the lab is not up: run `cargo xtask lab up` first")?;
-    if !state.kubevirt || !answers(layout) {
+    if state.kubevirt.is_none() || !answers(layout) {
         bail!("the lab has no KubeVirt: run `cargo xtask lab up`, without --no-kubevirt");
     }
     if seen(layout).is_some_and(|seen| seen.ready) {
@@ -83,16 +86,16 @@ struct Seen {
 
 /// One line for `lab status`.
 pub(crate) fn summary(layout: &Layout, state: &State) -> String {
-    if !state.kubevirt {
+    let Some(release) = state.kubevirt else {
         return "none: `cargo xtask lab up` installs it".to_owned();
-    }
+    };
     match seen(layout) {
-        Some(seen) if seen.ready => "ready".to_owned(),
+        Some(seen) if seen.ready => format!("{release} is ready"),
         Some(seen) => format!(
-            "{} (`cargo xtask lab wait` waits for it)",
+            "{release} is {} (`cargo xtask lab wait` waits for it)",
             seen.phase.to_lowercase()
         ),
-        None => "asked for".to_owned(),
+        None => format!("{release} is asked for"),
     }
 }
 

@@ -141,6 +141,8 @@ fn changes(bins: &Bins, tree: &Path) -> Result<Vec<File>> {
         let (path, from) = from_kubevirt(path, name)?;
         files.push(File::data(path, from));
     }
+    // From 1.9 virt-launcher, which is not root, puts a program in the hook's place.
+    files.push(File::directory("/etc/libvirt/hooks", 0o755).owned_by(QEMU));
     let (path, from) = from_kubevirt("/etc/libvirt/hooks/qemu", "qemu.hook")?;
     files.push(File::program(path, from));
     Ok(files)

@@ -2,7 +2,10 @@
 //!
 //! Invariant: by itself it has what the suites of a default run need.
 
-use crate::{cargo::Build, programs::KubernetesVersion};
+use crate::{
+    cargo::Build,
+    programs::{KubernetesVersion, kubevirt::Release},
+};
 
 /// What a lab shall have.
 #[derive(Clone, Debug)]
@@ -13,7 +16,7 @@ pub struct UpOptions {
     pub keep: bool,
     /// Installs KubeVirt, so that tenants can have nodes. `up` does not wait for it:
     /// [`crate::kubevirt::wait`] does.
-    pub kubevirt: bool,
+    pub kubevirt: Option<Release>,
     /// Block storage, so that nodes can have volumes, and the stock sidecars of CSI for tenants. Without
     /// KubeVirt it counts for nothing.
     pub storage: bool,
@@ -26,7 +29,7 @@ impl Default for UpOptions {
         Self {
             tenant_versions: KubernetesVersion::NEIGHBOURS.to_vec(),
             keep: false,
-            kubevirt: true,
+            kubevirt: Some(Release::default()),
             storage: true,
             build: Build::Dev,
         }
@@ -36,6 +39,6 @@ impl Default for UpOptions {
 impl UpOptions {
     /// Whether there is block storage: nothing but a virtual machine can have its volumes.
     pub(crate) fn has_storage(&self) -> bool {
-        self.kubevirt && self.storage
+        self.kubevirt.is_some() && self.storage
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     images::{self, Image},
     kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
-    programs::{Bins, KubernetesVersion},
+    programs::{Bins, KubernetesVersion, kubevirt::Release},
     progress::Progress,
     run,
     slot::REGISTRY_PORT,
@@ -42,14 +42,14 @@ pub(super) fn all(
     running.order_start("containerd")?;
     let mut wanted = Wanted::of_lab(bins, progress)?;
     for version in &options.tenant_versions {
-        let kubevirt = options.kubevirt;
+        let kubevirt = options.kubevirt.is_some();
         let of_version =
             Wanted::of_version(&running.cluster.layout, bins, *version, kubevirt, progress)?;
         wanted = wanted.and(of_version);
     }
     running.wait("registry", PATIENCE, || running.listens(REGISTRY_PORT))?;
     running.wait("containerd", PATIENCE, || running.containerd_answers())?;
-    if options.kubevirt {
+    if options.kubevirt.is_some() {
         wanted = wanted.and(Wanted::of_kubevirt(bins, progress)?);
     }
     if options.has_storage() {
@@ -65,7 +65,7 @@ pub(crate) fn make(
     bins: &Bins,
     progress: &Progress,
 ) -> Result<()> {
-    if options.kubevirt {
+    if options.kubevirt.is_some() {
         Wanted::of_kubevirt(bins, progress)?;
         for version in &options.tenant_versions {
             Wanted::of_version(layout, bins, *version, true, progress)?;
@@ -90,7 +90,7 @@ pub(super) fn add_kubevirt(
     take(host, &cluster, &wanted, bins, progress)?;
     kubevirt::apply(layout, bins, progress)?;
     binaries::link_tool(layout, bins, "virtctl")?;
-    state.kubevirt = true;
+    state.kubevirt = Some(Release::of(bins));
     state.write(layout)
 }
 
@@ -131,7 +131,8 @@ pub(super) fn add_versions(
     let (host, cluster) = running(layout, state)?;
     let host = host.clone();
     for version in versions {
-        let wanted = Wanted::of_version(layout, bins, *version, state.kubevirt, progress)?;
+        let wanted =
+            Wanted::of_version(layout, bins, *version, state.kubevirt.is_some(), progress)?;
         take(&host, &cluster, &wanted, bins, progress)?;
         state.tenant_versions.push(version.to_string());
     }

@@ -69,9 +69,9 @@ pub(super) fn start(
             .map_err(|_| anyhow!("loading images panicked"))?;
         brought_up.and(images)
     })?;
-    if options.kubevirt {
+    if let Some(release) = options.kubevirt {
         kubevirt::apply(layout, bins, progress)?;
-        state.kubevirt = true;
+        state.kubevirt = Some(release);
         state.storage = options.has_storage();
     }
     let step = progress.step("waiting for cluster DNS");

@@ -12,6 +12,7 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
+use lab::{programs::kubevirt::Release, state::State};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -31,32 +32,49 @@ pub async fn with<T>(
         work().await
     };
     let result = AssertUnwindSafe(switched).catch_unwind().await;
-    let back = switch(management, Hotplug::default()).await;
+    let back = switch(management, own(management)?).await;
     let done = result.unwrap_or_else(|panic| resume_unwind(panic))?;
     back.map(|()| done)
 }
 
+/// The other way than the lab's own.
+///
+/// # Errors
+/// When the lab has no KubeVirt.
+pub fn other(management: &Management) -> Result<Hotplug> {
+    Ok(match own(management)? {
+        Hotplug::Subresources => Hotplug::Declarative,
+        Hotplug::Declarative => Hotplug::Subresources,
+    })
+}
+
+fn own(management: &Management) -> Result<Hotplug> {
+    let way = json!(release(management)?.hotplug());
+    serde_json::from_value(way).context("the lab hot-plugs in a way that nobody knows")
+}
+
+fn release(management: &Management) -> Result<Release> {
+    let state = State::read(&management.layout);
+    let release = state.and_then(|state| state.kubevirt);
+    release.context("the lab has no KubeVirt")
+}
+
 async fn switch(management: &Management, way: Hotplug) -> Result<()> {
-    let gate = match way {
-        Hotplug::Subresources => "HotplugVolumes",
-        // KubeVirt 1.6 looks at virtual machines' templates only while the other one is off.
-        Hotplug::Declarative => "DeclarativeHotplugVolumes",
-    };
+    let way = json!(way);
+    let way = way.as_str().unwrap_or_default();
+    let gates = release(management)?.feature_gates(way);
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("kubevirt.io", "v1", "KubeVirt"));
     let kubevirt: Api<DynamicObject> =
         Api::namespaced_with(management.client.clone(), "kubevirt", &kind);
     let gates = json!({ "spec": { "configuration": { "developerConfiguration": {
-        "featureGates": ["ExpandDisks", gate],
+        "featureGates": gates,
     } } } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(gates));
     let patched = kubevirt.patch("kubevirt", &params, &patch).await;
     patched.context("KubeVirt's feature gates cannot be set")?;
 
     let layout = &management.layout;
-    let value = format!(
-        "config.storage.hotplug={}",
-        json!(way).as_str().unwrap_or_default()
-    );
+    let value = format!("config.storage.hotplug={way}");
     let mut helm = Command::new(layout.tool("helm"));
     helm.arg("--kubeconfig").arg(layout.kubeconfig());
     helm.args(["upgrade", "covey", "deploy/charts/covey", "--reuse-values"]);

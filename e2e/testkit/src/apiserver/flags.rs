@@ -122,6 +122,8 @@ pub(super) fn controller_manager(dir: &Path, port: u16, controllers: &[&str]) ->
         ("service-account-private-key-file", file("sa.key")),
         ("controllers", controllers.join(",")),
         ("leader-elect", "false".to_owned()),
+        // A claim that is seen before its volume is looked at again only then; the default is 15 s.
+        ("pvclaimbinder-sync-period", "1s".to_owned()),
         // Deleting is what it is here for: the default of 20 requests per second would be felt.
         ("kube-api-qps", "500".to_owned()),
         ("kube-api-burst", "1000".to_owned()),

@@ -191,10 +191,10 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             Ok(())
         }
         action => {
-            let budget = observed.budget.clone();
-            let pass = observe::enter(ctx, &observed.machine).ok_or(Error::Postponed)?;
+            let pass = observe::enter(ctx, &observed.machine, &observed.budget);
+            let pass = pass.ok_or(Error::Postponed)?;
             let acted = Box::pin(act_in_tenant(ctx, action, observed));
-            match pass.within(&budget, acted).await {
+            match pass.within(acted).await {
                 Ok(acted) => acted,
                 Err(Interrupted::Exceeded(error)) => Err(Error::Tenant(error.into())),
                 Err(Interrupted::Busy) => Err(Error::Postponed),

@@ -243,7 +243,7 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
     let Some(tenant) = ctx.tenants.client(uid, budget) else {
         return Tenant::NotAsked;
     };
-    let Some(pass) = enter(ctx, machine) else {
+    let Some(pass) = enter(ctx, machine, budget) else {
         return Tenant::Postponed;
     };
     if let Some(message) = ctx.breaker.claim(uid) {
@@ -252,7 +252,7 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
     let name = machine.name_any();
     let requests = ctx.tenants.pending_csrs(uid, &name);
     let asked = requests::read(&tenant, machine, budget, &requests, deep, going);
-    let asked = match pass.within(budget, asked).await {
+    let asked = match pass.within(asked).await {
         Ok(asked) => asked,
         Err(Interrupted::Exceeded(error)) => Err(error.into()),
         Err(Interrupted::Busy) => return Tenant::Postponed,
@@ -276,13 +276,13 @@ async fn ask(ctx: &Context, machine: &Machine, budget: &Budget, deep: bool, goin
 
 /// Lets this reconcile ask the tenant's API; none when others that are slow have to be done with first,
 /// after which it is triggered.
-pub(super) fn enter(ctx: &Context, machine: &Machine) -> Option<Pass> {
+pub(super) fn enter(ctx: &Context, machine: &Machine, budget: &Budget) -> Option<Pass> {
     let object = ObjectRef::from_obj(machine);
     let (key, machines) = (state::key(&object), ctx.triggers.machines.clone());
     // Fails only once the controller has ended.
     let wake = Box::new(move || drop(machines.send(object)));
     ctx.machine_bulkhead
-        .enter(&machine.spec.cluster_uid, &key, wake)
+        .enter(&machine.spec.cluster_uid, &key, budget, wake)
 }
 
 /// Leaves the tenant's API in peace for a while, and has somebody find out what is the matter.

@@ -149,6 +149,11 @@ pub(crate) const TABLE: &[Entry] = &[
         "KubeVirt itself",
     ),
     entry(
+        "e2e/lab/programs/kubevirt-1.6/**",
+        &[Need("vm")],
+        "KubeVirt of an older minor",
+    ),
+    entry(
         "e2e/lab/programs/testserver/**",
         &[Need("vm")],
         "pods on workers run it",

@@ -28,7 +28,6 @@ pub(super) const CIRCLES: &Exceptions = &[
             "e2e/lab/src/images.rs -> e2e/lab/src/images/layout.rs",
             "e2e/lab/src/images.rs -> e2e/lab/src/images/push.rs",
             "e2e/lab/src/images/catalogue.rs -> e2e/lab/src/images.rs",
-            "e2e/lab/src/kubevirt.rs -> e2e/lab/src/kubevirt/images.rs",
             "e2e/lab/src/kubevirt.rs -> e2e/lab/src/kubevirt/install.rs",
             "e2e/lab/src/programs.rs -> e2e/lab/src/programs/kubernetes.rs",
             "e2e/lab/src/programs/build.rs -> e2e/lab/src/programs.rs",

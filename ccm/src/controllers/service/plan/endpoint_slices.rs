@@ -108,6 +108,12 @@ fn endpoint(endpoint: &Endpoint) -> Value {
     if let Some(node) = &endpoint.management_node {
         value["nodeName"] = json!(&**node);
     }
+    if let Some(zone) = &endpoint.zone {
+        value["zone"] = json!(&**zone);
+    }
+    if let Some(zone) = &endpoint.for_zone {
+        value["hints"] = json!({ "forZones": [{ "name": &**zone }] });
+    }
     value
 }
 
@@ -217,6 +223,7 @@ fn families(service: &Service, mirror: &Service) -> Vec<Family> {
 
 fn endpoints(service: &Service, observed: &Observed, family: Family) -> Vec<Endpoint> {
     let local = keeps_traffic_local(service);
+    let near = mirror::traffic_distribution(service).is_some();
     // When every node of the tenant cluster is lost at once, more likely its API is than all of
     // them: what runs goes on getting traffic, because there is nothing better to send it to.
     let blind = !local && observed.targets.iter().all(|target| !target.ready);
@@ -237,14 +244,19 @@ fn endpoints(service: &Service, observed: &Observed, family: Family) -> Vec<Endp
                 },
             };
             let leaving = target.terminating || (local && !pods.ready);
+            let ready = healthy && pods.ready;
             Some(Endpoint {
                 machine: Arc::clone(&target.machine),
                 address: address.to_string(),
-                ready: healthy && pods.ready,
+                ready,
                 // Last resort of a proxy that finds none that is ready (KEP-1669).
                 serving: (healthy || target.terminating) && target.serving && pods.serving,
                 terminating: leaving,
                 management_node: target.management_node.clone(),
+                zone: target.zone.clone(),
+                // As the EndpointSlice controller gives them (`trafficdist.ReconcileHints`): a proxy
+                // goes by hints only while all endpoints that are ready have one.
+                for_zone: target.zone.clone().filter(|_| near && ready),
             })
         })
         .filter(|endpoint| endpoint.serving || endpoint.ready)

@@ -18,11 +18,12 @@ use sha2::{Digest, Sha256};
 use super::families::{Families, families};
 use super::types::Observed;
 use super::unsupported::Port;
-use crate::cache::services::Accepted;
+use crate::cache::services::{Accepted, mirrored};
 use crate::names;
 use crate::settings::{Endpoints, Settings};
 
-/// The mirror to go on with: ours by name, or, where that is wanted, the one of the KubeVirt CCM.
+/// The mirror to go on with: ours by name, or the one of the KubeVirt CCM, where that is wanted or was:
+/// then it has our labels.
 #[must_use]
 pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Service> {
     let ours = names::mirror(&settings.cluster_uid, &observed.uid);
@@ -34,7 +35,7 @@ pub fn choose<'a>(observed: &'a Observed, settings: &Settings) -> Option<&'a Ser
             .map(Arc::as_ref)
     };
     // Its address is in use; ours, should both be there, was made while it was out of sight.
-    let adopted = named(&theirs).filter(|_| settings.adopt);
+    let adopted = named(&theirs).filter(|m| settings.adopt || mirrored(m, settings).is_some());
     adopted.or_else(|| named(&ours))
 }
 
@@ -142,7 +143,7 @@ fn spec(
             "internalTrafficPolicy",
             json!(wanted.internal_traffic_policy),
         );
-        set("trafficDistribution", json!(wanted.traffic_distribution));
+        set("trafficDistribution", json!(traffic_distribution(service)));
         set("sessionAffinity", json!(wanted.session_affinity));
         set(
             "sessionAffinityConfig",
@@ -183,6 +184,17 @@ fn spec(
         set("selector", json!(labels));
     }
     Value::Object(spec)
+}
+
+/// What a mirror has as its `trafficDistribution`. All that a tenant's Service may say is about what is near,
+/// and of what is near the management cluster knows zones alone: a node below is none of the tenant's nodes.
+/// `PreferSameZone` means the same as `PreferClose` (KEP-3015), which every API server since 1.30 takes, so a
+/// tenant cluster that is newer than the management cluster has its load balancer all the same. What is not
+/// known is left out.
+pub fn traffic_distribution(service: &Service) -> Option<&'static str> {
+    let asked = service.spec.as_ref()?.traffic_distribution.as_deref()?;
+    let is_near = matches!(asked, "PreferClose" | "PreferSameZone" | "PreferSameNode");
+    is_near.then_some("PreferClose")
 }
 
 fn port(port: &Port) -> Value {

@@ -96,8 +96,8 @@ pub enum Action {
     PatchStatus(Value),
     /// Apply the mirror.
     ApplyMirror(Value),
-    /// Take the selector off a mirror that somebody else made: a merge patch.
-    DropSelector {
+    /// Take off a mirror that somebody else made what he wrote on it: a merge patch.
+    PatchMirror {
         /// Its name.
         name: String,
         /// The patch, with the resource version.

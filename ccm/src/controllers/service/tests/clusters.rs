@@ -97,6 +97,7 @@ pub(super) fn target(number: u16) -> Target {
             format!("2001:db8::{number:x}").parse().unwrap(),
         ],
         management_node: Some(format!("host-{number}").as_str().into()),
+        zone: None,
     }
 }
 
@@ -361,12 +362,14 @@ impl Clusters {
                 self.apply_mirror(object)?;
                 true
             }
-            Action::DropSelector { name, patch } => {
-                self.log.push("DropSelector");
+            Action::PatchMirror { name, patch } => {
+                self.log.push("PatchMirror");
                 let mirror = self.mirrors.get_mut(name).expect("there is such a mirror");
                 let version = mirror.metadata.resource_version.as_deref();
                 assert_eq!(patch["metadata"]["resourceVersion"].as_str(), version);
-                mirror.spec.as_mut().unwrap().selector = None;
+                let mut merged = serde_json::to_value(&*mirror).unwrap();
+                merge(&mut merged["spec"], &patch["spec"]);
+                *mirror = serde_json::from_value(merged).unwrap();
                 true
             }
             Action::DeleteMirror { name, uid } => {
@@ -423,6 +426,16 @@ impl Clusters {
             }
         }
         let old = live.and_then(|live| live.spec.as_ref());
+        if name == names::legacy_mirror(UID) {
+            // The KubeVirt CCM has a share in its ports: what is left of one has no name.
+            let has = old.and_then(|spec| spec.ports.as_deref());
+            let has = has.unwrap_or_default().iter();
+            let asked = asked["spec"]["ports"].as_array().unwrap();
+            let is_left = |port: i32| asked.iter().all(|asked| asked["port"] != json!(port));
+            if has.map(|port| port.port).any(is_left) {
+                return Err("spec.ports[0].name: Required value".to_owned());
+            }
+        }
         families::admit(&mut object["spec"], old, &self.stacks)?;
         self.version += 1;
         let uid = live.and_then(|m| m.metadata.uid.clone());

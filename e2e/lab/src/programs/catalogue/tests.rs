@@ -94,6 +94,7 @@ fn every_program_of_the_lab_is_pinned_at_the_version_it_says() {
     let kubernetes = KubernetesVersion::ALL.map(Program::kubernetes);
     let fixed = Program::BASIC
         .into_iter()
+        .chain(Program::KUBEVIRTS)
         .chain(Program::WORKERS)
         .chain(Program::STORAGE)
         .chain(Program::REFERENCES);

@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::storage::Hotplug;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{
     Api, ResourceExt as _,
@@ -24,7 +23,8 @@ use super::{node_of, ready, told, two_nodes};
 async fn a_volume_leaves_a_machine_that_is_dead_and_stays_with_one_that_is_cut_off() {
     scenario::run_alone("death", async |s| {
         // `volumes` takes the other way.
-        hotplug::with(&s.management, Hotplug::Declarative, async || death(s).await).await
+        let way = hotplug::other(&s.management)?;
+        hotplug::with(&s.management, way, async || death(s).await).await
     })
     .await;
 }

@@ -19,11 +19,12 @@ use crate::tenant_session::etcd;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) async fn ask(ctx: &Context, members: &[(String, IpAddr)], observed: &mut Observed) {
-    // Held, and nothing noted of it: that etcd is not reached says nothing of the tenant's API.
-    let Some(_pass) = sessions::enter(ctx, observed) else {
+    // Its permit counts, and nothing is noted of it: that etcd is not reached says nothing of the tenant's API.
+    // Of those that start there are never many.
+    if observed.has_been_ready() && sessions::enter(ctx, observed).is_none() {
         observed.etcd = Etcd::Asked(BTreeMap::new());
         return;
-    };
+    }
     let seen: &Observed = observed;
     let each = members.iter().map(|(name, address)| async move {
         let answer = one(ctx, seen, name, *address).await;

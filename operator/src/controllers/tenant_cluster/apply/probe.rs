@@ -116,7 +116,7 @@ pub(super) async fn probe(
         ctx.tenants.listed(&uid);
     }
     let asked = Box::pin(prober.until_it_answers(ctx));
-    let result = match pass.within(&observed.budget, asked).await {
+    let result = match pass.within(asked).await {
         Ok(result) => result,
         Err(Interrupted::Exceeded(error)) => Err(error.into()),
         Err(Interrupted::Busy) => {

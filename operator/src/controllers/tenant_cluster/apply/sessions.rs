@@ -100,7 +100,8 @@ pub(super) fn enter(ctx: &Context, observed: &Observed) -> Option<Pass> {
     let (object, clusters) = (state::key(&cluster), ctx.triggers.clusters.clone());
     // Fails only once the controller has ended.
     let wake = Box::new(move || drop(clusters.send(cluster)));
-    ctx.cluster_bulkhead.enter(&uid, &object, wake)
+    ctx.cluster_bulkhead
+        .enter(&uid, &object, &observed.budget, wake)
 }
 
 /// Ready pods of the control plane, 0 while they are not known: when they change, a breaker is asked again.

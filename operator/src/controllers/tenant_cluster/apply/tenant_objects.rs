@@ -26,12 +26,11 @@ pub(super) async fn apply(
     observed: &mut Observed,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let budget = observed.budget.clone();
     let uid = observed.cluster.uid().unwrap_or_default();
     let result = match enter(ctx, observed) {
         Some(pass) => {
             let written = Box::pin(write_all(ctx, address, changes, observed, now));
-            pass.within(&budget, written).await
+            pass.within(written).await
         }
         None => Err(Interrupted::Busy),
     };

@@ -312,8 +312,10 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         return UNREACHED_PAUSE;
     }
     match waiting.map(|w| w.reason) {
-        // A startup probe or a permit is quicker.
-        Some(Reason::Starting | Reason::WaitingForTurn) => return silent_pause(observed, now),
+        // A startup probe is quicker.
+        Some(Reason::Starting) => return silent_pause(observed, now),
+        // It is woken, and each look that ends so costs others their requests.
+        Some(Reason::WaitingForTurn) => return LONGEST_SILENT_PAUSE,
         Some(Reason::WaitingForStart) => return crate::rollouts::queue::PATIENCE,
         Some(Reason::RemovingCloudController) => return REMOVING_PAUSE,
         _ => {}

@@ -1,0 +1,17 @@
+//! Machines that are there already and are reached by SSH.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`session`] | connections: pinned host keys, jump hosts, bounds, commands and files |
+//! | [`scripts`] | what runs on a machine, and what it is told |
+//! | [`secrets`] | what must not be kept |
+//! | [`answer`] | what it says back |
+//! | [`plan`] | what that means: pure |
+//!
+//! Invariant: a machine is told nothing but fixed scripts, and what it answers is data within bounds.
+
+pub mod answer;
+pub mod plan;
+pub mod scripts;
+pub mod secrets;
+pub mod session;

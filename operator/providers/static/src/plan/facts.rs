@@ -1,0 +1,163 @@
+//! What a machine is, as the script `facts` says.
+//!
+//! Invariant: a number that is missing or none is unknown, and never zero.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::claim::Owner;
+use crate::answer::Answer;
+
+/// What a machine is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// `/etc/machine-id`.
+    pub machine_id: String,
+    /// As `uname -m` says: `x86_64`, `aarch64`.
+    pub arch: String,
+    /// Processors.
+    pub cpus: Option<u64>,
+    /// Memory in MiB.
+    pub memory_mib: Option<u64>,
+    /// Swap in MiB.
+    pub swap_mib: Option<u64>,
+    /// Free below `/var/lib`, in MiB.
+    pub disk_free_mib: Option<u64>,
+    /// Name and version of the distribution.
+    pub os: String,
+    /// As `uname -r` says.
+    pub kernel: String,
+    /// Its clock, in seconds since 1970.
+    pub clock: Option<u64>,
+    /// cgroup v2 alone.
+    pub cgroup2: bool,
+    /// `/dev/net/tun`.
+    pub tun: bool,
+    /// WireGuard in the kernel.
+    pub wireguard: bool,
+    /// overlayfs.
+    pub overlay: bool,
+    /// Bridged packets through iptables.
+    pub bridge_filter: bool,
+    /// `/var/lib` can be written.
+    pub writable: bool,
+    /// `/run` is memory, so what is there is gone after a reboot.
+    pub run_is_memory: bool,
+    /// Programs that the scripts need and that are not there.
+    pub missing: Vec<String>,
+    /// Running programs that matter: `kubelet`, `containerd`, `dockerd`, `crio`, `k3s`, `k0s`.
+    pub processes: Vec<String>,
+    /// Ports of a node on which somebody listens.
+    pub ports: Vec<u16>,
+    /// Containers that belong to no Kubernetes.
+    pub foreign_tasks: u64,
+    /// Containers of Kubernetes.
+    pub tasks: u64,
+    /// There is a kubelet.conf.
+    pub kubelet_configured: bool,
+    /// SHA-256 of the authority that the kubelet believes, in hexadecimal; empty: none.
+    pub kubelet_ca: String,
+    /// The node whose certificate the kubelet has.
+    pub node_name: Option<String>,
+    /// Whose machine it is; none: nobody's.
+    pub owner: Option<Owner>,
+}
+
+impl Facts {
+    /// Reads an answer; texts are cut, lists bounded.
+    #[must_use]
+    pub fn read(answer: &Answer) -> Self {
+        let list =
+            |name| -> Vec<String> { answer.list(name).take(32).map(str::to_owned).collect() };
+        Self {
+            machine_id: answer.words("machineID"),
+            arch: answer.words("arch"),
+            cpus: answer.number("cpus"),
+            memory_mib: answer.number("memoryMiB"),
+            swap_mib: answer.number("swapMiB"),
+            disk_free_mib: answer.number("diskFreeMiB"),
+            os: answer.words("os").trim().to_owned(),
+            kernel: answer.words("kernel"),
+            clock: answer.number("clock"),
+            cgroup2: answer.is("cgroup2"),
+            tun: answer.is("tun"),
+            wireguard: answer.is("wireguard"),
+            overlay: answer.is("overlay"),
+            bridge_filter: answer.is("bridgeFilter"),
+            writable: answer.is("writable"),
+            run_is_memory: answer.is("runIsMemory"),
+            missing: list("missing"),
+            processes: list("processes"),
+            ports: answer
+                .list("ports")
+                .filter_map(|port| port.parse().ok())
+                .take(32)
+                .collect(),
+            // Not said: as if there were some.
+            foreign_tasks: answer.number("foreignTasks").unwrap_or(1),
+            tasks: answer.number("tasks").unwrap_or(1),
+            kubelet_configured: answer.get("kubeletConfigured") != "false",
+            kubelet_ca: answer.words("kubeletCA"),
+            node_name: node_of(answer.get("kubeletCertificate")),
+            owner: (answer.get("owned") != "false").then(|| {
+                Owner::read(
+                    answer,
+                    ["ownerInstallation", "ownerTenantCluster", "ownerMachine"],
+                )
+            }),
+        }
+    }
+}
+
+/// The node that a kubelet's certificate (DER in base64) is for. It is not verified here: whoever is root on the
+/// machine could write any. What counts is the Node that the tenant cluster knows.
+fn node_of(certificate: &str) -> Option<String> {
+    let der = STANDARD.decode(certificate).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    let mut names = certificate.subject().iter_common_name();
+    let name = names.next()?.as_str().ok()?;
+    let node = name.strip_prefix("system:node:")?;
+    let is_name = !node.is_empty()
+        && node.len() <= 253
+        && node
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
+    is_name.then(|| node.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    fn certificate(common_name: &str) -> String {
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
+        let key = KeyPair::generate().unwrap();
+        STANDARD.encode(params.self_signed(&key).unwrap().der())
+    }
+
+    #[test]
+    fn an_empty_answer_is_no_good_news() {
+        let facts = Facts::read(&Answer::default());
+        assert_eq!(facts.memory_mib, None);
+        assert!(facts.kubelet_configured && facts.owner.is_some());
+        assert!(facts.foreign_tasks > 0 && !facts.writable && !facts.cgroup2);
+    }
+
+    #[test]
+    fn the_node_stands_in_the_certificate_and_nothing_else_is_taken_for_one() {
+        let node = |text: &str| node_of(text);
+        assert_eq!(
+            node(&certificate("system:node:w-1")),
+            Some("w-1".to_owned())
+        );
+        assert_eq!(node(&certificate("admin")), None);
+        assert_eq!(node(&certificate("system:node:../x")), None);
+        assert_eq!(node("bm90IGEgY2VydGlmaWNhdGU="), None);
+        assert_eq!(node(""), None);
+    }
+}

@@ -1,0 +1,28 @@
+# Writes whose machine it is, before anything else is written. Who is first has it: `ln` makes the whole file appear
+# at once and never replaces one, so of two that claim at the same moment exactly one wins.
+folder=/var/lib/covey
+owner=$folder/owner.json
+if ! mkdir -p "$folder" 2> /dev/null; then
+    answer result unwritable
+    exit 0
+fi
+chmod 0700 "$folder"
+draft=$folder/owner.$$
+trap 'rm -f "$draft"' EXIT
+if ! { answer installation "$(parameter installation)" tenantCluster "$(parameter tenantCluster)" \
+    machine "$(parameter machine)" madeAt "$(parameter madeAt)" > "$draft"; } 2> /dev/null; then
+    answer result unwritable
+    exit 0
+fi
+# On disk before it is seen: after a power cut there is the whole file or none.
+sync "$draft" 2> /dev/null || sync
+result=foreign
+if ln "$draft" "$owner" 2> /dev/null; then
+    result=claimed
+elif [ "$(field "$owner" installation)" = "$(parameter installation)" ] \
+    && [ "$(field "$owner" tenantCluster)" = "$(parameter tenantCluster)" ] \
+    && [ "$(field "$owner" machine)" = "$(parameter machine)" ]; then
+    result=claimed
+fi
+answer result "$result" installation "$(field "$owner" installation)" \
+    tenantCluster "$(field "$owner" tenantCluster)" machine "$(field "$owner" machine)"

@@ -1,0 +1,34 @@
+# Starts a worker: as a unit of its own where there is systemd, else as a session of its own. It outlives this
+# connection, and whoever starts it twice finds it working.
+operation=$(parameter operation)
+id=$(parameter id)
+seconds=$(parameter seconds)
+case "$operation" in join | reset) ;; *) exit 64 ;; esac
+case "$id" in '' | *[!0-9a-f]*) exit 64 ;; esac
+case "$seconds" in '' | *[!0-9]*) exit 64 ;; esac
+if is_working; then
+    answer result working operation "$(field "$state" operation)" id "$(field "$state" id)"
+    exit 0
+fi
+job=$run/$operation-$id
+if ! { mkdir -p "$folder" "$job" && chmod 0700 "$folder" "$run" "$job" && : > "$folder/probe" && rm -f "$folder/probe"; } 2> /dev/null; then
+    answer result unwritable
+    exit 0
+fi
+parameter script > "$job/script"
+parameter told > "$job/told"
+rm -f "$job/log"
+note start running
+if [ -d /run/systemd/system ] && has systemd-run; then
+    unit=covey-$operation-$id
+    systemctl reset-failed "$unit.service" > /dev/null 2>&1 || true
+    # Nothing of it goes to the journal.
+    systemd-run --quiet --collect --unit "$unit" -p "RuntimeMaxSec=$seconds" -p UMask=0077 -p StandardInput=null \
+        -p StandardOutput=null -p StandardError=null /bin/sh "$job/script" "$job" > /dev/null 2>&1 \
+        || systemctl is-active --quiet "$unit.service"
+elif has timeout; then
+    setsid timeout "$seconds" /bin/sh "$job/script" "$job" < /dev/null > /dev/null 2>&1 &
+else
+    setsid /bin/sh "$job/script" "$job" < /dev/null > /dev/null 2>&1 &
+fi
+answer result started operation "$operation" id "$id"

@@ -1,0 +1,211 @@
+//! One hop: key exchange with a pinned key, and the login.
+//!
+//! Invariant: nothing is sent to a machine whose key is not pinned, and the machine opens no channel to us.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use russh::client::{self, ChannelOpenHandle, Handle, Msg};
+use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate};
+use russh::{AlgorithmKind, Channel, Preferred};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use super::cut::{Cuttable, Guard};
+use super::error::Error;
+use super::limits::Limits;
+use super::pins::{HostKeys, fingerprint};
+use super::target::Hop;
+
+/// What the library asks us about a connection.
+pub(super) struct Handler {
+    host_keys: HostKeys,
+    /// The key that was refused.
+    refused: Arc<OnceLock<String>>,
+}
+
+impl client::Handler for Handler {
+    type Error = russh::Error;
+
+    async fn check_server_key(
+        &mut self,
+        shown: &PublicKeyOrCertificate,
+    ) -> Result<bool, Self::Error> {
+        // Certificates are never asked for, so this is a key.
+        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
+            return Ok(false);
+        };
+        let is_pinned = self.host_keys.accepts(key);
+        if !is_pinned {
+            let _ = self.refused.set(fingerprint(key));
+        }
+        Ok(is_pinned)
+    }
+
+    // A server opens channels only for what was asked for, and none of these is. The library would accept them;
+    // a handle that is dropped refuses.
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _connected_address: &str,
+        _connected_port: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_streamlocal(
+        &mut self,
+        _channel: Channel<Msg>,
+        _socket_path: &str,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_agent_forward(
+        &mut self,
+        _channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_session(
+        &mut self,
+        _channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _host_to_connect: &str,
+        _port_to_connect: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_streamlocal(
+        &mut self,
+        _channel: Channel<Msg>,
+        _socket_path: &str,
+        reply: ChannelOpenHandle,
+        _session: &mut client::Session,
+    ) -> Result<(), Self::Error> {
+        drop(reply);
+        Ok(())
+    }
+}
+
+/// A hop that was entered; everything over it ends when it is dropped.
+pub(super) struct Login {
+    pub(super) handle: Handle<Handler>,
+    _guard: Guard,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+/// How SSH is spoken with one hop.
+fn config(host_keys: &HostKeys, limits: &Limits) -> client::Config {
+    client::Config {
+        preferred: Preferred {
+            key: host_keys.preference().into(),
+            ..Preferred::DEFAULT
+        },
+        keepalive_interval: Some(limits.keepalive),
+        keepalive_max: limits.keepalives,
+        // A host that talks without end fills no more than this: messages a channel, and bytes on the way.
+        channel_buffer_size: 32,
+        window_size: 256 * 1024,
+        maximum_packet_size: 32 * 1024,
+        nodelay: true,
+        ..client::Config::default()
+    }
+}
+
+/// Speaks SSH over a stream and logs in; `field` names what pins the keys.
+pub(super) async fn enter<S>(
+    hop: &Hop,
+    field: &'static str,
+    stream: S,
+    limits: &Limits,
+) -> Result<Login, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let name = hop.name();
+    let refused = Arc::new(OnceLock::new());
+    let handler = Handler {
+        host_keys: hop.host_keys.clone(),
+        refused: Arc::clone(&refused),
+    };
+    let (stream, guard) = Cuttable::new(stream);
+    let config = Arc::new(config(&hop.host_keys, limits));
+    let connected = client::connect_stream(config, stream, handler);
+    let connected = within(&name, "answer", limits.connect, connected).await?;
+    let mut handle = connected.map_err(|error| match (refused.get(), &error) {
+        (Some(seen), _) => Error::WrongHostKey {
+            hop: name.clone(),
+            seen: seen.clone(),
+            field,
+        },
+        (
+            None,
+            russh::Error::NoCommonAlgo {
+                kind: AlgorithmKind::Key,
+                ..
+            },
+        ) => Error::NoHostKey { hop: name.clone() },
+        (None, error) => Error::protocol(&name, error),
+    })?;
+    let key = PrivateKeyWithHashAlg::new(Arc::clone(&hop.key.0), None);
+    let login = handle.authenticate_publickey(hop.user.as_str(), key);
+    let login = within(&name, "accept the login", limits.login, login).await?;
+    match login {
+        Ok(result) if result.success() => Ok(Login {
+            handle,
+            _guard: guard,
+        }),
+        Ok(_) => Err(Error::LoginRefused {
+            hop: name,
+            user: hop.user.clone(),
+        }),
+        Err(error) => Err(Error::protocol(&name, &error)),
+    }
+}
+
+/// Waits no longer than this.
+pub(super) async fn within<T>(
+    hop: &str,
+    stage: &'static str,
+    limit: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    timeout(limit, work).await.map_err(|_| Error::TimedOut {
+        hop: hop.to_owned(),
+        stage,
+        limit,
+    })
+}
