@@ -24,14 +24,7 @@ const ADDRESS: &str = "192.0.2.7";
 
 /// Starts the program: with the file of the KubeVirt CCM, as the steps say, or as the addon does.
 fn start(environment: &Environment, dir: &Workdir, file: Option<&str>) -> Result<Process> {
-    let tenant = environment
-        .tenant
-        .kubeconfig_as(&environment.tenant_user(), &[])?;
-    let tenant = dir.write("tenant.kubeconfig", &tenant)?;
-    let management = environment
-        .management
-        .kubeconfig_as(&environment.user(), &[])?;
-    let management = dir.write("management.kubeconfig", &management)?;
+    let [tenant, management] = environment.kubeconfigs(dir)?;
     let mut flags = vec![
         ("kubeconfig", tenant.display().to_string()),
         ("cluster-uid", environment.uid.clone()),

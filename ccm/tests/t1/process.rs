@@ -12,14 +12,7 @@ use testkit::process::{Process, Workdir};
 use crate::support::{Environment, PATIENCE};
 
 fn start(environment: &Environment, dir: &Workdir, identity: &str) -> Result<Process> {
-    let tenant = environment
-        .tenant
-        .kubeconfig_as(&environment.tenant_user(), &[])?;
-    let tenant = dir.write("tenant.kubeconfig", &tenant)?;
-    let management = environment
-        .management
-        .kubeconfig_as(&environment.user(), &[])?;
-    let management = dir.write("management.kubeconfig", &management)?;
+    let [tenant, management] = environment.kubeconfigs(dir)?;
     let flags = [
         ("tenant-kubeconfig", tenant.display().to_string()),
         ("management-kubeconfig", management.display().to_string()),

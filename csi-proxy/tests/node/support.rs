@@ -94,7 +94,12 @@ impl Node {
     pub(crate) fn plug(&mut self, serial: &str, bytes: u64) -> Result<()> {
         let number = self.disks.len();
         let file = self.folder.path().join(format!("disk-{number}"));
-        let disk = LoopDevice::new(&file, bytes)?;
+        self.attach(&file, serial, bytes)
+    }
+
+    /// Attaches this file as a disk.
+    fn attach(&mut self, file: &Path, serial: &str, bytes: u64) -> Result<()> {
+        let disk = LoopDevice::new(file, bytes)?;
         disk.show(&self.folder.path().join("sys"), serial)?;
         self.disks.push(disk);
         Ok(())
@@ -105,9 +110,7 @@ impl Node {
         let folder = self.folder.path().join("failing");
         fs::create_dir(&folder)?;
         let file = FailingFile::new(&folder, bytes)?;
-        let disk = LoopDevice::new(file.path(), bytes)?;
-        disk.show(&self.folder.path().join("sys"), serial)?;
-        self.disks.push(disk);
+        self.attach(file.path(), serial, bytes)?;
         Ok(file)
     }
 

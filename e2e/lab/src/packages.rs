@@ -37,8 +37,8 @@ pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 /// from.
 pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
 
-/// What tests of machines that are reached by SSH start servers of.
-pub const SSH: [&str; 1] = ["openssh-server"];
+/// What tests of machines that are reached by SSH start servers of, and play scripts with.
+pub const SSH: [&str; 2] = ["busybox-static", "openssh-server"];
 
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
 const WITNESSES: [(&str, &[&str]); 20] = [

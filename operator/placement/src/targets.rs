@@ -201,7 +201,7 @@ fn cap(location: &Location, have: &BTreeMap<Place, u32>) -> (u32, Option<Cap>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn location(name: &str, weight: u32, zones: Vec<Zone>) -> Location {
+    pub(crate) fn location(name: &str, weight: u32, zones: Vec<Zone>) -> Location {
         Location {
             name: name.to_owned(),
             weight,

@@ -65,7 +65,7 @@ struct Spent {
     answers: AtomicU32,
     items: AtomicU32,
     bytes: ByteCounter,
-    kept: Mutex<Option<Box<dyn Any + Send>>>,
+    permit: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Default for Budget {
@@ -88,19 +88,19 @@ impl Budget {
             answers: AtomicU32::new(0),
             items: AtomicU32::new(0),
             bytes: ByteCounter::new(MOST_BYTES),
-            kept: Mutex::default(),
+            permit: Mutex::default(),
         }))
     }
 
     /// Holds a permit until the reconcile is over: whoever had it once asks the tenant on, as often as it
     /// likes.
     pub(super) fn hold(&self, permit: impl Any + Send) {
-        *self.kept() = Some(Box::new(permit));
+        *self.permit() = Some(Box::new(permit));
     }
 
-    /// Whether it keeps a permit.
+    /// Whether it holds a permit.
     pub(super) fn has_permit(&self) -> bool {
-        self.kept().is_some()
+        self.permit().is_some()
     }
 
     /// How long one reconcile waits for a tenant that answers promptly.
@@ -192,8 +192,8 @@ impl Budget {
         }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Box<dyn Any + Send>>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn permit(&self) -> std::sync::MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        self.0.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spent(&self) -> std::sync::MutexGuard<'_, Duration> {

@@ -2,15 +2,18 @@
 //!
 //! A reconcile holds a place while it waits for a tenant's API. A tenant that answered promptly when it
 //! was last asked is asked without more ado, and so is one that was late because there was much to ask, but
-//! gave each answer soon; others, and those that this process never asked, need one of few permits, and so does
-//! any as soon as a reconcile waits for long and answers do not come one soon after the other. Who gets none goes on without
-//! the tenant's answer and is woken when a permit is given back: first who gave each answer soon, then the tenant that had permits for the shortest time since it is slow. So
-//! one that was slow once, or starts, waits for no hundred that are always so. For a moment none that had them for longer takes it away. A permit is for all that a reconcile
-//! asks: its budget keeps it to the end.
+//! gave each answer soon. Others, and those that this process never asked, need one of few permits, and so
+//! does any as soon as a reconcile waits for long and answers do not come one soon after the other. A permit
+//! is for all that a reconcile asks: its budget holds it to the end.
 //!
-//! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`] that does not
-//! answer a request in each twentieth of that, and there
-//! are never more permits than a quarter of the places ([`most`]); nobody waits for one in a place.
+//! Who gets none goes on without the tenant's answer and is woken when a permit is given back: first who gave
+//! each answer soon, then the tenant that had permits for the shortest time since it is slow. So one that was
+//! slow once, or starts, waits for no hundred that are always so. For a moment none that had them for longer
+//! takes it away.
+//!
+//! Invariant: without a permit no reconcile waits for a tenant longer than [`Budget::promptly`], unless it
+//! answers all the while ([`Budget::is_brisk`]), and there are never more permits than a quarter of the places
+//! ([`most`]); nobody waits for one in a place.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -219,7 +222,7 @@ impl Bulkhead {
     }
 
     /// Lets the reconcile of `object` (`namespace/name`) ask the tenant `uid`; none when that needs a permit
-    /// and there is none: then `wake` is called when there is one. `budget`: the reconcile's, which keeps the
+    /// and there is none: then `wake` is called when there is one. `budget`: the reconcile's, which holds the
     /// permit to its end.
     #[must_use]
     pub fn enter(&self, uid: &str, object: &str, budget: &Budget, wake: Wake) -> Option<Pass> {
@@ -248,9 +251,7 @@ impl Drop for Permit {
         standings.had(&self.uid, now.duration_since(self.since));
         let mut permits = lock(&self.bulkhead.permits);
         permits.held = permits.held.saturating_sub(1);
-        let next = permits.invite(standings, now);
-        drop(permits);
-        next.into_iter().for_each(|wake| wake());
+        wake_next(permits, standings, now);
     }
 }
 
@@ -292,9 +293,7 @@ impl Pass {
             });
         }
         // Some that were woken may not have come.
-        let next = permits.invite(&self.bulkhead.standings, now);
-        drop(permits);
-        next.into_iter().for_each(|wake| wake());
+        wake_next(permits, &self.bulkhead.standings, now);
         false
     }
 
@@ -318,12 +317,11 @@ impl Pass {
                 self.bulkhead.standings.note(&self.uid, false, brisk);
                 return Ok(done);
             }
-            if brisk {
-                continue;
-            }
-            self.bulkhead.standings.note(&self.uid, true, brisk);
-            if !self.take_permit() {
-                return Err(Interrupted::Busy);
+            if !brisk {
+                self.bulkhead.standings.note(&self.uid, true, false);
+                if !self.take_permit() {
+                    return Err(Interrupted::Busy);
+                }
             }
         }
         let result = budget.within(work).await;
@@ -332,6 +330,13 @@ impl Pass {
         self.bulkhead.standings.note(&self.uid, late, brisk);
         result.map_err(Interrupted::Exceeded)
     }
+}
+
+/// Wakes those for whom there are permits, once nobody is locked out any more.
+fn wake_next(mut permits: MutexGuard<'_, Permits>, standings: &Standings, now: Instant) {
+    let next = permits.invite(standings, now);
+    drop(permits);
+    next.into_iter().for_each(|wake| wake());
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

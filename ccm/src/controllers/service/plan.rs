@@ -120,7 +120,7 @@ fn ensure(observed: &Observed, service: &Service, settings: &Settings) -> Plan {
         return report(observed, service, None, settings, plan);
     };
     endpoints(observed, service, &ports, live, settings, &mut plan);
-    change(observed, desired, live, &mut plan);
+    change(observed, &ports, desired, live, &mut plan);
     drop_selector(live, settings, &mut plan);
     let spare = |m: &&std::sync::Arc<Service>| m.metadata.uid != live.metadata.uid;
     let spares = observed.mirrors.iter().filter(spare);
@@ -156,7 +156,13 @@ fn over_limit(over: Over, ports: usize, has: bool, limits: &Limits) -> Notice {
 }
 
 /// Brings a mirror to what it should be.
-fn change(observed: &Observed, desired: Value, live: &Service, plan: &mut Plan) {
+fn change(
+    observed: &Observed,
+    ports: &[unsupported::Port],
+    desired: Value,
+    live: &Service,
+    plan: &mut Plan,
+) {
     match mirror::judge(&desired, live, observed.accepted.as_ref()) {
         mirror::Verdict::AsDesired => {}
         mirror::Verdict::Accepted(field) => {
@@ -169,8 +175,8 @@ fn change(observed: &Observed, desired: Value, live: &Service, plan: &mut Plan) 
                 .push(Notice::warning(Reason::LoadBalancerDiffers, message));
         }
         mirror::Verdict::Apply => {
-            let patch = drop_ports(observed, &desired, live);
-            plan.actions.extend(patch);
+            plan.actions
+                .extend(drop_ports(observed, ports, &desired, live));
             let apply = Action::ApplyMirror(desired);
             if !observed.leaves_out(&apply) {
                 let message = "the load balancer follows a change";
@@ -191,24 +197,22 @@ fn is_selected(mirror: &Service) -> bool {
 /// Takes off the selector that somebody else's mirror came with.
 fn drop_selector(mirror: &Service, settings: &Settings, plan: &mut Plan) {
     if is_selected(mirror) && settings.endpoints == Endpoints::Slices {
-        let patch = patch(mirror, &json!({ "selector": null }));
-        plan.actions.push(patch);
+        plan.actions
+            .push(patch(mirror, &json!({ "selector": null })));
     }
 }
 
 /// Takes the ports off somebody else's mirror that are not wanted any more: he has a share in them, so an apply
 /// that leaves them out gives up ours alone, and what is left of them has no name, which is refused.
-fn drop_ports(observed: &Observed, desired: &Value, live: &Service) -> Option<Action> {
-    let key = |port: &Value| (port["port"].as_i64(), port["protocol"].clone());
-    let wanted: Vec<_> = desired["spec"]["ports"]
-        .as_array()?
-        .iter()
-        .map(key)
-        .collect();
+fn drop_ports(
+    observed: &Observed,
+    ports: &[unsupported::Port],
+    desired: &Value,
+    live: &Service,
+) -> Option<Action> {
     let is_foreign = live.metadata.name == Some(names::legacy_mirror(&observed.uid));
-    let has = live.spec.as_ref()?.ports.iter().flatten();
-    let mut has = has.filter_map(|port| serde_json::to_value(port).ok());
-    let is_left = has.any(|port| !wanted.contains(&key(&port)));
+    let has = live.spec.as_ref()?.ports.as_ref()?.len();
+    let is_left = mirror::ports_that_it_has(ports.to_vec(), live).len() < has;
     (is_foreign && is_left).then(|| patch(live, &json!({ "ports": desired["spec"]["ports"] })))
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: nobody else has the users of an environment, so their audit entries are its own alone.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -17,6 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use testkit::fakes::kubevirt::ByHand;
 use testkit::fixtures::{wait_allowed, wait_for};
+use testkit::process::Workdir;
 use testkit::{ManagementApi, Options};
 
 use super::PATIENCE;
@@ -175,6 +177,16 @@ impl Environment {
     /// The user in the tenant cluster.
     pub(crate) fn tenant_user(&self) -> String {
         format!("covey-ccm-{}", self.uid)
+    }
+
+    /// Writes kubeconfig files of the program's accounts: for the tenant cluster, and for the management cluster.
+    pub(crate) fn kubeconfigs(&self, dir: &Workdir) -> Result<[PathBuf; 2]> {
+        let tenant = self.tenant.kubeconfig_as(&self.tenant_user(), &[])?;
+        let management = self.management.kubeconfig_as(&self.user(), &[])?;
+        Ok([
+            dir.write("tenant.kubeconfig", &tenant)?,
+            dir.write("management.kubeconfig", &management)?,
+        ])
     }
 
     pub(crate) fn settings(&self) -> Settings {

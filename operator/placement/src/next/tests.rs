@@ -4,27 +4,20 @@
 
 use super::*;
 use crate::budget::Micros;
-use crate::targets::{Headroom, Zone};
+use crate::targets::Zone;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
 }
 
 fn location(name: &str, weight: u32, state: State) -> Location {
-    Location {
-        name: name.to_owned(),
-        weight,
-        max: None,
-        price: None,
-        headroom: Headroom::default(),
-        slots: 10,
-        zones: vec![Zone {
-            name: String::new(),
-            state,
-            since: at(0),
-            is_creatable: true,
-        }],
-    }
+    let zone = Zone {
+        name: String::new(),
+        state,
+        since: at(0),
+        is_creatable: true,
+    };
+    crate::targets::tests::location(name, weight, vec![zone])
 }
 
 fn pool(replicas: u32) -> Pool {

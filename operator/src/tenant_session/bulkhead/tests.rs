@@ -58,6 +58,20 @@ fn enter(bulkhead: &Bulkhead, uid: &str) -> Option<Pass> {
     bulkhead.enter(uid, uid, &Budget::default(), Box::new(|| {}))
 }
 
+type Woken = Arc<Mutex<Vec<&'static str>>>;
+
+/// A bulkhead with one permit, and who was woken.
+fn one_permit() -> (Bulkhead, Woken) {
+    (Bulkhead::new(Standings::default(), 4), Woken::default())
+}
+
+/// Enters, and is among `woken` once there is a permit.
+fn told(bulkhead: &Bulkhead, uid: &'static str, woken: &Woken) -> Option<Pass> {
+    let woken = Arc::clone(woken);
+    let wake = Box::new(move || lock(&woken).push(uid));
+    bulkhead.enter(uid, uid, &Budget::default(), wake)
+}
+
 async fn ask(bulkhead: &Bulkhead, uid: &str, takes: Duration) -> Result<(), Interrupted> {
     let pass = enter(bulkhead, uid);
     let pass = pass.ok_or(Interrupted::Busy)?;
@@ -85,13 +99,8 @@ async fn who_is_not_known_needs_a_permit_and_who_gets_none_is_woken_in_turn() {
 /// then waited for all of them.
 #[tokio::test(start_paused = true)]
 async fn who_was_slow_for_the_first_time_waits_for_none_that_always_is() {
-    let bulkhead = Bulkhead::new(Standings::default(), 4);
-    let woken = Arc::new(Mutex::new(Vec::new()));
-    let enter = |uid: &'static str| {
-        let woken = Arc::clone(&woken);
-        let wake = Box::new(move || lock(&woken).push(uid));
-        bulkhead.enter(uid, uid, &Budget::default(), wake)
-    };
+    let (bulkhead, woken) = one_permit();
+    let enter = |uid| told(&bulkhead, uid, &woken);
     for slow in ["a", "b", "c"] {
         ask(&bulkhead, slow, SLOWLY).await.unwrap();
     }
@@ -111,13 +120,8 @@ async fn who_was_slow_for_the_first_time_waits_for_none_that_always_is() {
 /// Whoever comes finds out for all who wait that somebody who was woken did not.
 #[tokio::test(start_paused = true)]
 async fn permits_of_those_who_do_not_come_go_to_others_though_nobody_gives_one_back() {
-    let bulkhead = Bulkhead::new(Standings::default(), 4);
-    let woken = Arc::new(Mutex::new(Vec::new()));
-    let enter = |uid: &'static str| {
-        let woken = Arc::clone(&woken);
-        let wake = Box::new(move || lock(&woken).push(uid));
-        bulkhead.enter(uid, uid, &Budget::default(), wake)
-    };
+    let (bulkhead, woken) = one_permit();
+    let enter = |uid| told(&bulkhead, uid, &woken);
     ask(&bulkhead, "slow", SLOWLY).await.unwrap();
     let held = enter("slow").unwrap();
     assert!(enter("gone").is_none() && enter("b").is_none());
@@ -136,13 +140,8 @@ async fn permits_of_those_who_do_not_come_go_to_others_though_nobody_gives_one_b
 /// Bench `neighbours`: one that started took a second for a hundred answers, and waited for all that give none.
 #[tokio::test(start_paused = true)]
 async fn who_gives_each_answer_soon_waits_for_none_that_gives_none() {
-    let bulkhead = Bulkhead::new(Standings::default(), 4);
-    let woken = Arc::new(Mutex::new(Vec::new()));
-    let enter = |uid: &'static str| {
-        let woken = Arc::clone(&woken);
-        let wake = Box::new(move || lock(&woken).push(uid));
-        bulkhead.enter(uid, uid, &Budget::default(), wake)
-    };
+    let (bulkhead, woken) = one_permit();
+    let enter = |uid| told(&bulkhead, uid, &woken);
     bulkhead.standings.answered("starts");
     let held = enter("dead-0").unwrap();
     assert!(enter("dead-1").is_none() && enter("dead-2").is_none());

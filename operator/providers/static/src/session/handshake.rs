@@ -17,6 +17,24 @@ use super::limits::Limits;
 use super::pins::{HostKeys, fingerprint};
 use super::target::Hop;
 
+/// Refuses channels that a server opens: it does so only for what was asked for, and none of these is. The library
+/// would accept them; a handle that is dropped refuses.
+macro_rules! refuse {
+    ($($channel:ident($($told:ident: $kind:ty),*);)*) => {$(
+        async fn $channel(
+            &mut self,
+            _channel: Channel<Msg>,
+            $($told: $kind,)*
+            reply: ChannelOpenHandle,
+            _session: &mut client::Session,
+        ) -> Result<(), Self::Error> {
+            $(let _ = $told;)*
+            drop(reply);
+            Ok(())
+        }
+    )*};
+}
+
 /// What the library asks us about a connection.
 pub(super) struct Handler {
     host_keys: HostKeys,
@@ -42,76 +60,14 @@ impl client::Handler for Handler {
         Ok(is_pinned)
     }
 
-    // A server opens channels only for what was asked for, and none of these is. The library would accept them;
-    // a handle that is dropped refuses.
-    async fn server_channel_open_forwarded_tcpip(
-        &mut self,
-        _channel: Channel<Msg>,
-        _connected_address: &str,
-        _connected_port: u32,
-        _originator_address: &str,
-        _originator_port: u32,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
-    }
-
-    async fn server_channel_open_forwarded_streamlocal(
-        &mut self,
-        _channel: Channel<Msg>,
-        _socket_path: &str,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
-    }
-
-    async fn server_channel_open_agent_forward(
-        &mut self,
-        _channel: Channel<Msg>,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
-    }
-
-    async fn server_channel_open_session(
-        &mut self,
-        _channel: Channel<Msg>,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_tcpip(
-        &mut self,
-        _channel: Channel<Msg>,
-        _host_to_connect: &str,
-        _port_to_connect: u32,
-        _originator_address: &str,
-        _originator_port: u32,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_streamlocal(
-        &mut self,
-        _channel: Channel<Msg>,
-        _socket_path: &str,
-        reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), Self::Error> {
-        drop(reply);
-        Ok(())
+    refuse! {
+        server_channel_open_forwarded_tcpip(address: &str, port: u32, from: &str, from_port: u32);
+        server_channel_open_forwarded_streamlocal(path: &str);
+        server_channel_open_agent_forward();
+        server_channel_open_session();
+        server_channel_open_direct_tcpip(address: &str, port: u32, from: &str, from_port: u32);
+        server_channel_open_direct_streamlocal(path: &str);
+        server_channel_open_x11(from: &str, from_port: u32);
     }
 }
 

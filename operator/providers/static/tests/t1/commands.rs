@@ -26,7 +26,7 @@ fn digest(content: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_machine_says_what_it_is() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -45,7 +45,7 @@ async fn a_machine_says_what_it_is() -> Result<()> {
 
 #[tokio::test]
 async fn values_arrive_byte_for_byte_and_never_as_shell_text() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -76,7 +76,7 @@ async fn values_arrive_byte_for_byte_and_never_as_shell_text() -> Result<()> {
 
 #[tokio::test]
 async fn a_secret_is_in_nothing_that_is_kept() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -105,7 +105,7 @@ async fn a_secret_is_in_nothing_that_is_kept() -> Result<()> {
 
 #[tokio::test]
 async fn too_much_output_and_a_failure_are_said() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -132,7 +132,7 @@ async fn too_much_output_and_a_failure_are_said() -> Result<()> {
 
 #[tokio::test]
 async fn who_does_not_become_root_is_told_how() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::with(
@@ -158,7 +158,7 @@ async fn who_does_not_become_root_is_told_how() -> Result<()> {
 
 #[tokio::test]
 async fn a_file_is_there_whole_or_as_it_was() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -201,7 +201,7 @@ async fn a_file_is_there_whole_or_as_it_was() -> Result<()> {
 
 #[tokio::test]
 async fn a_connection_that_is_cut_in_a_command_says_so_and_leaves_nothing_half() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -233,7 +233,7 @@ async fn a_connection_that_is_cut_in_a_command_says_so_and_leaves_nothing_half()
 
 #[tokio::test]
 async fn a_silent_command_is_given_up() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -269,7 +269,7 @@ async fn a_silent_command_is_given_up() -> Result<()> {
 
 #[tokio::test]
 async fn a_machine_that_vanishes_is_noticed() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;
@@ -298,7 +298,7 @@ async fn a_machine_that_vanishes_is_noticed() -> Result<()> {
 
 #[tokio::test]
 async fn there_are_no_more_sessions_than_places() -> Result<()> {
-    if !is_possible("commands") {
+    if !is_possible()? {
         return Ok(());
     }
     let server = Sshd::start().await?;

@@ -14,7 +14,7 @@ use provider_static::plan::progress::{Expected, Operation, Progress};
 use provider_static::scripts::{CLAIM, CLEAN, FACTS, JOIN, POLL, Parameters, RESET, START, start};
 use sha2::{Digest as _, Sha256};
 
-use crate::machine::{FLAVOURS, Machine};
+use crate::machine::{FLAVOURS, Flavour, Machine};
 use crate::sshd::is_possible;
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
@@ -121,6 +121,17 @@ async fn play(machine: &Machine, operation: Operation, told: &Parameters) -> Res
     played.context("it does not end")?
 }
 
+/// Plays with one machine of each flavour.
+async fn on_each(play: impl AsyncFn(Flavour, Machine) -> Result<()>) -> Result<()> {
+    if !is_possible()? {
+        return Ok(());
+    }
+    for flavour in FLAVOURS {
+        play(flavour, Machine::start(flavour).await?).await?;
+    }
+    Ok(())
+}
+
 async fn cleanliness(machine: &Machine) -> Result<Cleanliness> {
     Ok(Cleanliness::read(
         &machine.run(&CLEAN, &Parameters::default()).await?,
@@ -129,11 +140,7 @@ async fn cleanliness(machine: &Machine) -> Result<Cleanliness> {
 
 #[tokio::test]
 async fn of_two_claims_at_once_one_wins() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         let (one, two, three) = (owner("one"), owner("two"), owner("three"));
         let claims = tokio::try_join!(
             claim(&machine, &one),
@@ -160,17 +167,14 @@ async fn of_two_claims_at_once_one_wins() -> Result<()> {
         assert_eq!(claim(&machine, &other).await?, Claim::Foreign(winner));
         let left = machine.shell("ls /var/lib/covey").await?;
         assert_eq!(left.trim(), "owner.json", "no draft is left");
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn facts_of_an_empty_machine_name_nobody() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         let facts = Facts::read(&machine.run(&FACTS, &Parameters::default()).await?);
         assert_eq!(facts.owner, None, "{flavour:?}");
         assert!(
@@ -184,17 +188,14 @@ async fn facts_of_an_empty_machine_name_nobody() -> Result<()> {
         assert_eq!((facts.tasks, facts.foreign_tasks), (0, 0));
         assert_eq!(facts.processes, [""; 0]);
         assert_eq!(cleanliness(&machine).await?, Cleanliness::Clean);
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_join_is_done_once_and_leaves_no_token() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "our authority").await?;
         claim(&machine, &owner("m")).await?;
         assert_eq!(
@@ -220,17 +221,14 @@ async fn a_join_is_done_once_and_leaves_no_token() -> Result<()> {
         );
         let joins = machine.shell("grep -c 'kubeadm join' /run/calls").await?;
         assert_eq!(joins.trim(), "1", "nothing is bootstrapped twice");
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "our authority").await?;
         claim(&machine, &owner("m")).await?;
         machine
@@ -269,17 +267,14 @@ async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<(
             "{flavour:?}"
         );
         machine.shell("test -e /run/killed").await?;
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_node_of_another_cluster_is_left_alone() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "another authority").await?;
         claim(&machine, &owner("m")).await?;
         machine.shell(&format!("kubeadm join --config /dev/null; mkdir -p /etc/kubernetes; echo 'certificate-authority-data: {}' > /etc/kubernetes/kubelet.conf; rm /run/calls", STANDARD.encode("another authority"))).await?;
@@ -290,17 +285,14 @@ async fn a_node_of_another_cluster_is_left_alone() -> Result<()> {
         machine
             .shell("test ! -e /run/calls && test -e /etc/kubernetes/kubelet.conf")
             .await?;
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "our authority").await?;
         claim(&machine, &owner("m")).await?;
         join(&machine).await?;
@@ -353,17 +345,14 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
             Claim::Ours,
             "the next one has it"
         );
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_reset_after_a_join_that_failed_takes_the_token_away() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "our authority").await?;
         claim(&machine, &owner("m")).await?;
         machine.program("kubeadm", "[ \"$1\" != join ]").await?;
@@ -387,17 +376,14 @@ async fn a_reset_after_a_join_that_failed_takes_the_token_away() -> Result<()> {
                 "! grep -rq 0123456789abcdef /run/covey /var/lib && mountpoint -q /var/lib/kubelet",
             )
             .await?;
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_machine_of_somebody_else_is_not_reset() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         programs(&machine, "our authority").await?;
         claim(&machine, &owner("other")).await?;
         machine
@@ -410,23 +396,21 @@ async fn a_machine_of_somebody_else_is_not_reset() -> Result<()> {
         machine
             .shell("test -e /etc/kubernetes/kubelet.conf && test ! -e /run/calls")
             .await?;
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_read_only_disk_is_said_in_words() -> Result<()> {
-    if !is_possible("hosts") {
-        return Ok(());
-    }
-    for flavour in FLAVOURS {
-        let machine = Machine::start(flavour).await?;
+    on_each(async |flavour, machine| {
         machine.shell("mount -o remount,ro /var/lib").await?;
         assert_eq!(
             claim(&machine, &owner("m")).await?,
             Claim::Unwritable,
             "{flavour:?}"
         );
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }

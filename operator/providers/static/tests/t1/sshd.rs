@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use provider_static::session::{
     AddressRules, Connector, Escalation, Hop, HostKeys, Limits, LoginKey, Target,
 };
@@ -15,6 +16,7 @@ use russh::keys::key::safe_rng;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, EcdsaCurve, PrivateKey};
 use tempfile::TempDir;
+use testkit::programs::or_skip;
 use tokio::io::copy;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
@@ -40,18 +42,17 @@ impl Drop for Sshd {
     }
 }
 
-/// Whether such servers can run here; says so when they cannot.
-pub(crate) fn is_possible(test: &str) -> bool {
-    let is_root =
-        fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    let is_possible = is_root && Path::new(PROGRAM).exists();
-    if !is_possible {
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {test}: it needs root and {PROGRAM} (openssh-server)"
-        );
-    }
-    is_possible
+/// Whether such servers can run here, for who is to be skipped where they cannot.
+///
+/// # Errors
+/// Where no test may be skipped.
+pub(crate) fn is_possible() -> Result<bool> {
+    let is_root = fs::metadata("/proc/self")?.uid() == 0;
+    let able = match is_root && Path::new(PROGRAM).exists() {
+        true => Ok(()),
+        false => Err(anyhow!("it needs root and {PROGRAM} (openssh-server)")),
+    };
+    Ok(or_skip(able)?.is_some())
 }
 
 pub(crate) fn key(kind: Algorithm) -> PrivateKey {
