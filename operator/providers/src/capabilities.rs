@@ -22,7 +22,7 @@ pub struct Capabilities {
     pub proves_fenced: bool,
     /// A machine can prove by the provider's word which one it is.
     pub attests: bool,
-    /// It can restart a machine.
+    /// It can start a machine anew on the disk that it has ([`crate::Provider::restart`]).
     pub restarts: bool,
     /// Longest name of a machine, in bytes; none: any name that a Machine may have.
     pub max_name: Option<usize>,

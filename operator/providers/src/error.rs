@@ -25,6 +25,12 @@ pub enum Error {
          again by itself"
     )]
     NotInstalled(&'static str),
+    /// The provider has no such thing.
+    #[error("this provider cannot {verb} a machine: delete the Machine to have it replaced")]
+    NotSupported {
+        /// `restart`.
+        verb: &'static str,
+    },
     /// Something else has the name.
     #[error(
         "{object} exists and was not made for this Machine: delete it, or delete the Machine to \
@@ -51,7 +57,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::NoneNamed | Self::NotConfigured(_) | Self::NotInstalled(_) => Class::Invalid,
-            Self::Taken { .. } => Class::Invalid,
+            Self::Taken { .. } | Self::NotSupported { .. } => Class::Invalid,
             Self::Request { source, .. } => source.class(),
         }
     }
@@ -62,7 +68,9 @@ impl Error {
     #[must_use]
     pub fn fault(&self) -> FaultKind {
         match self {
-            Self::NoneNamed | Self::NotConfigured(_) => FaultKind::Terminal,
+            Self::NoneNamed | Self::NotConfigured(_) | Self::NotSupported { .. } => {
+                FaultKind::Terminal
+            }
             // What it has made may be there still.
             Self::NotInstalled(_) => FaultKind::Unavailable,
             Self::Taken { .. } => FaultKind::Taken,
@@ -78,7 +86,7 @@ impl Error {
             Self::NotConfigured(_) => Reason::ProviderNotConfigured,
             Self::NotInstalled(_) => Reason::ProviderNotInstalled,
             Self::Taken { .. } => Reason::NameTaken,
-            Self::Request { .. } => Reason::ProviderFailed,
+            Self::NotSupported { .. } | Self::Request { .. } => Reason::ProviderFailed,
         }
     }
 }

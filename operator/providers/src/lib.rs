@@ -6,6 +6,7 @@
 //! | [`presence`] | a machine is there, proven gone, or nobody knows |
 //! | [`absence`] | what proves that one is gone |
 //! | [`capabilities`] | what a provider can do and others cannot |
+//! | [`checked`] | what a check of it found out |
 //! | [`offering`] | what can be had, and what it takes |
 //! | [`description`] | what is there of a machine |
 //! | [`fault`] | what went wrong, by kind |
@@ -25,6 +26,7 @@ use api::node_pool::{self, ProviderKind};
 
 pub mod absence;
 pub mod capabilities;
+pub mod checked;
 pub mod description;
 mod error;
 pub mod fault;
@@ -33,6 +35,7 @@ pub mod presence;
 
 pub use absence::Proof;
 pub use capabilities::Capabilities;
+pub use checked::Checked;
 pub use description::{Description, Listed, State, Topology};
 pub use error::Error;
 pub use fault::FaultKind;
@@ -50,6 +53,14 @@ pub trait Provider: Send + Sync {
     /// What provider and node call the machine, where that is known before it is made; none where the provider
     /// chooses it ([`Capabilities::id_before_create`]).
     fn provider_id(&self, machine: &Machine) -> Option<String>;
+
+    /// Proves that machines such as a pool asks for can be made: that the provider is there and lets us in, and as
+    /// much of what the pool names as can be asked for without making anything. Nothing is changed by it. It is asked
+    /// again whenever the credentials change.
+    ///
+    /// # Errors
+    /// [`Error`]: why none could be made.
+    fn check<'a>(&'a self, provider: &'a node_pool::Provider) -> Answer<'a, Checked>;
 
     /// The sizes that fit what a pool asks for, the first choice first; pure, and none of it asked for at a
     /// provider.
@@ -83,6 +94,16 @@ pub trait Provider: Send + Sync {
     /// [`Error`].
     fn label<'a>(&'a self, _machine: &'a Machine, _topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Starts the machine anew on the disk that it has, and does not wait. What is not this Machine's is left alone,
+    /// and nothing is made where nothing is. Default, for those that cannot ([`Capabilities::restarts`]): refused.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] where it cannot, else [`Error`].
+    fn restart<'a>(&'a self, _machine: &'a Machine) -> Answer<'a, ()> {
+        let refused = Error::NotSupported { verb: "restart" };
+        Box::pin(std::future::ready(Err(refused)))
     }
 
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;

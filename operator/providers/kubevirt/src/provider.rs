@@ -18,7 +18,8 @@ use kube::api::{
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use providers::{
-    Answer, Capabilities, Error, Inventory, Offering, Presence, Proof, Provider, Scope, Topology,
+    Answer, Capabilities, Checked, Error, Inventory, Offering, Presence, Proof, Provider, Scope,
+    Topology,
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -51,7 +52,8 @@ const MOST_PODS: u32 = 20;
 pub const NODE_RULE: Rule = Rule::new(&[""], &["nodes"], &["get"]);
 
 /// What KubeVirt can do. It reads the Secret with the user data at each start, so these can be blanked; root disks are
-/// images that each instance begins anew with; it says when a node below is drained. That an instance is gone is
+/// images that each instance begins anew with, so a restart would be a replacement by the same name, and is not
+/// offered; it says when a node below is drained. That an instance is gone is
 /// the word of its API alone, and the node may be cut off: it fences nothing.
 pub const CAPABILITIES: Capabilities = Capabilities {
     keeps_disk: false,
@@ -219,6 +221,35 @@ impl Provider for KubeVirt {
 
     fn provider_id(&self, machine: &Machine) -> Option<String> {
         Some(names::kubevirt_provider_id(&machine.name_any()))
+    }
+
+    fn check<'a>(&'a self, provider: &'a Wanted) -> Answer<'a, Checked> {
+        Box::pin(async move {
+            if provider.kubevirt.is_none() {
+                return Err(Error::NoneNamed);
+            }
+            if !self.settings.enabled {
+                return Err(Error::NotConfigured("kubevirt"));
+            }
+            // The rights are those of each tenant namespace, and are bound there; what everybody may ask is whether
+            // the kind is served.
+            let version = VirtualMachine::api_version(&());
+            let served = self.client.list_api_group_resources(&version).await;
+            let served = served.map_err(|source| match source {
+                kube::Error::Api(status) if status.code == 404 => Error::NotInstalled("KubeVirt"),
+                source => Error::Request {
+                    verb: "read",
+                    object: format!("kinds of {version}"),
+                    source: Box::new(source),
+                },
+            })?;
+            let kind = VirtualMachine::kind(&());
+            match served.resources.iter().any(|served| served.kind == kind) {
+                // The management cluster itself: there is no account to be taken for another.
+                true => Ok(Checked { account: None }),
+                false => Err(Error::NotInstalled("KubeVirt")),
+            }
+        })
     }
 
     fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {

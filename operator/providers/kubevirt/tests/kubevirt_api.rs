@@ -10,10 +10,10 @@ use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::ProviderKind;
 use api::{Machine, names};
 use kit_client::errors::{Class, Classify as _};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use provider_kubevirt::provider::KubeVirt;
-use providers::{Error, Presence, Proof, Provider, Providers, Scope, State};
+use providers::{Checked, Error, FaultKind, Presence, Proof, Provider, Providers, Scope, State};
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
 use testkit::ManagementApi;
@@ -229,6 +229,7 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
     let world = World::on(api.admin()?, "none").await?;
     let (provider, machine) = (&world.provider, &world.machine);
     let errors = [
+        provider.check(&machine.spec.provider).await.unwrap_err(),
         provider.create(machine).await.unwrap_err(),
         provider.describe(machine, None).await.unwrap_err(),
         provider.delete(machine).await.unwrap_err(),
@@ -242,6 +243,54 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
         assert_eq!(error.class(), Class::Invalid);
         assert!(error.to_string().contains("install it"), "{error}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<()> {
+    let Some(world) = World::new("check").await? else {
+        return Ok(());
+    };
+    let wanted = &world.machine.spec.provider;
+    assert_eq!(world.provider.check(wanted).await?, Checked::default());
+    assert!(
+        world
+            .vms()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .is_empty()
+    );
+    let off = KubeVirtSettings {
+        enabled: false,
+        ..KubeVirtSettings::default()
+    };
+    let off = KubeVirt::new(world.client.clone(), off, MANAGER);
+    let error = off.check(wanted).await.unwrap_err();
+    assert!(matches!(error, Error::NotConfigured(_)), "{error:?}");
+    let error = world.provider.check(&Default::default()).await.unwrap_err();
+    assert!(matches!(error, Error::NoneNamed), "{error:?}");
+    Ok(())
+}
+
+/// Its root disk begins anew with each instance, so there is nothing that a restart would keep.
+#[tokio::test]
+async fn a_restart_is_refused_and_touches_nothing() -> Result<()> {
+    let Some(world) = World::new("restart").await? else {
+        return Ok(());
+    };
+    world.provider.create(&world.machine).await?;
+    world.start().await?;
+    let before = world.instances().get("workers-a").await?;
+    assert!(!world.provider.capabilities().restarts);
+    let error = world.provider.restart(&world.machine).await.unwrap_err();
+    assert!(
+        matches!(error, Error::NotSupported { verb: "restart" }),
+        "{error:?}"
+    );
+    assert_eq!(error.fault(), FaultKind::Terminal);
+    let after = world.instances().get("workers-a").await?;
+    assert_eq!(after.resource_version(), before.resource_version());
     Ok(())
 }
 
