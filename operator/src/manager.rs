@@ -27,6 +27,7 @@ use tenant_cp::rollout::revision;
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::creations::Creations;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
@@ -121,6 +122,7 @@ impl Manager {
                 events("covey.dev/tenant-namespace"),
                 metrics.controller("tenant_namespace"),
             ),
+            creations: Creations::default(),
             orphans: Orphans::default(),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
@@ -292,6 +294,7 @@ fn on_machine(context: &Context, machine: &Machine, there: bool) {
     if !there {
         let uid = machine.uid().unwrap_or_default();
         context.machine_state.forget(&state::key_of(machine), &uid);
+        context.creations.forget(&uid);
     }
     context.triggers.on_machine(&context.stores, machine, there);
 }

@@ -21,6 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::Machine;
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::node_pool::{self, ProviderKind};
 
@@ -69,8 +70,16 @@ pub trait Provider: Send + Sync {
     /// When such a machine could not be made.
     fn offerings(&self, provider: &node_pool::Provider) -> Result<Vec<Offering>, Error>;
 
-    /// Makes the machine. That it is there already is fine. Asked for again, the same bytes are sent under the
-    /// same key, which is the Machine's UID or a name that is its own.
+    /// What it would be asked for today: everything that is looked up (the image of a version, the name of a size)
+    /// looked up. Pure. It is stored in the Machine's status before the first creation, and only what is stored is
+    /// sent.
+    ///
+    /// # Errors
+    /// When such a machine could not be made.
+    fn request(&self, machine: &Machine) -> Result<MachineRequest, Error>;
+
+    /// Makes the machine as `status.request` says. That it is there already is fine. Asked for again, the same bytes
+    /// are sent under the same key, which is the Machine's UID or a name that is its own.
     ///
     /// # Errors
     /// [`Error`]; also when the name is taken by what is not this Machine's.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
@@ -255,6 +256,10 @@ impl Provider for KubeVirt {
     fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {
         let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
         Ok(vec![resolve::offering(wanted, &self.settings)])
+    }
+
+    fn request(&self, machine: &Machine) -> Result<MachineRequest, Error> {
+        virtual_machine::request(machine, &self.settings)
     }
 
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {

@@ -3,6 +3,7 @@
 //! Invariant: what is decided once (a machine failed, its token is gone) is decided on what was read
 //! live; of the tenant cluster's own state only what the plan needs now is asked for.
 
+use api::machine::MachineRequest;
 use api::machine_addresses::{self, PublishedAddresses};
 use api::{Machine, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -102,7 +103,16 @@ pub async fn observe(
         }
     };
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
+    let frozen = machine.status.as_ref().and_then(|s| s.request.as_ref());
+    let asks = home && !joined && !going && frozen.is_none();
     Ok(Some(Observed {
+        request: match asks {
+            true => Some(request(ctx, &machine)?),
+            false => None,
+        },
+        refused: ctx
+            .creations
+            .are_refused(&machine.uid().unwrap_or_default()),
         capabilities: provider_of(ctx, &machine)
             .map(Provider::capabilities)
             .unwrap_or_default(),
@@ -188,6 +198,12 @@ async fn describe(
         }),
         result => result.map(known).map_err(Error::Provider),
     }
+}
+
+fn request(ctx: &Context, machine: &Machine) -> Result<MachineRequest, Error> {
+    let provider = ctx.providers.get(&machine.spec.provider);
+    let request = provider.and_then(|provider| provider.request(machine));
+    request.map_err(Error::Provider)
 }
 
 /// Absent only where that is proven.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
@@ -29,6 +30,10 @@ pub struct Observed {
     pub capabilities: Capabilities,
     /// What provider and node call the machine, where that is known before it is made.
     pub provider_id: Option<String>,
+    /// What its provider would be asked for today; only where nothing is stored and it may be asked.
+    pub request: Option<MachineRequest>,
+    /// Every creation that was asked for was refused. One of which nobody knows that may have been carried out.
+    pub refused: bool,
     /// The virtual machine; absent only where that is proven, when neither it nor an instance of it is there.
     pub vm: Known<Description>,
     /// Its addresses, as they are published for whoever maps traffic onto it.

@@ -45,6 +45,8 @@ pub struct Plan {
     /// When to reconcile again although nothing happened.
     pub requeue_after: Option<Duration>,
     drain: Option<Drain>,
+    /// The provider is about to be asked for a machine.
+    asks: bool,
 }
 
 /// How far draining is.
@@ -133,10 +135,10 @@ impl Plan {
     }
 
     /// True when the status has to be written before anything is done: a drain that ended must not
-    /// begin anew.
+    /// begin anew, and what a provider is asked for must be known to whoever comes after a crash.
     #[must_use]
     pub fn reports_first(&self) -> bool {
-        matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
+        self.asks || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
     fn publish(&mut self, warning: bool, reason: Reason, message: String) {

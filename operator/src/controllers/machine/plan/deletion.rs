@@ -8,7 +8,8 @@
 //! and where it died the Node stays until then: the cloud controller manager declares it out of
 //! service, and volumes leave at once.
 //!
-//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there.
+//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there, and none can
+//! appear: where nobody knows what became of its creation, that takes [`SETTLE`].
 //! The tenant cluster holds nothing up for longer than the drain's time-out plus [`PATIENCE`]; where
 //! its API does not answer, for longer than [`PATIENCE`].
 
@@ -17,10 +18,11 @@ use std::time::Duration;
 use api::machine::MachinePhase;
 use api::{ConditionStatus, ConditionType, Reason, names};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit_objects::known::Known;
 use kube::ResourceExt;
 use providers::State;
+use providers::absence::SETTLE;
 use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, publish_addresses, unchanged};
@@ -99,8 +101,29 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             return conditions::report(plan, observed, now);
         }
     }
+    if home && may_appear(&mut plan, observed, now) {
+        return conditions::report(plan, observed, now);
+    }
     plan.actions.push(Action::RemoveFinalizer);
     plan
+}
+
+/// True while a machine that was asked for may appear although nothing is there: nobody saw it, and nobody answered
+/// that it is not made. Nobody has asked since the Machine goes.
+fn may_appear(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let Some(Time(since)) = plan.status.creation_pending_since else {
+        return false;
+    };
+    let deleted = observed.machine.metadata.deletion_timestamp.as_ref();
+    let asked = deleted.map_or(since, |deleted| since.max(deleted.0));
+    let until = asked.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
+    if observed.refused || until <= now {
+        return false;
+    }
+    let message = "waits until the virtual machine, which was asked for without an answer, could not appear any more";
+    plan.wait(Reason::Deleting, message);
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(UNSEEN));
+    true
 }
 
 /// When everything inside the tenant cluster is given up on.

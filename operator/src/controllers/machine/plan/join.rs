@@ -2,7 +2,8 @@
 //!
 //! Invariant: the token is stored (with the user data) before it is valid and before anything boots
 //! with it; it is valid for [`VALID`] at a time and for as long as the machine may join, and revoked
-//! when it has; after that no copy of it is left in either cluster.
+//! when it has; after that no copy of it is left in either cluster. What the provider is asked for is stored before
+//! it is asked, and never changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use api::{Machine, Reason, names};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt;
@@ -25,6 +27,8 @@ use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenS
 pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
 /// It is made valid for longer when less than this is left.
 const REFRESH: SignedDuration = SignedDuration::from_mins(10);
+/// When to look again where what is to be asked for was not looked up.
+const UNASKED: Duration = Duration::from_secs(1);
 /// Key of the Secret that KubeVirt reads (`cloudInitNoCloud.secretRef`).
 const USER_DATA: &str = "userdata";
 /// Key of the Secret with the token's secret half: the user data cannot be read back.
@@ -116,8 +120,25 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
         plan.look_after(until + Duration::from_secs(1));
     }
     if observed.vm.is_absent() {
-        plan.actions.push(Action::CreateVm);
+        ask(plan, observed, now);
     }
+}
+
+/// Asks for the machine, once the status has for what, and that it was.
+fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    let status = &mut plan.status;
+    if status.request.is_none() {
+        status.request.clone_from(&observed.request);
+    }
+    if status.request.is_none() {
+        let message = "it is not known yet what to ask the provider for";
+        plan.wait(Reason::TransientFailure, message);
+        plan.look_after(UNASKED);
+        return;
+    }
+    status.creation_pending_since.get_or_insert(Time(now));
+    plan.asks = true;
+    plan.actions.push(Action::CreateVm);
 }
 
 /// The node is there: gives it what it may not give itself, and takes the token away.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use providers::{Description, State};
 
 use super::pod;
-use super::world::{Api, World};
+use super::world::{Api, Creation, World};
 use crate::controllers::machine::observed::Observed;
 use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
 
@@ -36,6 +36,9 @@ enum Happening {
     OutOfService,
     Later(i64),
     Crash(usize),
+    Creation(Creation),
+    Appears,
+    Settings(u8),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -61,7 +64,19 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(OutOfService),
         2 => (1..2000_i64).prop_map(Later),
         2 => (0..8_usize).prop_map(Crash),
+        2 => creation(),
+        1 => Just(Appears),
+        1 => any::<u8>().prop_map(Settings),
     ]
+}
+
+fn creation() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        2 => Just(Creation::Answered),
+        1 => Just(Creation::Refused),
+        1 => Just(Creation::Unanswered),
+    ]
+    .prop_map(Happening::Creation)
 }
 
 fn happens(world: &mut World, what: Happening) {
@@ -119,7 +134,11 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Later(seconds) => world.later(seconds),
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());
+            world.refused = false;
         }
+        Happening::Creation(creation) => world.creation = creation,
+        Happening::Appears => world.appears(),
+        Happening::Settings(n) => world.request.image = format!("image-{n}"),
     }
 }
 
@@ -289,10 +308,14 @@ proptest! {
                 return Ok(());
             }
             // Nothing is left to write.
-            let writes = world.writes;
+            let (writes, told) = (world.writes, world.status_writes);
             let evicting = world.machine.metadata.deletion_timestamp.is_some();
+            let asking = world.creation != Creation::Answered;
             world.settle();
-            prop_assert!(evicting || world.writes == writes, "{:#?}", world.machine.status);
+            prop_assert!(evicting || asking || world.writes == writes, "{:#?}", world.machine.status);
+            // Asking again and again writes nothing that would wake it.
+            prop_assert!(evicting || world.status_writes == told, "{:#?}", world.machine.status);
+            prop_assert!(world.asked.windows(2).all(|two| two[0] == two[1]), "{:?}", world.asked);
             if world.gone {
                 return Ok(());
             }
@@ -312,6 +335,9 @@ proptest! {
             (0..8_usize).prop_map(Happening::Crash),
             (1..2000_i64).prop_map(Happening::Later),
             any::<bool>().prop_map(Happening::Paused),
+            creation(),
+            Just(Happening::Appears),
+            any::<u8>().prop_map(Happening::Settings),
         ], 0..20),
     ) {
         let mut world = World::new();
@@ -319,12 +345,14 @@ proptest! {
         for what in life {
             happens(&mut world, what);
             // Both copies of a token gone at once: nobody can know it any more.
-            both |= world.token.is_none() && world.user_data.is_none() && world.vm.is_some();
+            let made = world.vm.is_some() || world.under_way.is_some();
+            both |= world.token.is_none() && world.user_data.is_none() && made;
             world.settle();
         }
         if !both {
             happens(&mut world, Happening::Api(0));
             happens(&mut world, Happening::Paused(false));
+            happens(&mut world, Happening::Creation(Creation::Answered));
             world.comes_up();
             prop_assert_eq!(world.vms_made, 1);
         }
