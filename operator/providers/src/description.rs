@@ -5,6 +5,7 @@
 use api::ConditionReason;
 use api::machine::MachineAddress;
 use api::machine_addresses::PublishedAddresses;
+use jiff::Timestamp;
 
 /// What is there of a machine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -26,7 +27,7 @@ pub struct Description {
     /// Where it is said to be: what [`crate::Provider::label`] wrote last.
     pub labelled: Topology,
     /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.
-    pub evacuating: bool,
+    pub evacuation: Option<Evacuation>,
     /// It is being deleted.
     pub deleting: bool,
     /// It has the Machine's name and is not the Machine's.
@@ -51,6 +52,13 @@ impl Description {
         self.addresses = addresses.map(internal).collect();
         self.located = located;
     }
+}
+
+/// A machine has to leave: a node below it is drained, a spot instance is taken back, a host is maintained.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Evacuation {
+    /// When it ends, drained or not; none: nobody said.
+    pub deadline: Option<Timestamp>,
 }
 
 /// Where something is. None of it where the platform has no such thing.

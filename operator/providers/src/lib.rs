@@ -37,7 +37,7 @@ pub mod presence;
 pub use absence::Proof;
 pub use capabilities::Capabilities;
 pub use checked::Checked;
-pub use description::{Description, Listed, State, Topology};
+pub use description::{Description, Evacuation, Listed, State, Topology};
 pub use error::Error;
 pub use fault::FaultKind;
 pub use offering::{Needs, Offering};

@@ -13,7 +13,7 @@ use api::names;
 use api::{ConditionReason, Machine, Reason};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
-use providers::{Description, Listed, State, Topology};
+use providers::{Description, Evacuation, Listed, State, Topology};
 
 use crate::identity::{is_of, machine_uid};
 
@@ -122,9 +122,11 @@ fn both(
         located: None,
         topology: None,
         labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
-        evacuating: status
+        // Whoever drains the node asks again until it is empty; KubeVirt knows of no end.
+        evacuation: status
             .and_then(|status| status.evacuation_node_name.as_deref())
-            .is_some_and(|node| !node.is_empty()),
+            .filter(|node| !node.is_empty())
+            .map(|_| Evacuation { deadline: None }),
         deleting: match (vm, instance) {
             (Some(vm), _) => going(&vm.metadata),
             (None, Some(instance)) => going(&instance.metadata),

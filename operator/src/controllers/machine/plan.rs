@@ -202,10 +202,16 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return conditions::report(plan, observed, now);
     }
     let vm = observed.vm.as_ref().there();
-    if vm.is_some_and(|vm| vm.evacuating) {
-        let message = "the management cluster's node below it is being drained; the node is drained \
-                       first, and another machine takes its place";
-        plan.publish(false, Reason::Evacuating, message.to_owned());
+    if let Some(evacuation) = vm.and_then(|vm| vm.evacuation) {
+        let until = evacuation
+            .deadline
+            .map(|deadline| format!(" by {deadline}"));
+        let until = until.unwrap_or_default();
+        let message = format!(
+            "the machine has to leave what runs it{until}; the node is drained first, and another \
+             machine takes its place"
+        );
+        plan.publish(false, Reason::Evacuating, message);
         plan.actions.push(Action::DeleteSelf);
         return plan;
     }

@@ -6,7 +6,7 @@ use api::machine::MachinePhase;
 use api::machine_addresses::PublishedAddresses;
 use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use providers::{Description, State, Topology};
+use providers::{Description, Evacuation, State, Topology};
 use serde_json::json;
 
 use super::observed::{Node, Pod};

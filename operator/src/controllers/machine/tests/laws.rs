@@ -3,10 +3,11 @@
 //! Invariant: [`World`] itself asserts that nothing boots without a stored and valid token, that
 //! there is never a second virtual machine, and that none is left behind; here it only lives.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use proptest::prelude::*;
-use providers::{Description, State};
+use providers::{Description, Evacuation, State};
 
 use super::pod;
 use super::world::{Api, Creation, World};
@@ -25,7 +26,7 @@ enum Happening {
     StartsAnew,
     Fails,
     Taken,
-    Evacuated,
+    Evacuated(Option<i64>),
     Api(u8),
     TokenGone,
     UserDataGone,
@@ -53,7 +54,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(StartsAnew),
         1 => Just(Fails),
         1 => Just(Taken),
-        1 => Just(Evacuated),
+        1 => proptest::option::of(0..600_i64).prop_map(Evacuated),
         2 => (0..3_u8).prop_map(Api),
         1 => Just(TokenGone),
         1 => Just(UserDataGone),
@@ -105,7 +106,20 @@ fn happens(world: &mut World, what: Happening) {
             };
             world.vm.get_or_insert(taken);
         }
-        Happening::Evacuated => world.vm.iter_mut().for_each(|vm| vm.evacuating = true),
+        Happening::Evacuated(within) => {
+            let now = world.now;
+            let end = |seconds| {
+                now.saturating_add(SignedDuration::from_secs(seconds))
+                    .unwrap()
+            };
+            let evacuation = Evacuation {
+                deadline: within.map(end),
+            };
+            world
+                .vm
+                .iter_mut()
+                .for_each(|vm| vm.evacuation = Some(evacuation));
+        }
         Happening::Api(n) => {
             world.api = [Api::Up, Api::Silent, Api::NotAsked, Api::Postponed][usize::from(n)];
         }
@@ -320,7 +334,19 @@ proptest! {
                 return Ok(());
             }
         }
+        let deadline = world.vm.as_ref().and_then(|vm| vm.evacuation?.deadline);
+        let deadline = deadline.filter(|_| world.vm.as_ref().is_some_and(|vm| !vm.foreign));
+        let mut end = world.clone();
         let took = world.goes();
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= world.now) {
+            // From then on only what is inside the tenant cluster is waited for.
+            end.delete();
+            let left = deadline.duration_since(end.now).as_secs().max(0);
+            end.later(left);
+            end.settle();
+            let gone = |vm: &Description| vm.deleting;
+            prop_assert!(end.gone || end.vm.as_ref().is_none_or(gone), "{:#?}", end.machine.status);
+        }
         let most = 300 + 2 * PATIENCE.as_secs() as i64 + 60;
         prop_assert!(took.as_secs() <= most, "{took:?}");
     }
