@@ -14,6 +14,9 @@ pub struct Capabilities {
     pub blanks_user_data: bool,
     /// Most bytes of user data, before they are encoded; none: no limit that is known.
     pub user_data_limit: Option<usize>,
+    /// Everything of a machine is in the tenant namespace, and goes with it. Else a machine outlives its tenant
+    /// cluster until it was deleted and that is proven.
+    pub goes_with_namespace: bool,
     /// What provider and node call the machine is known before it is made.
     pub id_before_create: bool,
     /// It says in advance that a machine has to leave.

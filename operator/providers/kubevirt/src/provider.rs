@@ -60,6 +60,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     keeps_disk: false,
     blanks_user_data: true,
     user_data_limit: None,
+    goes_with_namespace: true,
     id_before_create: true,
     evacuation_notice: true,
     proves_fenced: false,

@@ -81,12 +81,13 @@ pub async fn observe(
         .is_some_and(|s| s.node_name.is_some());
     let deep = home && (!joined || going);
     let published = published(ctx, &machine);
+    let capabilities = provider_of(ctx, &machine)
+        .map(Provider::capabilities)
+        .unwrap_or_default();
     let vm = async {
         match home_namespace {
-            Known::Known(()) | Known::Unknown { .. } => {
-                describe(ctx, &machine, published.as_ref(), home).await
-            }
-            Known::Absent => Ok(Known::Absent),
+            Known::Absent if capabilities.goes_with_namespace => Ok(Known::Absent),
+            _ => describe(ctx, &machine, published.as_ref(), home).await,
         }
     };
     let stored = async {
@@ -113,9 +114,7 @@ pub async fn observe(
         refused: ctx
             .creations
             .are_refused(&machine.uid().unwrap_or_default()),
-        capabilities: provider_of(ctx, &machine)
-            .map(Provider::capabilities)
-            .unwrap_or_default(),
+        capabilities,
         provider_id: provider_of(ctx, &machine).and_then(|provider| provider.provider_id(&machine)),
         machine,
         cluster,

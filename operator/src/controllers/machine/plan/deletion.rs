@@ -50,7 +50,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     }
     let home = observed.home().is_some();
-    if !home && observed.namespace.is_absent() {
+    let taken_along = observed.capabilities.goes_with_namespace;
+    if !home && taken_along && observed.namespace.is_absent() {
         // With the tenant namespace everything in it went, and the tenant cluster with it.
         plan.actions.push(Action::RemoveFinalizer);
         return plan;
@@ -102,7 +103,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             return conditions::report(plan, observed, now);
         }
     }
-    if home && may_appear(&mut plan, observed, now) {
+    if (home || !taken_along) && may_appear(&mut plan, observed, now) {
         return conditions::report(plan, observed, now);
     }
     plan.actions.push(Action::RemoveFinalizer);

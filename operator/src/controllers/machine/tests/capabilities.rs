@@ -3,7 +3,7 @@
 use kit_objects::known::Known;
 use providers::{Capabilities, Description, Presence, Proof, State};
 
-use super::world::World;
+use super::world::{Creation, World};
 use crate::controllers::machine::observe::known;
 use crate::controllers::machine::plan::Action;
 use api::machine::MachinePhase;
@@ -91,4 +91,28 @@ fn id_that_the_provider_chooses_is_recorded_once_it_is_described() {
     world.node_is(Some(true));
     world.settle();
     assert_eq!(world.phase(), MachinePhase::Running);
+}
+
+/// With a cloud the tenant namespace holds nothing of a machine but its user data.
+#[test]
+fn machine_that_is_elsewhere_is_deleted_though_its_namespace_is_gone() {
+    for taken_along in [true, false] {
+        let mut world = World::running();
+        world.capabilities.goes_with_namespace = taken_along;
+        (world.cluster, world.namespace) = (None, false);
+        world.delete();
+        world.settle();
+        assert_eq!(world.gone, taken_along);
+        if !taken_along {
+            assert!(world.vm.as_ref().is_some_and(|vm| vm.deleting));
+            world.goes();
+        }
+    }
+    let mut world = World::new();
+    world.capabilities.goes_with_namespace = false;
+    world.creation = Creation::Unanswered;
+    world.settle();
+    (world.cluster, world.namespace) = (None, false);
+    world.goes();
+    assert_eq!(world.vms_made, 1, "it appeared, and was deleted");
 }

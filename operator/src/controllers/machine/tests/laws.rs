@@ -219,7 +219,8 @@ fn is_careful(world: &World, input: Input) -> Result<(), TestCaseError> {
                         | Action::Decide { .. }
                 )
             });
-            let over = sighted.home().is_none() && !world.namespace;
+            let taken_along = world.capabilities.goes_with_namespace;
+            let over = sighted.home().is_none() && !world.namespace && taken_along;
             prop_assert!(!harms || over, "{blind:#?}");
             let before = world.machine.status.clone().unwrap_or_default();
             let kept = before.conditions.iter();
@@ -299,8 +300,10 @@ proptest! {
     fn any_life_of_a_machine_keeps_its_promises_and_ends_in_time(
         life in proptest::collection::vec(happening(), 0..30),
         turn in any::<prop::sample::Index>(),
+        taken_along in any::<bool>(),
     ) {
         let mut world = World::new();
+        world.capabilities.goes_with_namespace = taken_along;
         for what in life {
             happens(&mut world, what);
             if world.gone {

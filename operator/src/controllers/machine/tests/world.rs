@@ -292,13 +292,13 @@ impl World {
                 self.machine.metadata.finalizers = Some(vec![names::FINALIZER_MACHINE.into()]);
             }
             Action::RemoveFinalizer => {
-                let home = seen.home().is_some();
+                let taken_along = self.capabilities.goes_with_namespace && seen.home().is_none();
                 let foreign = self.vm.as_ref().is_some_and(|vm| vm.foreign);
                 assert!(
-                    self.vm.is_none() || foreign || !home && !self.namespace,
+                    self.vm.is_none() || foreign || taken_along && !self.namespace,
                     "left behind"
                 );
-                assert!(self.under_way.is_none() || !home, "appears later");
+                assert!(self.under_way.is_none() || taken_along, "appears later");
                 self.gone = true;
             }
             Action::DeleteSelf => self.delete(),
