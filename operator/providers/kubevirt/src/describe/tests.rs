@@ -215,11 +215,9 @@ fn a_drained_management_node_shows_as_evacuation() {
     assert_eq!(description.evacuation, Some(Evacuation { deadline: None }));
     assert_eq!(description.instance.as_deref(), Some("object-1"));
     let unmarked = json!({"phase": "Running", "evacuationNodeName": ""});
-    assert!(
-        !seen(None, Some(&instance(&unmarked)))
-            .unwrap()
-            .evacuation
-            .is_some()
+    assert_eq!(
+        seen(None, Some(&instance(&unmarked))).unwrap().evacuation,
+        None
     );
 }
 

@@ -22,7 +22,7 @@ fn what_is_asked_for_is_stored_first_and_stays() {
     assert_eq!(world.vms_made, 0);
     world.request.image = "registry.example.com/newer".into();
     world.settle();
-    assert_eq!(world.asked, [first.clone()]);
+    assert_eq!(world.asked, std::slice::from_ref(&first));
     assert_eq!(status(&world).creation_pending_since, None, "it was seen");
     world.comes_up();
     assert_eq!(status(&world).request, Some(first));
