@@ -18,10 +18,10 @@ pub mod template;
 use api::node_pool::Autoscaling;
 use proto::autoscaler::{ExternalGrpcNode, NodeGroup};
 
-use crate::cache::objects::{Machine, Pool};
+use crate::cache::objects::{Machine, PLACEHOLDER, Pool};
 use crate::cache::state::State;
 
-/// What a provider ID begins with; [`machine_of`] is the other way round.
+/// What the provider ID of a virtual machine of KubeVirt begins with; its name follows.
 const PROVIDER: &str = "kubevirt://";
 
 /// A pool that is a group.
@@ -106,21 +106,28 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The name of the machine that a node of the client's stands for. One that never became a node has
-/// its provider ID as its name, too.
+/// The machine that a node of the client's stands for. One that never became a node has its provider ID as its
+/// name, too.
 #[must_use]
-pub fn machine_of(node: &ExternalGrpcNode) -> &str {
+pub fn machine_of<'a>(state: &'a State, node: &ExternalGrpcNode) -> Option<&'a Machine> {
     let id = match node.provider_id.is_empty() {
         true => &node.name,
         false => &node.provider_id,
     };
-    id.strip_prefix(PROVIDER).unwrap_or(id)
+    let name = id.strip_prefix(PROVIDER).unwrap_or(id);
+    // The client may know it by the placeholder still.
+    let is = |machine: &&Machine| match id.strip_prefix(PLACEHOLDER) {
+        Some(uid) => machine.version.uid == uid,
+        None => machine.id == *id,
+    };
+    let named = state.machines.get(name);
+    named.or_else(|| state.machines.values().find(is))
 }
 
 /// The group that a node is in.
 #[must_use]
 pub fn of_node<'a>(state: &'a State, node: &ExternalGrpcNode) -> Option<Group<'a>> {
-    let machine = state.machines.get(machine_of(node))?;
+    let machine = machine_of(state, node)?;
     group(state.pools.get(&machine.pool)?)
 }
 

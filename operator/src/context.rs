@@ -21,6 +21,7 @@ use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
+use crate::creations::Creations;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
@@ -63,6 +64,8 @@ pub struct Context {
     pub pool_state: ControllerState,
     /// What is kept about Machines.
     pub machine_state: ControllerState,
+    /// Which of their creations were refused.
+    pub creations: Creations,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
     /// What is kept about tenant namespaces.

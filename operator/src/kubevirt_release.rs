@@ -1,6 +1,6 @@
 //! The release of the management cluster's KubeVirt, watched, and whom another one wakes.
 //!
-//! What is made of a version is `providers::kubevirt::release`.
+//! What is made of a version is `provider_kubevirt::release`.
 //! Invariant: kept in every replica; nothing of an object is kept but its version, and nothing but that
 //! is concluded: a KubeVirt that is not there, or cannot be read, is not an old one.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{Stream, stream};
 use kube::{Client, CustomResource, ResourceExt};
-use providers::kubevirt::release::Release;
+use provider_kubevirt::release::Release;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch::Sender;
 

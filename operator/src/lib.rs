@@ -32,6 +32,7 @@ pub mod capacity;
 pub mod configuration;
 pub mod context;
 pub mod controllers;
+pub mod creations;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod orphans;

@@ -18,14 +18,16 @@ use kit::store;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::{Client, ResourceExt};
+use provider_kubevirt::needs;
+use provider_kubevirt::provider::KubeVirt;
 use providers::Providers;
-use providers::kubevirt::{KubeVirt, needs};
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
 
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
+use crate::creations::Creations;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
@@ -128,6 +130,7 @@ impl Manager {
                 events("covey.dev/tenant-namespace"),
                 metrics.controller("tenant_namespace"),
             ),
+            creations: Creations::default(),
             orphans: Orphans::default(),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
@@ -301,6 +304,7 @@ fn on_machine(context: &Context, machine: &Machine, there: bool) {
     if !there {
         let uid = machine.uid().unwrap_or_default();
         context.machine_state.forget(&state::key_of(machine), &uid);
+        context.creations.forget(&uid);
     }
     context.triggers.on_machine(&context.stores, machine, there);
 }

@@ -93,7 +93,7 @@ pub fn cluster() -> Vec<Rule> {
             &["list", "patch", "watch"],
         )
         .named(&["covey"]),
-        providers::kubevirt::NODE_RULE,
+        provider_kubevirt::provider::NODE_RULE,
         // What is left of them for machines (docs/adr/0005).
         Rule::new(&[""], &["nodes", "pods", "resourcequotas"], WATCH),
         // With those of the nodes the ranges that workers must not reach.
@@ -149,7 +149,7 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["machineaddresses"], &["create", "patch"]),
     ]);
     rules.extend(addons_off());
-    rules.extend(providers::kubevirt::RULES);
+    rules.extend(provider_kubevirt::provider::RULES);
     rules
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use api::machine::MachinePhase;
 use api::names::{
     ANNOTATION_DELETE_MACHINE, ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_DISABLED_BY,
-    LABEL_REGION, LABEL_ZONE,
+    LABEL_REGION, LABEL_ZONE, kubevirt_provider_id,
 };
-use api::node_pool::{Autoscaling, Refused};
+use api::node_pool::{Autoscaling, ProviderKind, Refused};
 use api::{ConditionType, Reason, condition::is_true};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -141,6 +141,9 @@ fn is_full(pool: &api::NodePool) -> bool {
 pub struct Machine {
     /// metadata.name, which its node has too.
     pub name: String,
+    /// What the client knows it by: what its node has as `spec.providerID`, or will have. While nobody knows that, a
+    /// name of ours ([`PLACEHOLDER`] and its UID).
+    pub id: String,
     /// Which state of it.
     pub version: Version,
     /// The NodePool that made it.
@@ -164,6 +167,9 @@ pub struct Trouble {
     pub message: String,
 }
 
+/// What the id of a machine begins with whose provider has not said yet what it is called.
+pub const PLACEHOLDER: &str = "covey://";
+
 /// What a virtual machine is called that is on its way, or on its way out
 /// (`operator/src/controllers/machine/plan/conditions.rs`); every other reason is a failure.
 const HARMLESS: [Reason; 4] = [
@@ -172,7 +178,7 @@ const HARMLESS: [Reason; 4] = [
     Reason::Starting,
     Reason::Stopped,
 ];
-/// No node of the management cluster has room (`providers::kubevirt::describe`).
+/// No node of the management cluster has room (`provider_kubevirt::describe`).
 const UNSCHEDULABLE: Reason = Reason::Unschedulable;
 
 impl Machine {
@@ -188,6 +194,7 @@ impl Machine {
         let leaves = matches!(phase, MachinePhase::Draining | MachinePhase::Deleting);
         let running = phase == MachinePhase::Running;
         Some(Self {
+            id: id(machine),
             name: machine.metadata.name.clone().unwrap_or_default(),
             version: Version::of(&machine.metadata),
             pool: machine.spec.pool_name.clone(),
@@ -199,6 +206,21 @@ impl Machine {
             },
         })
     }
+}
+
+/// As the operator recorded it; before that, as KubeVirt's machines are called from the start.
+fn id(machine: &api::Machine) -> String {
+    let recorded = machine.status.as_ref().and_then(|s| s.provider_id.clone());
+    recorded.unwrap_or_else(|| match machine.spec.provider.kind() {
+        Some(ProviderKind::KubeVirt) => {
+            let name = machine.metadata.name.as_deref();
+            kubevirt_provider_id(name.unwrap_or_default())
+        }
+        None => {
+            let uid = machine.metadata.uid.as_deref();
+            format!("{PLACEHOLDER}{}", uid.unwrap_or_default())
+        }
+    })
 }
 
 fn trouble(phase: MachinePhase, conditions: &[Condition]) -> Option<Trouble> {

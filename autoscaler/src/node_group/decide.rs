@@ -73,7 +73,7 @@ pub fn delete(group: Group<'_>, state: &State, nodes: &[ExternalGrpcNode]) -> De
     let pool = &group.pool.name;
     let mut victims = BTreeSet::new();
     for node in nodes {
-        let Some(machine) = state.machines.get(machine_of(node)) else {
+        let Some(machine) = machine_of(state, node) else {
             continue;
         };
         if machine.pool != *pool {

@@ -1,13 +1,13 @@
 //! Instances of a node group: how each machine of a pool is told of.
 //!
-//! Invariant: an instance's id is what its node has as `spec.providerID`, made by one function.
+//! Invariant: an instance's id is what its node has as `spec.providerID`; one whose id is not known yet is being
+//! created.
 
-use api::names::kubevirt_provider_id;
 use proto::autoscaler::instance_status::InstanceState;
 use proto::autoscaler::{Instance, InstanceErrorInfo, InstanceStatus};
 
 use super::Group;
-use crate::cache::objects::{Machine, Trouble};
+use crate::cache::objects::{Machine, PLACEHOLDER, Trouble};
 use crate::cache::state::State;
 
 /// The client tries another group at once.
@@ -25,7 +25,7 @@ pub fn instances(group: Group<'_>, state: &State) -> Vec<Instance> {
 fn instance(group: Group<'_>, machine: &Machine) -> Instance {
     let state = if group.is_going(machine) {
         InstanceState::Deleting
-    } else if machine.running {
+    } else if machine.running && !machine.id.starts_with(PLACEHOLDER) {
         InstanceState::Running
     } else {
         InstanceState::Creating
@@ -33,7 +33,7 @@ fn instance(group: Group<'_>, machine: &Machine) -> Instance {
     let trouble = machine.trouble.as_ref();
     let trouble = trouble.filter(|_| state == InstanceState::Creating);
     Instance {
-        id: kubevirt_provider_id(&machine.name),
+        id: machine.id.clone(),
         status: Some(InstanceStatus {
             instance_state: state.into(),
             error_info: trouble.map(error_info),

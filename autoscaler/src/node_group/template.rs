@@ -138,7 +138,7 @@ fn common(group: Group<'_>, state: &State, label: fn(&Node) -> Option<&String>) 
     known.all(|other| other == first).then(|| first.clone())
 }
 
-/// As `providers::kubevirt::virtual_machine` labels it.
+/// As `provider_kubevirt::virtual_machine` labels it.
 fn instance_type(shape: &Shape) -> Option<String> {
     match shape.provider? {
         ProviderKind::KubeVirt => Some(format!(

@@ -101,6 +101,52 @@ fn a_node_is_found_by_its_provider_id_and_else_by_its_name() {
 }
 
 #[test]
+fn a_machine_whose_provider_has_not_named_it_yet_is_being_created_and_is_found_by_its_placeholder()
+{
+    let of_another_kind = changed(
+        &machine("workers-n", "workers", "Running"),
+        json!({ "spec": { "provider": { "kubevirt": null } } }),
+    );
+    let chosen = "aws:///eu-central-1a/i-0abc";
+    let recorded = changed(
+        &of_another_kind,
+        json!({ "status": { "providerID": chosen } }),
+    );
+    let told = |machine: &api::Machine| {
+        let seen = [
+            pool_event(&pool("workers", 1, 0, 5)),
+            machine_event(machine),
+        ];
+        cache(seen).read(|state| {
+            let all = instances::instances(find(state, "workers.x").unwrap(), state);
+            let [only] = all.as_slice() else {
+                panic!("{all:?}")
+            };
+            let state_of = only.status.as_ref().unwrap().instance_state();
+            let node = |id: &str| ExternalGrpcNode {
+                provider_id: id.to_owned(),
+                ..ExternalGrpcNode::default()
+            };
+            let found = [only.id.as_str(), "covey://uid-workers-n"]
+                .map(|id| machine_of(state, &node(id)).map(|machine| machine.name.clone()));
+            assert_eq!(
+                found,
+                [Some("workers-n".to_owned()), Some("workers-n".to_owned())]
+            );
+            assert!(machine_of(state, &node("covey://another")).is_none());
+            assert!(machine_of(state, &node("covey://")).is_none());
+            (only.id.clone(), state_of)
+        })
+    };
+    let placeholder = "covey://uid-workers-n".to_owned();
+    assert_eq!(
+        told(&of_another_kind),
+        (placeholder, InstanceState::Creating)
+    );
+    assert_eq!(told(&recorded), (chosen.to_owned(), InstanceState::Running));
+}
+
+#[test]
 fn a_pool_grows_up_to_its_most_and_not_beyond() {
     let grow = |delta| decided(three(0, 5), |g, s| increase(g, s, delta));
     assert_eq!(grow(2), Ok(Some((5, String::new()))));

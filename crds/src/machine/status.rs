@@ -2,9 +2,11 @@
 //!
 //! Invariant: every field is written by the operator alone and only when it changes.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::node_pool::provider::KernelBoot;
 
 /// What the operator observed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -35,6 +37,18 @@ pub struct MachineStatus {
     #[schemars(length(max = 512))]
     pub provider_id: Option<String>,
 
+    /// What is asked of the provider: decided once, and stored before it is asked for the first time, so that each
+    /// further try asks for the same. Absent until then. Example: `{"type": "kubevirt-2cpu-4096Mi", "image":
+    /// "registry.example.com/worker:v1.35.4"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<MachineRequest>,
+
+    /// Since when the provider may make the machine without anybody having seen it: stored before it is asked.
+    /// A Machine that is deleted in that state is kept until the machine could not appear any more. Absent before
+    /// that, and once the machine was seen. Example: `2026-11-26T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation_pending_since: Option<Time>,
+
     /// Name of the node; absent until it joined. Example: `workers-x2k9p`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -51,6 +65,26 @@ pub struct MachineStatus {
     /// "10.0.1.7"}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
+}
+
+/// What is asked of a provider for one machine. Example: `{"image": "registry.example.com/worker:v1.35.4"}`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineRequest {
+    /// Size of the machine, as its node is labelled with it; absent where it has no name.
+    /// Example: `kubevirt-2cpu-4096Mi`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub type_: Option<String>,
+
+    /// Image that it starts from. Example: `registry.example.com/worker:v1.35.4`.
+    #[schemars(length(max = 512))]
+    pub image: String,
+
+    /// Kernel that it boots; absent where the image's own boot loader decides that.
+    /// Example: `{"image": "registry.example.com/worker:v1.35.4"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_boot: Option<KernelBoot>,
 }
 
 /// Where a machine is in its life, for people; programs read the conditions. Example: `Running`.

@@ -5,6 +5,8 @@
 use api::Reason;
 use kit_client::errors::{Class, Classify};
 
+use crate::fault::FaultKind;
+
 /// Why a provider could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +25,12 @@ pub enum Error {
          again by itself"
     )]
     NotInstalled(&'static str),
+    /// The provider has no such thing.
+    #[error("this provider cannot {verb} a machine: delete the Machine to have it replaced")]
+    NotSupported {
+        /// `restart`.
+        verb: &'static str,
+    },
     /// Something else has the name.
     #[error(
         "{object} exists and was not made for this Machine: delete it, or delete the Machine to \
@@ -49,13 +57,27 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::NoneNamed | Self::NotConfigured(_) | Self::NotInstalled(_) => Class::Invalid,
-            Self::Taken { .. } => Class::Invalid,
+            Self::Taken { .. } | Self::NotSupported { .. } => Class::Invalid,
             Self::Request { source, .. } => source.class(),
         }
     }
 }
 
 impl Error {
+    /// What kind of fault it is.
+    #[must_use]
+    pub fn fault(&self) -> FaultKind {
+        match self {
+            Self::NoneNamed | Self::NotConfigured(_) | Self::NotSupported { .. } => {
+                FaultKind::Terminal
+            }
+            // What it has made may be there still.
+            Self::NotInstalled(_) => FaultKind::Unavailable,
+            Self::Taken { .. } => FaultKind::Taken,
+            Self::Request { source, .. } => FaultKind::of_kube(source),
+        }
+    }
+
     /// The reason for a condition.
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -64,7 +86,7 @@ impl Error {
             Self::NotConfigured(_) => Reason::ProviderNotConfigured,
             Self::NotInstalled(_) => Reason::ProviderNotInstalled,
             Self::Taken { .. } => Reason::NameTaken,
-            Self::Request { .. } => Reason::ProviderFailed,
+            Self::NotSupported { .. } | Self::Request { .. } => Reason::ProviderFailed,
         }
     }
 }

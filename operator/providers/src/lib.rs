@@ -1,199 +1,132 @@
-//! Who makes machines: the trait that every provider keeps, and the providers.
+//! Who makes machines: the contract that every provider keeps. Each provider is a crate of its own beside this one
+//! (`operator/providers/<provider>`), and uses this one; none knows another. `docs/providers.md` has the whole.
 //!
-//! | Module | Feature | What it holds |
-//! |---|---|---|
-//! | [`kubevirt`] | `kubevirt` (default) | virtual machines of the management cluster's KubeVirt |
+//! | Module | What it holds |
+//! |---|---|
+//! | [`presence`] | a machine is there, proven gone, or nobody knows |
+//! | [`absence`] | what proves that one is gone |
+//! | [`capabilities`] | what a provider can do and others cannot |
+//! | [`checked`] | what a check of it found out |
+//! | [`offering`] | what can be had, and what it takes |
+//! | [`description`] | what is there of a machine |
+//! | [`fault`] | what went wrong, by kind |
 //!
-//! Invariant: everything that a provider makes is named after its Machine and carries the Machine's
-//! UID, so each call can be repeated after a crash, and nothing of somebody else is ever taken for
-//! a machine's. What is decided is a pure function; only the calls themselves are I/O.
+//! Invariant: everything that a provider makes carries the UID of its Machine, so each call can be repeated after
+//! a crash, and nothing of somebody else is ever taken for a machine's. What is decided is a pure function; only
+//! the calls themselves are I/O.
 
-use api::ConditionReason;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use api::machine::MachineAddress;
+use api::Machine;
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::node_pool::{self, ProviderKind};
-use api::{Machine, Quantity};
-use k8s_openapi::api::core::v1::Toleration;
 
+pub mod absence;
+pub mod capabilities;
+pub mod checked;
+pub mod description;
 mod error;
-#[cfg(feature = "kubevirt")]
-pub mod kubevirt;
+pub mod fault;
+pub mod offering;
+pub mod presence;
 
+pub use absence::Proof;
+pub use capabilities::Capabilities;
+pub use checked::Checked;
+pub use description::{Description, Evacuation, Listed, State, Topology};
 pub use error::Error;
+pub use fault::FaultKind;
+pub use offering::{Needs, Offering};
+pub use presence::{Inventory, Presence, Scope};
 
 /// What a call gives, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Makes machines.
 pub trait Provider: Send + Sync {
-    /// What provider and node call the machine; known before it is made.
-    fn provider_id(&self, machine: &Machine) -> String;
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
 
-    /// What a machine of this kind offers, and what it takes; pure.
+    /// What provider and node call the machine, where that is known before it is made; none where the provider
+    /// chooses it ([`Capabilities::id_before_create`]).
+    fn provider_id(&self, machine: &Machine) -> Option<String>;
+
+    /// Proves that machines such as a pool asks for can be made: that the provider is there and lets us in, and as
+    /// much of what the pool names as can be asked for without making anything. Nothing is changed by it. It is asked
+    /// again whenever the credentials change.
+    ///
+    /// # Errors
+    /// [`Error`]: why none could be made.
+    fn check<'a>(&'a self, provider: &'a node_pool::Provider) -> Answer<'a, Checked>;
+
+    /// The sizes that fit what a pool asks for, the first choice first; pure, and none of it asked for at a
+    /// provider.
     ///
     /// # Errors
     /// When such a machine could not be made.
-    fn capabilities(&self, provider: &node_pool::Provider) -> Result<Capabilities, Error>;
+    fn offerings(&self, provider: &node_pool::Provider) -> Result<Vec<Offering>, Error>;
 
-    /// Makes the machine. That it is there already is fine.
+    /// What it would be asked for today: everything that is looked up (the image of a version, the name of a size)
+    /// looked up. Pure. It is stored in the Machine's status before the first creation, and only what is stored is
+    /// sent.
+    ///
+    /// # Errors
+    /// When such a machine could not be made.
+    fn request(&self, machine: &Machine) -> Result<MachineRequest, Error>;
+
+    /// Makes the machine as `status.request` says. That it is there already is fine. Asked for again, the same bytes
+    /// are sent under the same key, which is the Machine's UID or a name that is its own.
     ///
     /// # Errors
     /// [`Error`]; also when the name is taken by what is not this Machine's.
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
 
-    /// What is there of the machine; none only when nothing at all is left of it. `published`: its addresses,
-    /// as far as they were found before; where they still hold they are not looked for again.
+    /// What is there of the machine. `published`: its addresses, as far as they were found before; where they
+    /// still hold they are not looked for again.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`]; then nobody knows, as with [`Presence::Unknown`].
     fn describe<'a>(
         &'a self,
         machine: &'a Machine,
         published: Option<&'a PublishedAddresses>,
-    ) -> Answer<'a, Option<Description>>;
+    ) -> Answer<'a, Presence>;
 
     /// Writes down, where the cloud controller manager finds it, where the machine is. What is not this Machine's
-    /// is left alone.
+    /// is left alone. Default: nothing, which is right wherever somebody else says it.
     ///
     /// # Errors
     /// [`Error`].
-    fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()>;
+    fn label<'a>(&'a self, _machine: &'a Machine, _topology: &'a Topology) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Starts the machine anew on the disk that it has, and does not wait. What is not this Machine's is left alone,
+    /// and nothing is made where nothing is. Default, for those that cannot ([`Capabilities::restarts`]): refused.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] where it cannot, else [`Error`].
+    fn restart<'a>(&'a self, _machine: &'a Machine) -> Answer<'a, ()> {
+        let refused = Error::NotSupported { verb: "restart" };
+        Box::pin(std::future::ready(Err(refused)))
+    }
 
     /// Asks for everything of the machine to go, and does not wait. That nothing is there is fine;
-    /// what is not this Machine's is left alone.
+    /// what is not this Machine's is left alone. It is gone only when [`Self::describe`] proves it.
     ///
     /// # Errors
     /// [`Error`].
     fn delete<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
 
-    /// Every machine in a tenant namespace, whether or not there is a Machine for it; sorted by
-    /// name.
+    /// Every machine in a scope, whether or not there is a Machine for it.
     ///
     /// # Errors
     /// [`Error`].
-    fn list<'a>(&'a self, tenant_namespace: &'a str) -> Answer<'a, Vec<Listed>>;
-}
-
-/// What a machine offers.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Capabilities {
-    /// Processors, in cores.
-    pub cpu: Quantity,
-    /// Memory, in bytes.
-    pub memory: Quantity,
-    /// Price of an hour in the provider's currency; none where it has no price.
-    pub price: Option<f64>,
-    /// Zones that a machine may be made in; empty where there is no choice.
-    pub zones: Vec<String>,
-    /// What it takes of the management cluster; none where it runs elsewhere, or where that is not
-    /// known. Whether there is so much is not the provider's to say: it sees one machine, not what
-    /// others have taken.
-    pub needs: Option<Needs>,
-}
-
-/// What one machine takes of the management cluster: of a single node, and of the quotas of the tenant
-/// namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Needs {
-    /// Thousandths of a core that are reserved for it.
-    pub cpu: i64,
-    /// Bytes of memory that are reserved for it.
-    pub memory: i64,
-    /// Bytes of the node's own disk that are reserved for it.
-    pub storage: i64,
-    /// Labels that a node must have to run it.
-    pub node_labels: BTreeMap<String, String>,
-    /// Taints of a node that do not keep it away.
-    pub tolerations: Vec<Toleration>,
-    /// What quotas count one of for it, as they call it.
-    pub objects: &'static [&'static str],
-}
-
-/// What is there of a machine.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Description {
-    /// How far it is.
-    pub state: State,
-    /// UID of what runs, or is about to: another one has another disk.
-    pub instance: Option<String>,
-    /// Addresses, the primary one first: what the platform gave it, never what the machine says of itself.
-    pub addresses: Vec<MachineAddress>,
-    /// The same as it is to be published; none while it is not known.
-    pub located: Option<PublishedAddresses>,
-    /// Where it runs; none while that is not known.
-    pub topology: Option<Topology>,
-    /// Where it is said to be: what [`Provider::label`] wrote last.
-    pub labelled: Topology,
-    /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.
-    pub evacuating: bool,
-    /// It is being deleted.
-    pub deleting: bool,
-    /// It has the Machine's name and is not the Machine's.
-    pub foreign: bool,
-}
-
-impl Description {
-    /// Takes in which addresses the platform gave it. While that is not known, those hold that were published
-    /// of this very instance.
-    pub fn locate(
-        &mut self,
-        located: Option<PublishedAddresses>,
-        published: Option<&PublishedAddresses>,
-    ) {
-        let of_it = |known: &&PublishedAddresses| Some(&known.instance) == self.instance.as_ref();
-        let addresses = located.as_ref().or(published.filter(of_it));
-        let addresses = addresses.into_iter().flat_map(|known| &known.addresses);
-        let internal = |address: &std::net::IpAddr| MachineAddress {
-            type_: "InternalIP".to_owned(),
-            address: address.to_string(),
-        };
-        self.addresses = addresses.map(internal).collect();
-        self.located = located;
-    }
-}
-
-/// Where something is. None of it where the platform has no such thing.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Topology {
-    /// What fails together.
-    pub zone: Option<String>,
-    /// What is near each other.
-    pub region: Option<String>,
-}
-
-/// How far a machine is.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum State {
-    /// It is being made, or starts.
-    #[default]
-    Creating,
-    /// It runs.
-    Running,
-    /// It was shut down.
-    Stopped,
-    /// Something keeps it from running.
-    Failing {
-        /// Ours, or the platform's as it was read.
-        reason: ConditionReason,
-        /// What is wrong and, where that is known, how to mend it.
-        message: String,
-    },
-}
-
-/// A machine in a list.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Listed {
-    /// Its name.
-    pub name: String,
-    /// UID of the Machine that it was made for.
-    pub machine_uid: String,
-    /// What is there of it.
-    pub description: Description,
+    fn list<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Inventory>;
 }
 
 /// The providers that are configured.

@@ -128,6 +128,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
         if plan.actions.contains(&Action::RemoveFinalizer) {
             ctx.machine_state
                 .forget(&format!("{namespace}/{name}"), &uid);
+            ctx.creations.forget(&uid);
             return Ok(None);
         }
         if plan.actions.contains(&Action::DeleteSelf) {

@@ -104,7 +104,7 @@ impl Stage {
         let operator = self.hand.take().await?;
         operator.plan.arm(crash);
         self.site.change_pool("workers", patch).await?;
-        let died = dies(&operator, self.settle(&operator)).await?;
+        let died = Box::pin(dies(&operator, self.settle(&operator))).await?;
         let operator = self.successor(operator)?;
         self.settle(&operator).await?;
         same(wanted, &self.state().await?)?;
@@ -159,7 +159,7 @@ async fn creation_of_a_pool_ends_the_same_wherever_the_operator_dies() -> Result
         let operator = stage.hand.take().await?;
         operator.plan.arm(crash);
         stage.site.create_pool("workers", 2).await?;
-        let died = dies(&operator, stage.settle(&operator)).await?;
+        let died = Box::pin(dies(&operator, stage.settle(&operator))).await?;
         let operator = stage.successor(operator)?;
         stage.settle(&operator).await?;
         same(&baseline, &stage.state().await?)?;

@@ -31,8 +31,9 @@ pub const CONFIGURATION: &str = "/run/covey/join.yaml";
 pub struct Machine {
     /// Name of the Machine, which becomes the node's.
     pub name: String,
-    /// What the node is to the provider. Example: `kubevirt://demo-workers-a1b2c`.
-    pub provider_id: String,
+    /// What the node is to the provider; none where that is known only once the machine is made: the cloud
+    /// controller manager then sets it. Example: `kubevirt://demo-workers-a1b2c`.
+    pub provider_id: Option<String>,
     /// Labels of the node; those that are not [`is_self_assignable`] are left out here.
     pub labels: BTreeMap<String, String>,
     /// Taints that the node registers with.
@@ -147,7 +148,9 @@ fn configuration(
     token: &Token,
     machine: &Machine,
 ) -> Value {
-    let mut arguments = vec![json!({ "name": "provider-id", "value": machine.provider_id })];
+    let id = machine.provider_id.iter();
+    let id = id.map(|id| json!({ "name": "provider-id", "value": id }));
+    let mut arguments: Vec<Value> = id.collect();
     let labels: Vec<String> = machine
         .labels
         .iter()

@@ -58,7 +58,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "providers",
-        uses: &["api", "kit-client", "kit-objects", "tenant-cp"],
+        uses: &["api", "kit-client"],
+        pure: false,
+    },
+    Rule {
+        name: "provider-kubevirt",
+        uses: &["api", "kit-objects", "providers", "tenant-cp"],
         pure: false,
     },
     // Sessions and scripts; the provider itself will use `providers`.
@@ -76,6 +81,7 @@ const RULES: &[Rule] = &[
             "kit-objects",
             "pki",
             "placement",
+            "provider-kubevirt",
             "providers",
             "tenant-cp",
         ],

@@ -177,7 +177,7 @@ fn its_instance_type_is_what_the_provider_labels_machines_with() {
             &machine("workers-a", "workers", "Running"),
             json!({ "spec": { "provider": provider } }),
         );
-        let made = providers::kubevirt::virtual_machine::virtual_machine(&made, &settings);
+        let made = provider_kubevirt::virtual_machine::virtual_machine(&made, &settings);
         let labelled = made.unwrap().metadata.labels.unwrap();
         let template = template(json!({ "provider": provider }), []).unwrap();
         let labels = labels_of(&template);

@@ -88,6 +88,14 @@ impl Classify for Error {
 }
 
 impl Error {
+    /// Whether a provider answered that it does not do it: nothing comes of it later.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::Provider { source, .. } => !source.fault().leaves_outcome_unknown(),
+            _ => false,
+        }
+    }
+
     /// Reason for a condition; what a provider says is more telling than a class.
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -161,8 +169,15 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             write_user_data(ctx, action, observed).await
         }
         Action::CreateVm => {
+            let uid = observed.machine.uid().unwrap_or_default();
+            let only_refused = ctx.creations.asks(&uid);
             let made = vm(ctx, observed, "make", |p, machine| p.create(machine));
-            made.await?;
+            if let Err(error) = made.await {
+                if only_refused && error.is_refusal() {
+                    ctx.creations.refused(&uid);
+                }
+                return Err(error);
+            }
             observed.vm = Known::Known(Description::default());
             Ok(())
         }

@@ -3,6 +3,7 @@
 //! Invariant: what is decided once (a machine failed, its token is gone) is decided on what was read
 //! live; of the tenant cluster's own state only what the plan needs now is asked for.
 
+use api::machine::MachineRequest;
 use api::machine_addresses::{self, PublishedAddresses};
 use api::{Machine, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -10,7 +11,7 @@ use kit_client::errors::{Class, Classify};
 use kit_objects::known::Known;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
-use providers::Description;
+use providers::{Description, Presence, Provider};
 use tenant_cp::node::bootstrap_token::{self, Token};
 
 use super::observed::{Observed, Tenant, UserData};
@@ -80,12 +81,13 @@ pub async fn observe(
         .is_some_and(|s| s.node_name.is_some());
     let deep = home && (!joined || going);
     let published = published(ctx, &machine);
+    let capabilities = provider_of(ctx, &machine)
+        .map(Provider::capabilities)
+        .unwrap_or_default();
     let vm = async {
         match home_namespace {
-            Known::Known(()) | Known::Unknown { .. } => {
-                describe(ctx, &machine, published.as_ref(), home).await
-            }
-            Known::Absent => Ok(Known::Absent),
+            Known::Absent if capabilities.goes_with_namespace => Ok(Known::Absent),
+            _ => describe(ctx, &machine, published.as_ref(), home).await,
         }
     };
     let stored = async {
@@ -102,7 +104,18 @@ pub async fn observe(
         }
     };
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
+    let frozen = machine.status.as_ref().and_then(|s| s.request.as_ref());
+    let asks = home && !joined && !going && frozen.is_none();
     Ok(Some(Observed {
+        request: match asks {
+            true => Some(request(ctx, &machine)?),
+            false => None,
+        },
+        refused: ctx
+            .creations
+            .are_refused(&machine.uid().unwrap_or_default()),
+        capabilities,
+        provider_id: provider_of(ctx, &machine).and_then(|provider| provider.provider_id(&machine)),
         machine,
         cluster,
         namespace: home_namespace,
@@ -182,8 +195,28 @@ async fn describe(
         Err(error) if !home && is_forbidden(&error) => Ok(Known::Unknown {
             why: "the operator is not let into the tenant namespace any more",
         }),
-        result => result.map(Known::found).map_err(Error::Provider),
+        result => result.map(known).map_err(Error::Provider),
     }
+}
+
+fn request(ctx: &Context, machine: &Machine) -> Result<MachineRequest, Error> {
+    let provider = ctx.providers.get(&machine.spec.provider);
+    let request = provider.and_then(|provider| provider.request(machine));
+    request.map_err(Error::Provider)
+}
+
+/// Absent only where that is proven.
+pub(super) fn known(presence: Presence) -> Known<Description> {
+    match presence {
+        Presence::Present(description) => Known::Known(*description),
+        Presence::Absent(_) => Known::Absent,
+        Presence::Unknown { why } => Known::Unknown { why },
+    }
+}
+
+/// The machine's provider; none where it is switched off.
+fn provider_of<'a>(ctx: &'a Context, machine: &Machine) -> Option<&'a dyn Provider> {
+    ctx.providers.get(&machine.spec.provider).ok()
 }
 
 fn is_forbidden(error: &providers::Error) -> bool {

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kit_objects::known::Known;
-use providers::Description;
+use providers::{Capabilities, Description};
 use tenant_cp::node::bootstrap_token::Token;
 
 use crate::tenant_session::budget::Budget;
@@ -25,7 +26,15 @@ pub struct Observed {
     pub cluster: Option<TenantCluster>,
     /// Whether that cluster's tenant namespace is there. Only asked where the cluster is gone or going.
     pub namespace: Known<()>,
-    /// The virtual machine; absent when neither it nor an instance of it is there.
+    /// What its provider can do.
+    pub capabilities: Capabilities,
+    /// What provider and node call the machine, where that is known before it is made.
+    pub provider_id: Option<String>,
+    /// What its provider would be asked for today; only where nothing is stored and it may be asked.
+    pub request: Option<MachineRequest>,
+    /// Every creation that was asked for was refused. One of which nobody knows that may have been carried out.
+    pub refused: bool,
+    /// The virtual machine; absent only where that is proven, when neither it nor an instance of it is there.
     pub vm: Known<Description>,
     /// Its addresses, as they are published for whoever maps traffic onto it.
     pub published: Option<PublishedAddresses>,

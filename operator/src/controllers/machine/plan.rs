@@ -45,6 +45,8 @@ pub struct Plan {
     /// When to reconcile again although nothing happened.
     pub requeue_after: Option<Duration>,
     drain: Option<Drain>,
+    /// The provider is about to be asked for a machine.
+    asks: bool,
 }
 
 /// How far draining is.
@@ -133,10 +135,10 @@ impl Plan {
     }
 
     /// True when the status has to be written before anything is done: a drain that ended must not
-    /// begin anew.
+    /// begin anew, and what a provider is asked for must be known to whoever comes after a crash.
     #[must_use]
     pub fn reports_first(&self) -> bool {
-        matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
+        self.asks || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
     fn publish(&mut self, warning: bool, reason: Reason, message: String) {
@@ -195,15 +197,21 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.wait(Reason::VirtualMachineUnknown, why);
         return conditions::report(plan, observed, now);
     }
-    if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
+    if let Some((reason, message)) = lost(&plan.status, observed) {
         fail(&mut plan, reason, message);
         return conditions::report(plan, observed, now);
     }
     let vm = observed.vm.as_ref().there();
-    if vm.is_some_and(|vm| vm.evacuating) {
-        let message = "the management cluster's node below it is being drained; the node is drained \
-                       first, and another machine takes its place";
-        plan.publish(false, Reason::Evacuating, message.to_owned());
+    if let Some(evacuation) = vm.and_then(|vm| vm.evacuation) {
+        let until = evacuation
+            .deadline
+            .map(|deadline| format!(" by {deadline}"));
+        let until = until.unwrap_or_default();
+        let message = format!(
+            "the machine has to leave what runs it{until}; the node is drained first, and another \
+             machine takes its place"
+        );
+        plan.publish(false, Reason::Evacuating, message);
         plan.actions.push(Action::DeleteSelf);
         return plan;
     }
@@ -220,7 +228,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if !observed.has_joined() {
         join::plan(&mut plan, observed, now);
         // Its node joined while nobody could see that, and it does not run any more.
-        if let Some((reason, message)) = lost(&plan.status, &observed.vm) {
+        if let Some((reason, message)) = lost(&plan.status, observed) {
             fail(&mut plan, reason, message);
         }
     }
@@ -250,14 +258,16 @@ fn unchanged(observed: &Observed) -> Plan {
 }
 
 /// Why a machine will never be a node (again); none when it may.
-fn lost(status: &MachineStatus, vm: &Known<Description>) -> Option<(Reason, String)> {
+fn lost(status: &MachineStatus, observed: &Observed) -> Option<(Reason, String)> {
     if let Some(failed) = failure(status) {
         return Some(failed);
     }
     let phase = status.phase.unwrap_or_default();
     let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
+    // What started anew on the disk that it had is the same machine.
     let joined = status.instance.as_deref();
-    match vm {
+    let joined = joined.filter(|_| !observed.capabilities.keeps_disk);
+    match &observed.vm {
         Known::Known(vm) if vm.foreign => Some((
             Reason::VirtualMachineTaken,
             "there is a virtual machine of this name that is not this machine's".to_owned(),

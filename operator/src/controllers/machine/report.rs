@@ -21,6 +21,11 @@ use crate::status;
 pub async fn report(ctx: &Context, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
     if observed.machine.status.as_ref() != Some(&plan.status) {
         let version = write(ctx, &observed.machine, &plan.status).await?;
+        let pending = |status: &MachineStatus| status.creation_pending_since.is_some();
+        if pending(&plan.status) && !observed.machine.status.as_ref().is_some_and(pending) {
+            ctx.creations
+                .begins(&observed.machine.uid().unwrap_or_default());
+        }
         observed.machine.metadata.resource_version = version;
         observed.machine.status = Some(plan.status.clone());
     }

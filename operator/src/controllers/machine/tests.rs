@@ -6,13 +6,15 @@ use api::machine::MachinePhase;
 use api::machine_addresses::PublishedAddresses;
 use base64::Engine as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use providers::{Description, State, Topology};
+use providers::{Description, Evacuation, State, Topology};
 use serde_json::json;
 
 use super::observed::{Node, Pod};
 use super::plan::{Action, LEAVE, PATIENCE};
 use world::{Api, NAME, World};
 
+mod asking;
+mod capabilities;
 mod joining;
 mod laws;
 mod leaving;
@@ -58,13 +60,13 @@ fn machine_goes_through_its_phases_and_then_writes_nothing() {
     assert_eq!(status.instance.as_deref(), Some("instance-1"));
     assert_eq!(status.addresses[0].address, "10.0.1.7");
     assert_eq!(world.told("Joined"), 1);
-    // User data, token, virtual machine; labels, token, user data; and four times the status.
-    assert_eq!(world.writes, 10);
+    // What is asked for, user data, token, virtual machine; labels, token, user data; and four times the status.
+    assert_eq!(world.writes, 11);
     for _ in 0..20 {
         world.settle();
         world.later(3600);
     }
-    assert_eq!(world.writes, 10);
+    assert_eq!(world.writes, 11);
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn crash_after_any_write_ends_in_the_same_world() {
         }
         cut += 1;
     }
-    assert_eq!(cut, 10);
+    assert_eq!(cut, 11);
     for cut in 0..9 {
         let mut world = World::running();
         world.pods = vec![pod("a"), pod("b")];

@@ -97,8 +97,10 @@ pub async fn observe(
 fn capacity(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Answer {
     let provider = &pool.spec.provider;
     let found = ctx.providers.get(provider);
-    let offered = found.and_then(|found| found.capabilities(provider));
-    let needs = offered.ok().and_then(|offered| offered.needs);
+    let offered = found.and_then(|found| found.offerings(provider));
+    // The first choice: another may fit where that does not, but is not what the pool gets first.
+    let first = offered.ok().and_then(|offered| offered.into_iter().next());
+    let needs = first.and_then(|first| first.needs);
     let key = ObjectRef::from_obj(pool);
     match (needs, cluster) {
         (Some(needs), Some(cluster)) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::{Machine, NodePool, TenantCluster, names};
 use jiff::Timestamp;
 use kit_objects::known::Known;
-use providers::kubevirt::release::Release;
+use provider_kubevirt::release::Release;
 use tenant_cp::problem::Problem;
 
 use crate::capacity::Answer;

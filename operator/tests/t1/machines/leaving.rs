@@ -3,9 +3,10 @@
 //! Invariant: nothing is sent to a machine that goes, and nothing of it that is left is waited for
 //! longer than it has to be.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kit_objects::kinds;
 use serde_json::json;
+use testkit::fixtures::wait_gone;
 
 use super::World;
 use super::drain::pod_path;
@@ -79,4 +80,18 @@ async fn pods_of_a_machine_that_is_gone_are_ended_once_that_is_proven() -> Resul
     let detached = json!({ "status": { "volumesAttached": [] } });
     assert!(tenants.change(&world.ns, &node, &detached));
     world.replaced(&name).await
+}
+
+/// Without an answer it would be kept for the settle time, which is longer than anybody waits here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_whose_virtual_machine_was_refused_is_not_kept_for_it() -> Result<()> {
+    let Some((world, name, _refuses)) = World::refusing_vm("refused-goes").await? else {
+        return Ok(());
+    };
+    let machine = world.site.machines().get(&name).await?;
+    let status = machine.status.unwrap_or_default();
+    let request = status.request.context("it is stored before it is asked")?;
+    assert!(request.type_.is_some() && status.creation_pending_since.is_some());
+    world.delete_machine(&name).await?;
+    wait_gone(&world.site.machines(), &name, PATIENCE).await
 }

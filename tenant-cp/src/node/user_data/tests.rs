@@ -18,7 +18,7 @@ fn machine() -> Machine {
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     Machine {
         name: "demo-workers-a1b2c".to_owned(),
-        provider_id: "kubevirt://demo-workers-a1b2c".to_owned(),
+        provider_id: Some("kubevirt://demo-workers-a1b2c".to_owned()),
         labels: [
             label("example.com/tier", "gold"),
             label("node-role.kubernetes.io/worker", ""),
@@ -196,4 +196,16 @@ proptest! {
         let wanted = format!("{key}={value}");
         prop_assert_eq!(labels, Some(wanted.as_str()));
     }
+}
+
+#[test]
+fn kubelet_is_not_told_an_id_that_nobody_knows_yet() {
+    let unknown = Machine {
+        provider_id: None,
+        ..machine()
+    };
+    let (text, _, join) = read(&unknown);
+    let arguments = join["nodeRegistration"]["kubeletExtraArgs"].as_array();
+    assert_eq!(arguments.map(Vec::len), Some(1));
+    assert!(!text.contains("provider-id"), "{text}");
 }

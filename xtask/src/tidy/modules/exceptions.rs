@@ -47,8 +47,6 @@ pub(super) const CIRCLES: &Exceptions = &[
             "e2e/testkit/src/memory/store.rs -> e2e/testkit/src/memory/store/deletion.rs",
             "e2e/testkit/src/memory/store.rs -> e2e/testkit/src/memory/store/write.rs",
             "e2e/testkit/src/proxy.rs -> e2e/testkit/src/proxy/server.rs",
-            "operator/providers/src/kubevirt/describe.rs -> operator/providers/src/kubevirt.rs",
-            "operator/providers/src/kubevirt/virtual_machine.rs -> operator/providers/src/kubevirt.rs",
             "operator/src/controllers/machine/apply.rs -> operator/src/controllers/machine.rs",
             "operator/src/controllers/machine/observe.rs -> operator/src/controllers/machine.rs",
             "operator/src/controllers/machine/plan.rs -> operator/src/controllers/machine/plan/conditions.rs",
@@ -102,8 +100,6 @@ pub(super) const DETOURS: &Exceptions = &[
             "e2e/bench/src/workers.rs -> e2e/bench/src/lib.rs",
             "e2e/bench/src/workers/report.rs -> e2e/bench/src/lib.rs",
             "e2e/lab/src/programs/catalogue.rs -> e2e/lab/src/lib.rs",
-            "operator/providers/src/kubevirt.rs -> operator/providers/src/lib.rs",
-            "operator/providers/src/kubevirt/virtual_machine.rs -> operator/providers/src/lib.rs",
         ],
     ),
     (

@@ -30,8 +30,9 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
     let before = plan.status.clone();
     let vm = observed.own_vm();
     if let Some(vm) = vm {
-        plan.status.provider_id = Some(join::provider_id(&observed.machine));
+        plan.status.provider_id = join::provider_id(observed).map(str::to_owned);
         plan.status.addresses.clone_from(&vm.addresses);
+        plan.status.creation_pending_since = None;
     }
     // None: as it was.
     let machine = match observed.vm.is_unknown() {

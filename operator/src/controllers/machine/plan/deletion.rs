@@ -8,7 +8,9 @@
 //! and where it died the Node stays until then: the cloud controller manager declares it out of
 //! service, and volumes leave at once.
 //!
-//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there.
+//! Invariant: the Machine goes only when neither its virtual machine nor an instance of it is there, and none can
+//! appear: where nobody knows what became of its creation, that takes [`SETTLE`].
+//! A machine that has to leave by some time is not drained beyond it.
 //! The tenant cluster holds nothing up for longer than the drain's time-out plus [`PATIENCE`]; where
 //! its API does not answer, for longer than [`PATIENCE`].
 
@@ -17,10 +19,11 @@ use std::time::Duration;
 use api::machine::MachinePhase;
 use api::{ConditionStatus, ConditionType, Reason, names};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kit_objects::known::Known;
 use kube::ResourceExt;
 use providers::State;
+use providers::absence::SETTLE;
 use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, publish_addresses, unchanged};
@@ -47,7 +50,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return plan;
     }
     let home = observed.home().is_some();
-    if !home && observed.namespace.is_absent() {
+    let taken_along = observed.capabilities.goes_with_namespace;
+    if !home && taken_along && observed.namespace.is_absent() {
         // With the tenant namespace everything in it went, and the tenant cluster with it.
         plan.actions.push(Action::RemoveFinalizer);
         return plan;
@@ -99,8 +103,29 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
             return conditions::report(plan, observed, now);
         }
     }
+    if (home || !taken_along) && may_appear(&mut plan, observed, now) {
+        return conditions::report(plan, observed, now);
+    }
     plan.actions.push(Action::RemoveFinalizer);
     plan
+}
+
+/// True while a machine that was asked for may appear although nothing is there: nobody saw it, and nobody answered
+/// that it is not made. Nobody has asked since the Machine goes.
+fn may_appear(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    let Some(Time(since)) = plan.status.creation_pending_since else {
+        return false;
+    };
+    let deleted = observed.machine.metadata.deletion_timestamp.as_ref();
+    let asked = deleted.map_or(since, |deleted| since.max(deleted.0));
+    let until = asked.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
+    if observed.refused || until <= now {
+        return false;
+    }
+    let message = "waits until the virtual machine, which was asked for without an answer, could not appear any more";
+    plan.wait(Reason::Deleting, message);
+    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(UNSEEN));
+    true
 }
 
 /// When everything inside the tenant cluster is given up on.
@@ -111,6 +136,17 @@ fn deadline(observed: &Observed, now: Timestamp) -> Timestamp {
     let drain = drain.unwrap_or(Duration::from_secs(300)) + PATIENCE;
     let drain = SignedDuration::try_from(drain).unwrap_or(SignedDuration::MAX);
     since.saturating_add(drain).unwrap_or(Timestamp::MAX)
+}
+
+/// When the machine ends whether or not its node is drained; none: nobody said.
+fn evacuated(observed: &Observed) -> Option<Timestamp> {
+    observed.own_vm()?.evacuation?.deadline
+}
+
+/// When draining is given up: then nobody waits for pods, nor for an API that says which there are.
+fn drained_until(observed: &Observed, now: Timestamp) -> Timestamp {
+    let until = deadline(observed, now);
+    evacuated(observed).map_or(until, |evacuated| until.min(evacuated))
 }
 
 /// Since when the API does not answer, as far as the status knows.
@@ -127,7 +163,7 @@ fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestam
     let patience = SignedDuration::try_from(PATIENCE).unwrap_or(SignedDuration::MAX);
     let since = silent_since(observed).unwrap_or(now);
     let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
-    let until = until.min(deadline(observed, now));
+    let until = until.min(drained_until(observed, now));
     if until <= now {
         return false;
     }
@@ -140,7 +176,10 @@ fn is_patient(plan: &mut Plan, observed: &Observed, message: &str, now: Timestam
 }
 
 /// True: what is there is not known until the tenant is asked, which is soon.
-fn waits_for_turn(plan: &mut Plan) -> bool {
+fn waits_for_turn(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
+    if let Some(evacuated) = evacuated(observed) {
+        plan.look_after(Duration::try_from(evacuated.duration_since(now)).unwrap_or(LOOK));
+    }
     plan.wait(
         Reason::WaitingForTurn,
         "the tenant's API is asked when others that are slow to answer have been",
@@ -167,7 +206,9 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         Tenant::Silent { .. } | Tenant::NotAsked | Tenant::Postponed if !observed.has_joined() => {
             return false;
         }
-        Tenant::Postponed if now < deadline(observed, now) => return waits_for_turn(plan),
+        Tenant::Postponed if now < drained_until(observed, now) => {
+            return waits_for_turn(plan, observed, now);
+        }
         Tenant::Postponed => return waits_for_api(plan, observed, "others are slow", now),
         Tenant::Silent { message } => return waits_for_api(plan, observed, message, now),
         Tenant::NotAsked => {
@@ -181,7 +222,7 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         Known::Known(pods) => pods.as_slice(),
         Known::Absent => &[],
         // Known since then, should it have gone only now.
-        Known::Unknown { .. } if deadline(observed, now) <= now => &[],
+        Known::Unknown { .. } if drained_until(observed, now) <= now => &[],
         Known::Unknown { why } => {
             plan.wait(Reason::Draining, *why);
             plan.look_after(LOOK);
@@ -202,15 +243,20 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
         plan.drain = Some(Drain::Done);
         return leaves_balancers(plan, observed, now, now);
     }
-    let until = deadline(observed, now)
+    let timeout = deadline(observed, now)
         .saturating_sub(PATIENCE)
         .unwrap_or(now);
+    let until = evacuated(observed).map_or(timeout, |evacuated| timeout.min(evacuated));
     if until <= now {
         let left = match empty {
             true => "volumes that are not detached".to_owned(),
             false => first(&staying),
         };
-        gives_up(plan, format!("drainTimeout is over; left: {left}"));
+        let over = match timeout <= now {
+            true => "drainTimeout is over",
+            false => "the machine has to leave what runs it now",
+        };
+        gives_up(plan, format!("{over}; left: {left}"));
         return false;
     }
     if !node.unschedulable {
@@ -272,6 +318,7 @@ fn leaves_balancers(
 ) -> bool {
     let leave = SignedDuration::try_from(LEAVE).unwrap_or(SignedDuration::MAX);
     let until = since.saturating_add(leave).unwrap_or(Timestamp::MAX);
+    let until = evacuated(observed).map_or(until, |evacuated| until.min(evacuated));
     if !has_balancers(observed) || until <= now {
         return false;
     }
@@ -318,7 +365,9 @@ fn gives_up(plan: &mut Plan, why: String) {
 fn cleans_up(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let seen = match &observed.tenant {
         Tenant::Answers(seen) => seen,
-        Tenant::Postponed if now < deadline(observed, now) => return waits_for_turn(plan),
+        Tenant::Postponed if now < deadline(observed, now) => {
+            return waits_for_turn(plan, observed, now);
+        }
         Tenant::Postponed => return leaves(plan, observed, "others are slow", now),
         Tenant::Silent { message } => return leaves(plan, observed, message, now),
         Tenant::NotAsked => return leaves(plan, observed, "it has not answered yet", now),

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the token is stored (with the user data) before it is valid and before anything boots
 //! with it; it is valid for [`VALID`] at a time and for as long as the machine may join, and revoked
-//! when it has; after that no copy of it is left in either cluster.
+//! when it has; after that no copy of it is left in either cluster. What the provider is asked for is stored before
+//! it is asked, and never changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use api::{Machine, Reason, names};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use kube::ResourceExt;
@@ -25,6 +27,8 @@ use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenS
 pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
 /// It is made valid for longer when less than this is left.
 const REFRESH: SignedDuration = SignedDuration::from_mins(10);
+/// When to look again where what is to be asked for was not looked up.
+const UNASKED: Duration = Duration::from_secs(1);
 /// Key of the Secret that KubeVirt reads (`cloudInitNoCloud.secretRef`).
 const USER_DATA: &str = "userdata";
 /// Key of the Secret with the token's secret half: the user data cannot be read back.
@@ -63,13 +67,17 @@ pub(super) fn plan(plan: &mut Plan, observed: &Observed, now: Timestamp) {
 
 /// The Node of this very machine.
 pub(super) fn own_node<'a>(observed: &Observed, seen: &'a Seen) -> Option<&'a Node> {
-    let wanted = provider_id(&observed.machine);
+    let wanted = provider_id(observed)?;
     seen.node.as_ref().filter(|node| node.provider_id == wanted)
 }
 
-/// What provider and node call the machine.
-pub(crate) fn provider_id(machine: &Machine) -> String {
-    names::kubevirt_provider_id(&machine.name_any())
+/// What provider and node call the machine: as it is known from the start, else as it was recorded, else as the
+/// provider says. None until it is known, and then no node is the machine's.
+pub(super) fn provider_id(observed: &Observed) -> Option<&str> {
+    let recorded = || observed.machine.status.as_ref()?.provider_id.as_deref();
+    let described = || observed.own_vm()?.provider_id.as_deref();
+    let known = observed.provider_id.as_deref();
+    known.or_else(recorded).or_else(described)
 }
 
 /// Makes what is needed to join, as far as it is missing.
@@ -112,8 +120,25 @@ fn boot(plan: &mut Plan, observed: &Observed, seen: &Seen, now: Timestamp) {
         plan.look_after(until + Duration::from_secs(1));
     }
     if observed.vm.is_absent() {
-        plan.actions.push(Action::CreateVm);
+        ask(plan, observed, now);
     }
+}
+
+/// Asks for the machine, once the status has for what, and that it was.
+fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
+    let status = &mut plan.status;
+    if status.request.is_none() {
+        status.request.clone_from(&observed.request);
+    }
+    if status.request.is_none() {
+        let message = "it is not known yet what to ask the provider for";
+        plan.wait(Reason::TransientFailure, message);
+        plan.look_after(UNASKED);
+        return;
+    }
+    status.creation_pending_since.get_or_insert(Time(now));
+    plan.asks = true;
+    plan.actions.push(Action::CreateVm);
 }
 
 /// The node is there: gives it what it may not give itself, and takes the token away.
@@ -198,7 +223,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
     let cluster = observed.cluster.as_ref();
     let of_machine = user_data::Machine {
         name: name.clone(),
-        provider_id: provider_id(machine),
+        provider_id: observed.provider_id.clone(),
         labels: machine.spec.labels.clone(),
         taints: machine.spec.taints.iter().map(taint).collect(),
         ssh_authorized_keys: machine.spec.ssh_authorized_keys.clone(),

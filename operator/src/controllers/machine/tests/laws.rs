@@ -3,13 +3,14 @@
 //! Invariant: [`World`] itself asserts that nothing boots without a stored and valid token, that
 //! there is never a second virtual machine, and that none is left behind; here it only lives.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use proptest::prelude::*;
-use providers::{Description, State};
+use providers::{Description, Evacuation, State};
 
 use super::pod;
-use super::world::{Api, World};
+use super::world::{Api, Creation, World};
 use crate::controllers::machine::observed::Observed;
 use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
 
@@ -25,7 +26,7 @@ enum Happening {
     StartsAnew,
     Fails,
     Taken,
-    Evacuated,
+    Evacuated(Option<i64>),
     Api(u8),
     TokenGone,
     UserDataGone,
@@ -36,6 +37,9 @@ enum Happening {
     OutOfService,
     Later(i64),
     Crash(usize),
+    Creation(Creation),
+    Appears,
+    Settings(u8),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -50,7 +54,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(StartsAnew),
         1 => Just(Fails),
         1 => Just(Taken),
-        1 => Just(Evacuated),
+        1 => proptest::option::of(0..600_i64).prop_map(Evacuated),
         2 => (0..3_u8).prop_map(Api),
         1 => Just(TokenGone),
         1 => Just(UserDataGone),
@@ -61,7 +65,19 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(OutOfService),
         2 => (1..2000_i64).prop_map(Later),
         2 => (0..8_usize).prop_map(Crash),
+        2 => creation(),
+        1 => Just(Appears),
+        1 => any::<u8>().prop_map(Settings),
     ]
+}
+
+fn creation() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        2 => Just(Creation::Answered),
+        1 => Just(Creation::Refused),
+        1 => Just(Creation::Unanswered),
+    ]
+    .prop_map(Happening::Creation)
 }
 
 fn happens(world: &mut World, what: Happening) {
@@ -90,7 +106,20 @@ fn happens(world: &mut World, what: Happening) {
             };
             world.vm.get_or_insert(taken);
         }
-        Happening::Evacuated => world.vm.iter_mut().for_each(|vm| vm.evacuating = true),
+        Happening::Evacuated(within) => {
+            let now = world.now;
+            let end = |seconds| {
+                now.saturating_add(SignedDuration::from_secs(seconds))
+                    .unwrap()
+            };
+            let evacuation = Evacuation {
+                deadline: within.map(end),
+            };
+            world
+                .vm
+                .iter_mut()
+                .for_each(|vm| vm.evacuation = Some(evacuation));
+        }
         Happening::Api(n) => {
             world.api = [Api::Up, Api::Silent, Api::NotAsked, Api::Postponed][usize::from(n)];
         }
@@ -119,7 +148,11 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Later(seconds) => world.later(seconds),
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());
+            world.refused = false;
         }
+        Happening::Creation(creation) => world.creation = creation,
+        Happening::Appears => world.appears(),
+        Happening::Settings(n) => world.request.image = format!("image-{n}"),
     }
 }
 
@@ -186,7 +219,8 @@ fn is_careful(world: &World, input: Input) -> Result<(), TestCaseError> {
                         | Action::Decide { .. }
                 )
             });
-            let over = sighted.home().is_none() && !world.namespace;
+            let taken_along = world.capabilities.goes_with_namespace;
+            let over = sighted.home().is_none() && !world.namespace && taken_along;
             prop_assert!(!harms || over, "{blind:#?}");
             let before = world.machine.status.clone().unwrap_or_default();
             let kept = before.conditions.iter();
@@ -266,8 +300,10 @@ proptest! {
     fn any_life_of_a_machine_keeps_its_promises_and_ends_in_time(
         life in proptest::collection::vec(happening(), 0..30),
         turn in any::<prop::sample::Index>(),
+        taken_along in any::<bool>(),
     ) {
         let mut world = World::new();
+        world.capabilities.goes_with_namespace = taken_along;
         for what in life {
             happens(&mut world, what);
             if world.gone {
@@ -289,15 +325,31 @@ proptest! {
                 return Ok(());
             }
             // Nothing is left to write.
-            let writes = world.writes;
+            let (writes, told) = (world.writes, world.status_writes);
             let evicting = world.machine.metadata.deletion_timestamp.is_some();
+            let asking = world.creation != Creation::Answered;
             world.settle();
-            prop_assert!(evicting || world.writes == writes, "{:#?}", world.machine.status);
+            prop_assert!(evicting || asking || world.writes == writes, "{:#?}", world.machine.status);
+            // Asking again and again writes nothing that would wake it.
+            prop_assert!(evicting || world.status_writes == told, "{:#?}", world.machine.status);
+            prop_assert!(world.asked.windows(2).all(|two| two[0] == two[1]), "{:?}", world.asked);
             if world.gone {
                 return Ok(());
             }
         }
+        let deadline = world.vm.as_ref().and_then(|vm| vm.evacuation?.deadline);
+        let deadline = deadline.filter(|_| world.vm.as_ref().is_some_and(|vm| !vm.foreign));
+        let mut end = world.clone();
         let took = world.goes();
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= world.now) {
+            // From then on only what is inside the tenant cluster is waited for.
+            end.delete();
+            let left = deadline.duration_since(end.now).as_secs().max(0);
+            end.later(left);
+            end.settle();
+            let gone = |vm: &Description| vm.deleting;
+            prop_assert!(end.gone || end.vm.as_ref().is_none_or(gone), "{:#?}", end.machine.status);
+        }
         let most = 300 + 2 * PATIENCE.as_secs() as i64 + 60;
         prop_assert!(took.as_secs() <= most, "{took:?}");
     }
@@ -312,6 +364,9 @@ proptest! {
             (0..8_usize).prop_map(Happening::Crash),
             (1..2000_i64).prop_map(Happening::Later),
             any::<bool>().prop_map(Happening::Paused),
+            creation(),
+            Just(Happening::Appears),
+            any::<u8>().prop_map(Happening::Settings),
         ], 0..20),
     ) {
         let mut world = World::new();
@@ -319,12 +374,14 @@ proptest! {
         for what in life {
             happens(&mut world, what);
             // Both copies of a token gone at once: nobody can know it any more.
-            both |= world.token.is_none() && world.user_data.is_none() && world.vm.is_some();
+            let made = world.vm.is_some() || world.under_way.is_some();
+            both |= world.token.is_none() && world.user_data.is_none() && made;
             world.settle();
         }
         if !both {
             happens(&mut world, Happening::Api(0));
             happens(&mut world, Happening::Paused(false));
+            happens(&mut world, Happening::Creation(Creation::Answered));
             world.comes_up();
             prop_assert_eq!(world.vms_made, 1);
         }

@@ -6,13 +6,70 @@ use super::*;
 fn evacuated_machine_deletes_itself_and_drains_first() {
     let mut world = World::running();
     world.pods = vec![pod("a")];
-    world.vm.as_mut().unwrap().evacuating = true;
+    world.vm.as_mut().unwrap().evacuation = Some(Evacuation::default());
     world.settle();
     assert_eq!(world.told("Evacuating"), 1);
     world.settle();
     assert_eq!(world.phase(), MachinePhase::Draining);
     assert!(!world.vm.clone().unwrap().deleting && world.pods[0].going);
     world.goes();
+}
+
+/// What a provider said of the end of it, `seconds` from now.
+fn evacuated(seconds: i64) -> World {
+    let mut world = World::running();
+    let mut end = world.clone();
+    end.later(seconds);
+    let deadline = Some(end.now);
+    world.vm.as_mut().unwrap().evacuation = Some(Evacuation { deadline });
+    world.pods = vec![pod("a")];
+    world.protected = true;
+    world
+}
+
+#[test]
+fn evacuated_machine_is_not_drained_beyond_its_deadline() {
+    let mut world = evacuated(120);
+    let took = world.goes();
+    assert!((120..125).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(world.condition("Drained"), said("False", "DrainGivenUp"));
+    let mut late = evacuated(3600);
+    let took = late.goes();
+    assert!(
+        (300..310).contains(&took.as_secs()),
+        "its drainTimeout is sooner: {took:?}"
+    );
+    let mut over = evacuated(-1);
+    assert!(over.goes().as_secs() <= 3);
+}
+
+#[test]
+fn evacuated_machine_waits_for_nothing_beyond_its_deadline() {
+    for api in [Api::Silent, Api::NotAsked, Api::Postponed] {
+        let mut world = evacuated(20);
+        world.api = api;
+        world.delete();
+        world.settle();
+        assert!(!world.vm.clone().unwrap().deleting, "{api:?}");
+        let wait = world.plan().requeue_after.unwrap();
+        assert!(wait.as_secs() <= 20, "{api:?}: {wait:?}");
+        world.later(20);
+        world.settle();
+        assert!(world.vm.clone().unwrap().deleting, "{api:?}");
+    }
+    let mut world = evacuated(3);
+    let cluster = world.cluster.as_mut().unwrap();
+    cluster.spec.addons.cloud_controller.enabled = true;
+    world.pods.clear();
+    world.delete();
+    world.settle();
+    assert!(
+        !world.vm.clone().unwrap().deleting,
+        "load balancers turn away"
+    );
+    world.later(3);
+    world.settle();
+    assert!(world.vm.clone().unwrap().deleting);
 }
 
 #[test]

@@ -3,15 +3,15 @@
 //! Invariant: what is observed is what [`super::super::observe`] would read, no more; and nothing of
 //! it changes but by an action, or because a test says that it happens.
 
-use api::machine::{MachineAddress, MachinePhase};
+use api::machine::{MachinePhase, MachineRequest};
 use api::machine_addresses::PublishedAddresses;
 use api::tenant_cluster::EndpointStatus;
-use api::{Machine, TenantCluster, names};
-use jiff::{SignedDuration, Timestamp};
+use api::{Machine, MachineStatus, TenantCluster, names};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kube::ResourceExt;
-use providers::{Description, State};
+use providers::{Capabilities, Description};
 use serde_json::{Value, json};
 use tenant_cp::node::bootstrap_token::{Token, read_token};
 
@@ -20,6 +20,9 @@ use crate::controllers::machine::observed::{
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
 use crate::tenant_session::budget::Budget;
+
+mod platform;
+pub(super) use platform::Creation;
 
 const CLUSTER: &str = "c1a1b2c3-1111-4222-8333-444455556666";
 pub(super) const NAME: &str = "workers-x2k9p";
@@ -39,6 +42,8 @@ pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) cluster: Option<TenantCluster>,
     pub(super) namespace: bool,
+    pub(super) capabilities: Capabilities,
+    pub(super) provider_id: Option<String>,
     pub(super) vm: Option<Description>,
     pub(super) published: Option<PublishedAddresses>,
     pub(super) user_data: Option<UserData>,
@@ -51,7 +56,17 @@ pub(super) struct World {
     pub(super) api: Api,
     pub(super) now: Timestamp,
     pub(super) writes: usize,
+    pub(super) status_writes: usize,
     pub(super) vms_made: usize,
+    /// What its provider would be asked for today.
+    pub(super) request: MachineRequest,
+    pub(super) creation: Creation,
+    /// When a creation that was not answered is done, at the latest possible time.
+    pub(super) under_way: Option<Timestamp>,
+    /// What this process knows: every creation was refused.
+    pub(super) refused: bool,
+    /// What was asked for, by the status as it was stored.
+    pub(super) asked: Vec<MachineRequest>,
     /// What the virtual machine was given.
     booted_with: Option<Token>,
     pub(super) drawn: u8,
@@ -107,6 +122,8 @@ impl World {
             machine: machine(),
             cluster: Some(read(cluster)),
             namespace: true,
+            capabilities: provider_kubevirt::provider::CAPABILITIES,
+            provider_id: Some(format!("kubevirt://{NAME}")),
             vm: None,
             published: None,
             user_data: None,
@@ -118,7 +135,16 @@ impl World {
             api: Api::Up,
             now: "2026-11-21T12:00:00Z".parse().unwrap(),
             writes: 0,
+            status_writes: 0,
             vms_made: 0,
+            request: MachineRequest {
+                image: "registry.example.com/worker:v1.35.4".into(),
+                ..MachineRequest::default()
+            },
+            creation: Creation::Answered,
+            under_way: None,
+            refused: false,
+            asked: Vec::new(),
             booted_with: None,
             drawn: 0,
             decided: Vec::new(),
@@ -187,6 +213,14 @@ impl World {
             machine: self.machine.clone(),
             cluster: self.cluster.clone(),
             namespace: Known::found(self.namespace.then_some(())),
+            capabilities: self.capabilities,
+            provider_id: self.provider_id.clone(),
+            request: {
+                let status = self.machine.status.as_ref();
+                let stored = status.and_then(|s| s.request.as_ref());
+                (!joined && !going && stored.is_none()).then(|| self.request.clone())
+            },
+            refused: self.refused,
             vm: Known::found(self.vm.clone()),
             published: self.published.clone(),
             user_data: match deep {
@@ -209,7 +243,7 @@ impl World {
         true
     }
 
-    /// Carries actions out, at most `budget` writes of them; false when it was cut off.
+    /// Carries actions out, at most `budget` writes of them; false when it was cut off, or one of them failed.
     pub(super) fn carry_out(
         &mut self,
         plan: &Plan,
@@ -220,7 +254,9 @@ impl World {
             if *action != Action::DrawToken && !self.spend(budget) {
                 return false;
             }
-            self.act(action, seen);
+            if !self.act(action, seen) {
+                return false;
+            }
         }
         self.events.extend(plan.events.iter().map(|e| e.reason));
         let (drawn, evicted) = (seen.drawn.clone(), seen.evicted);
@@ -232,7 +268,8 @@ impl World {
         true
     }
 
-    fn act(&mut self, action: &Action, seen: &mut Observed) {
+    /// False when it failed.
+    fn act(&mut self, action: &Action, seen: &mut Observed) -> bool {
         let inside = matches!(
             action,
             Action::ApplyToken(..)
@@ -255,12 +292,13 @@ impl World {
                 self.machine.metadata.finalizers = Some(vec![names::FINALIZER_MACHINE.into()]);
             }
             Action::RemoveFinalizer => {
-                let home = seen.home().is_some();
+                let taken_along = self.capabilities.goes_with_namespace && seen.home().is_none();
                 let foreign = self.vm.as_ref().is_some_and(|vm| vm.foreign);
                 assert!(
-                    self.vm.is_none() || foreign || !home && !self.namespace,
+                    self.vm.is_none() || foreign || taken_along && !self.namespace,
                     "left behind"
                 );
+                assert!(self.under_way.is_none() || taken_along, "appears later");
                 self.gone = true;
             }
             Action::DeleteSelf => self.delete(),
@@ -286,9 +324,8 @@ impl World {
                     "boots without a valid token"
                 );
                 assert!(self.vm.is_none(), "a second virtual machine");
-                self.vms_made += 1;
                 self.booted_with = stored.cloned();
-                self.vm = Some(Description::default());
+                return self.create();
             }
             Action::LabelVm(topology) => {
                 self.vm.as_mut().unwrap().labelled = topology.clone();
@@ -334,6 +371,7 @@ impl World {
                 self.node = None;
             }
         }
+        true
     }
 
     fn store(&mut self, data: &Value) {
@@ -355,7 +393,7 @@ impl World {
         });
     }
 
-    /// One reconcile; false when it was cut off.
+    /// One reconcile; false when it was cut off, or failed.
     pub(super) fn reconcile(&mut self, budget: &mut usize) -> bool {
         let mut seen = self.observe();
         for _ in 0..crate::controllers::machine::MAX_STEPS {
@@ -365,6 +403,10 @@ impl World {
                 if !self.spend(budget) {
                     return false;
                 }
+                self.status_writes += 1;
+                let pending = |status: &MachineStatus| status.creation_pending_since.is_some();
+                let before = self.machine.status.as_ref();
+                self.refused |= pending(&plan.status) && !before.is_some_and(pending);
                 self.machine.status = Some(plan.status.clone());
                 seen.machine.status = Some(plan.status.clone());
             }
@@ -385,62 +427,19 @@ impl World {
         );
     }
 
+    /// A reconcile that nothing cuts off; it fails where the provider does.
     pub(super) fn settle(&mut self) {
-        assert!(self.reconcile(&mut usize::MAX.clone()));
+        let done = self.reconcile(&mut usize::MAX.clone());
+        assert!(done || self.creation != Creation::Answered);
     }
 
     pub(super) fn plan(&self) -> Plan {
         plan(&self.observe(), self.now)
     }
 
-    pub(super) fn later(&mut self, seconds: i64) {
-        self.now = self
-            .now
-            .checked_add(SignedDuration::from_secs(seconds))
-            .unwrap();
-    }
-
     pub(super) fn delete(&mut self) {
         let now = Time(self.now);
         self.machine.metadata.deletion_timestamp.get_or_insert(now);
-    }
-
-    pub(super) fn vm_runs(&mut self) {
-        if let Some(vm) = self.vm.as_mut().filter(|vm| !vm.deleting) {
-            vm.state = State::Running;
-            vm.instance.get_or_insert("instance-1".into());
-            vm.addresses = vec![MachineAddress {
-                type_: "InternalIP".into(),
-                address: "10.0.1.7".into(),
-            }];
-        }
-    }
-
-    /// The kubelet registers its node, where the token lets it.
-    pub(super) fn node_joins(&mut self) {
-        let runs = self
-            .vm
-            .as_ref()
-            .is_some_and(|vm| vm.state == State::Running);
-        let has = self.booted_with.as_ref();
-        let let_in = self.token.as_ref().is_some_and(|t| {
-            Some(&t.token) == has && t.expires.is_some_and(|expires| expires > self.now)
-        });
-        if runs && let_in && self.node.is_none() {
-            self.node = Some(Node {
-                uid: "uid-of-node".into(),
-                provider_id: format!("kubevirt://{NAME}"),
-                ready: Some(false),
-                message: "container runtime network not ready".into(),
-                ..Node::default()
-            });
-        }
-    }
-
-    pub(super) fn node_is(&mut self, ready: Option<bool>) {
-        if let Some(node) = &mut self.node {
-            node.ready = ready;
-        }
     }
 
     pub(super) fn phase(&self) -> MachinePhase {
@@ -459,23 +458,5 @@ impl World {
 
     pub(super) fn told(&self, reason: &str) -> usize {
         self.events.iter().filter(|e| **e == reason).count()
-    }
-
-    /// Lets the Machine go, with a provider that does its part at once; gives how long it took.
-    pub(super) fn goes(&mut self) -> SignedDuration {
-        self.delete();
-        let begin = self.now;
-        for _ in 0..2000 {
-            self.settle();
-            if self.gone {
-                return self.now.duration_since(begin);
-            }
-            self.vm = self.vm.take().filter(|vm| !vm.deleting);
-            self.pods.retain(|p| !p.going);
-            let wait = self.plan().requeue_after;
-            let wait = wait.map_or(1, |w| w.as_secs_f64().ceil() as i64);
-            self.later(wait.clamp(1, 60));
-        }
-        panic!("it does not go: {:#?}", self.machine.status);
     }
 }

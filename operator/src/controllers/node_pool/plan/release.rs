@@ -5,7 +5,7 @@
 
 use api::{ConditionStatus, ConditionType, Reason, remove_condition};
 use jiff::Timestamp;
-use providers::kubevirt::release::Release;
+use provider_kubevirt::release::Release;
 
 use super::status::set;
 use super::{Observed, Plan};

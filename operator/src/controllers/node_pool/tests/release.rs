@@ -2,7 +2,7 @@
 //!
 //! Invariant: no machine is made, kept or deleted for it.
 
-use providers::kubevirt::release::Release;
+use provider_kubevirt::release::Release;
 use serde_json::json;
 
 use super::world::World;

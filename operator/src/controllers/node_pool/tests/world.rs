@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit_objects::known::Known;
 use kube::ResourceExt;
-use providers::kubevirt::release::Release;
+use provider_kubevirt::release::Release;
 use serde_json::{Value, json};
 use tenant_cp::problem::Problem;
 

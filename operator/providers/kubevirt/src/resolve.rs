@@ -5,10 +5,10 @@
 
 use api::Quantity;
 use api::node_pool::{KernelBoot, KubeVirt};
+use providers::Offering;
 use tenant_cp::settings::KubeVirtSettings;
 
-use super::needs::needs;
-use crate::Capabilities;
+use crate::needs::needs;
 
 /// Images that one virtual machine boots from.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +40,8 @@ pub fn resolve(wanted: &KubeVirt, version: &str, settings: &KubeVirtSettings) ->
 /// What such a virtual machine offers, and takes. It has no price, and the management cluster's
 /// scheduler chooses where it runs.
 #[must_use]
-pub fn capabilities(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Capabilities {
-    Capabilities {
+pub fn offering(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Offering {
+    Offering {
         cpu: Quantity(wanted.cpu.to_string()),
         memory: wanted.memory.clone(),
         price: None,
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_machine_offers_what_the_pool_asks_for() {
-        let offered = capabilities(&KubeVirt::default(), &settings());
+        let offered = offering(&KubeVirt::default(), &settings());
         assert_eq!(
             (offered.cpu.0.as_str(), offered.memory.0.as_str()),
             ("2", "4Gi")

@@ -10,15 +10,16 @@ use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use api::node_pool::ProviderKind;
 use api::{Machine, names};
 use kit_client::errors::{Class, Classify as _};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
-use providers::kubevirt::KubeVirt;
-use providers::{Error, Provider, Providers, State};
+use provider_kubevirt::provider::KubeVirt;
+use providers::{Checked, Error, FaultKind, Presence, Proof, Provider, Providers, Scope, State};
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
 use testkit::ManagementApi;
 
 const MANAGER: &str = "covey-operator";
+const GONE: Presence = Presence::Absent(Proof::Authoritative);
 
 struct World {
     client: Client,
@@ -55,6 +56,10 @@ impl World {
 
     fn vms(&self) -> Api<VirtualMachine> {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::TenantNamespace(self.namespace.clone())
     }
 
     fn instances(&self) -> Api<VirtualMachineInstance> {
@@ -94,7 +99,7 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
         return Ok(());
     };
     let (provider, machine) = (&world.provider, &world.machine);
-    assert_eq!(provider.describe(machine, None).await?, None);
+    assert_eq!(provider.describe(machine, None).await?, GONE);
     provider.delete(machine).await?;
     provider.create(machine).await?;
     let made = world.vms().get("workers-a").await?;
@@ -104,6 +109,7 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
     let seen = provider
         .describe(machine, None)
         .await?
+        .present()
         .context("it is there")?;
     assert_eq!((seen.state, seen.foreign), (State::Creating, false));
 
@@ -111,11 +117,14 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
     let seen = provider
         .describe(machine, None)
         .await?
+        .present()
         .context("it is there")?;
     assert_eq!(seen.state, State::Running);
     let instance = world.instances().get("workers-a").await?;
     assert_eq!(seen.instance, instance.uid());
-    let listed = provider.list(&world.namespace).await?;
+    let listed = provider.list(&world.scope()).await?;
+    assert!(listed.complete);
+    let listed = listed.machines;
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].machine_uid, "uid-1");
 
@@ -125,10 +134,11 @@ async fn a_machine_is_made_once_described_and_deleted() -> Result<()> {
     let seen = provider
         .describe(machine, None)
         .await?
+        .present()
         .context("the instance is there")?;
     assert!(matches!(seen.state, State::Failing { .. }), "{seen:?}");
     provider.delete(machine).await?;
-    assert_eq!(provider.describe(machine, None).await?, None);
+    assert_eq!(provider.describe(machine, None).await?, GONE);
     Ok(())
 }
 
@@ -156,7 +166,7 @@ async fn every_field_that_is_sent_is_one_that_kubevirt_knows() -> Result<()> {
         Api::<DynamicObject>::namespaced_with(world.client.clone(), &world.namespace, &resource);
     // What it does not know would have been dropped.
     let stored = raw.get("workers-a").await?;
-    let sent = providers::kubevirt::virtual_machine::virtual_machine(&machine, &settings)?;
+    let sent = provider_kubevirt::virtual_machine::virtual_machine(&machine, &settings)?;
     assert_eq!(stored.data["spec"], serde_json::to_value(&sent.spec)?);
     let managers = stored.metadata.managed_fields.unwrap_or_default();
     let manager = managers.first().and_then(|m| m.manager.as_deref());
@@ -177,7 +187,7 @@ async fn what_is_not_this_machines_is_neither_taken_nor_deleted() -> Result<()> 
         (error.reason().as_str(), error.class()),
         ("NameTaken", Class::Invalid)
     );
-    let seen = world.provider.describe(&namesake, None).await?;
+    let seen = world.provider.describe(&namesake, None).await?.present();
     assert!(seen.is_some_and(|seen| seen.foreign));
     world.provider.delete(&namesake).await?;
     assert!(world.vms().get_opt("workers-a").await?.is_some());
@@ -202,7 +212,11 @@ async fn a_deletion_under_way_is_not_asked_for_again() -> Result<()> {
     world.provider.delete(&world.machine).await?;
     let still = world.vms().get("workers-a").await?;
     assert_eq!(still.resource_version(), going.resource_version());
-    let seen = world.provider.describe(&world.machine, None).await?;
+    let seen = world
+        .provider
+        .describe(&world.machine, None)
+        .await?
+        .present();
     assert!(seen.is_some_and(|seen| seen.deleting));
     Ok(())
 }
@@ -215,10 +229,11 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
     let world = World::on(api.admin()?, "none").await?;
     let (provider, machine) = (&world.provider, &world.machine);
     let errors = [
+        provider.check(&machine.spec.provider).await.unwrap_err(),
         provider.create(machine).await.unwrap_err(),
         provider.describe(machine, None).await.unwrap_err(),
         provider.delete(machine).await.unwrap_err(),
-        provider.list(&world.namespace).await.unwrap_err(),
+        provider.list(&world.scope()).await.unwrap_err(),
     ];
     for error in errors {
         assert!(
@@ -232,6 +247,54 @@ async fn a_management_cluster_without_kubevirt_says_so() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_check_says_whether_machines_could_be_made_and_makes_none() -> Result<()> {
+    let Some(world) = World::new("check").await? else {
+        return Ok(());
+    };
+    let wanted = &world.machine.spec.provider;
+    assert_eq!(world.provider.check(wanted).await?, Checked::default());
+    assert!(
+        world
+            .vms()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .is_empty()
+    );
+    let off = KubeVirtSettings {
+        enabled: false,
+        ..KubeVirtSettings::default()
+    };
+    let off = KubeVirt::new(world.client.clone(), off, MANAGER);
+    let error = off.check(wanted).await.unwrap_err();
+    assert!(matches!(error, Error::NotConfigured(_)), "{error:?}");
+    let error = world.provider.check(&Default::default()).await.unwrap_err();
+    assert!(matches!(error, Error::NoneNamed), "{error:?}");
+    Ok(())
+}
+
+/// Its root disk begins anew with each instance, so there is nothing that a restart would keep.
+#[tokio::test]
+async fn a_restart_is_refused_and_touches_nothing() -> Result<()> {
+    let Some(world) = World::new("restart").await? else {
+        return Ok(());
+    };
+    world.provider.create(&world.machine).await?;
+    world.start().await?;
+    let before = world.instances().get("workers-a").await?;
+    assert!(!world.provider.capabilities().restarts);
+    let error = world.provider.restart(&world.machine).await.unwrap_err();
+    assert!(
+        matches!(error, Error::NotSupported { verb: "restart" }),
+        "{error:?}"
+    );
+    assert_eq!(error.fault(), FaultKind::Terminal);
+    let after = world.instances().get("workers-a").await?;
+    assert_eq!(after.resource_version(), before.resource_version());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_tenant_namespace_that_is_not_there_is_not_a_missing_kubevirt() -> Result<()> {
     let Some(world) = World::new("somewhere").await? else {
         return Ok(());
@@ -239,7 +302,7 @@ async fn a_tenant_namespace_that_is_not_there_is_not_a_missing_kubevirt() -> Res
     let elsewhere = machine("elsewhere", "workers-a", "uid-1");
     let error = world.provider.create(&elsewhere).await.unwrap_err();
     assert_eq!(error.class(), Class::Transient, "{error:?}");
-    assert_eq!(world.provider.describe(&elsewhere, None).await?, None);
+    assert_eq!(world.provider.describe(&elsewhere, None).await?, GONE);
     Ok(())
 }
 
@@ -254,7 +317,9 @@ async fn a_pool_gets_the_provider_that_it_names() -> Result<()> {
     assert_eq!(error.reason(), "ProviderNotConfigured");
     let known = none.with(ProviderKind::KubeVirt, std::sync::Arc::new(world.provider));
     let provider = known.get(wanted)?;
-    assert_eq!(provider.provider_id(&world.machine), "kubevirt://workers-a");
-    assert_eq!(provider.capabilities(wanted)?.memory.0, "1Gi");
+    let id = provider.provider_id(&world.machine);
+    assert_eq!(id.as_deref(), Some("kubevirt://workers-a"));
+    assert!(provider.capabilities().id_before_create);
+    assert_eq!(provider.offerings(wanted)?[0].memory.0, "1Gi");
     Ok(())
 }

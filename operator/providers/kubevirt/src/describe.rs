@@ -13,9 +13,9 @@ use api::names;
 use api::{ConditionReason, Machine, Reason};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use providers::{Description, Evacuation, Listed, State, Topology};
 
-use super::machine_uid;
-use crate::{Description, Listed, State, Topology};
+use crate::identity::{is_of, machine_uid};
 
 /// Longest text of somebody else's that goes into a message.
 const MOST: usize = 400;
@@ -41,12 +41,6 @@ const HOPELESS: &[(&str, &str)] = &[
         "the management cluster's administrator can see the Events in the tenant namespace",
     ),
 ];
-
-/// Whether an object was made for this very Machine.
-pub(super) fn is_of(metadata: &ObjectMeta, machine: &Machine) -> bool {
-    let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-    !uid.is_empty() && machine_uid(metadata) == uid
-}
 
 /// Where the labels of an object say that it is.
 pub(super) fn topology(metadata: &ObjectMeta) -> Topology {
@@ -123,13 +117,16 @@ fn both(
     Some(Description {
         state,
         instance: instance.and_then(|instance| instance.metadata.uid.clone()),
+        provider_id: None,
         addresses: Vec::new(),
         located: None,
         topology: None,
         labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
-        evacuating: status
+        // Whoever drains the node asks again until it is empty; KubeVirt knows of no end.
+        evacuation: status
             .and_then(|status| status.evacuation_node_name.as_deref())
-            .is_some_and(|node| !node.is_empty()),
+            .filter(|node| !node.is_empty())
+            .map(|_| Evacuation { deadline: None }),
         deleting: match (vm, instance) {
             (Some(vm), _) => going(&vm.metadata),
             (None, Some(instance)) => going(&instance.metadata),

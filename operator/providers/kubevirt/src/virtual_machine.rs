@@ -1,23 +1,27 @@
 //! The VirtualMachine of a Machine.
 //!
 //! Invariant: a function of the Machine and the operator's settings alone, so that it can be made
-//! again after a crash; nothing in it is secret (the user data is in a Secret that it names).
+//! again after a crash; what it boots is what the Machine's status has, whatever the settings say
+//! since; nothing in it is secret (the user data is in a Secret that it names).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use api::foreign::kubevirt::virtual_machine as kv;
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineSpec};
+use api::machine::MachineRequest;
 use api::node_pool::{Disk, HostDevice, KernelBoot, KubeVirt};
 use api::{Machine, names};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use providers::Error;
 use serde_json::json;
 use tenant_cp::settings::{ImagePullPolicy, KubeVirtSettings};
 
-use super::resolve::{Resolved, resolve};
-use crate::Error;
+use crate::identity::place;
+use crate::needs;
+use crate::resolve::resolve;
 
 /// The network interface; KubeVirt's cloud controller looks for this name, too.
 pub const INTERFACE: &str = "default";
@@ -27,7 +31,30 @@ const USER_DATA: &str = "user-data";
 /// (`pkg/liveupdate/memory`, `HotplugBlockAlignmentBytes`).
 const MEMORY_BLOCK: u64 = 2 << 20;
 
-/// The VirtualMachine of a Machine.
+/// What is to be made for a Machine, as the settings are now.
+///
+/// # Errors
+/// When the Machine names another provider, or the operator has none.
+pub fn request(machine: &Machine, settings: &KubeVirtSettings) -> Result<MachineRequest, Error> {
+    let wanted = wanted(machine, settings)?;
+    let resolved = resolve(wanted, &machine.spec.version, settings);
+    Ok(MachineRequest {
+        type_: instance_type(wanted),
+        image: resolved.image,
+        kernel_boot: resolved.kernel_boot,
+    })
+}
+
+fn wanted<'a>(machine: &'a Machine, settings: &KubeVirtSettings) -> Result<&'a KubeVirt, Error> {
+    let wanted = machine.spec.provider.kubevirt.as_ref();
+    let wanted = wanted.ok_or(Error::NoneNamed)?;
+    match settings.enabled {
+        true => Ok(wanted),
+        false => Err(Error::NotConfigured("kubevirt")),
+    }
+}
+
+/// The VirtualMachine of a Machine; where its status has no request yet, as the settings are now.
 ///
 /// # Errors
 /// When the Machine names another provider, or the operator has none.
@@ -35,12 +62,12 @@ pub fn virtual_machine(
     machine: &Machine,
     settings: &KubeVirtSettings,
 ) -> Result<VirtualMachine, Error> {
-    let wanted = machine.spec.provider.kubevirt.as_ref();
-    let wanted = wanted.ok_or(Error::NoneNamed)?;
-    if !settings.enabled {
-        return Err(Error::NotConfigured("kubevirt"));
-    }
-    let resolved = resolve(wanted, &machine.spec.version, settings);
+    let wanted = wanted(machine, settings)?;
+    let stored = machine.status.as_ref();
+    let request = match stored.and_then(|status| status.request.clone()) {
+        Some(stored) => stored,
+        None => request(machine, settings)?,
+    };
     let labels = labels(machine, settings);
     let template = kv::VirtualMachineTemplate {
         // These become labels of the virt-launcher pod, by which NetworkPolicies select it.
@@ -49,7 +76,7 @@ pub fn virtual_machine(
             affinity: Some(apart_from_its_pool(machine)),
             dns_config: own_resolver(settings),
             dns_policy: own_resolver(settings).map(|_| "None".to_owned()),
-            domain: domain(wanted, resolved.kernel_boot.as_ref(), settings),
+            domain: domain(wanted, request.kernel_boot.as_ref(), settings),
             // An eviction of its pod is refused and noted in status.evacuationNodeName of the
             // instance instead; the operator then drains the node and deletes the machine.
             eviction_strategy: Some("External".to_owned()),
@@ -61,15 +88,15 @@ pub fn virtual_machine(
                 .get()
                 .and_then(|timeout| i64::try_from(timeout.as_secs()).ok()),
             tolerations: tolerations(wanted, settings),
-            volumes: Some(volumes(machine, wanted, &resolved, settings)),
+            volumes: Some(volumes(machine, wanted, &request, settings)),
         }),
     };
-    let (namespace, name) = super::place(machine);
+    let (namespace, name) = place(machine);
     Ok(VirtualMachine {
         metadata: ObjectMeta {
             name: Some(name),
             namespace: Some(namespace),
-            labels: Some(with_instance_type(labels, wanted)),
+            labels: Some(with_instance_type(labels, &request)),
             ..ObjectMeta::default()
         },
         spec: VirtualMachineSpec {
@@ -114,10 +141,10 @@ fn own_resolver(settings: &KubeVirtSettings) -> Option<kv::VirtualMachineTemplat
 /// selects pods by it.
 fn with_instance_type(
     mut labels: BTreeMap<String, String>,
-    wanted: &KubeVirt,
+    request: &MachineRequest,
 ) -> BTreeMap<String, String> {
-    if let Some(instance_type) = instance_type(wanted) {
-        labels.insert(names::LABEL_INSTANCE_TYPE.to_owned(), instance_type);
+    if let Some(instance_type) = &request.type_ {
+        labels.insert(names::LABEL_INSTANCE_TYPE.to_owned(), instance_type.clone());
     }
     labels
 }
@@ -254,7 +281,7 @@ fn domain(
 
 /// What its disks may fill on its node.
 fn disks_request(wanted: &KubeVirt, settings: &KubeVirtSettings) -> Option<(String, IntOrString)> {
-    let bytes = super::needs::disks(wanted, settings).filter(|bytes| *bytes > 0)?;
+    let bytes = needs::disks(wanted, settings).filter(|bytes| *bytes > 0)?;
     let amount = IntOrString::String(bytes.to_string());
     Some(("ephemeral-storage".to_owned(), amount))
 }
@@ -310,7 +337,7 @@ fn disk_name(disk: &Disk) -> String {
 fn volumes(
     machine: &Machine,
     wanted: &KubeVirt,
-    resolved: &Resolved,
+    request: &MachineRequest,
     settings: &KubeVirtSettings,
 ) -> Vec<kv::VirtualMachineTemplateSpecVolumes> {
     use kv::VirtualMachineTemplateSpecVolumesCloudInitNoCloud as NoCloud;
@@ -330,7 +357,7 @@ fn volumes(
         kv::VirtualMachineTemplateSpecVolumes {
             name: ROOT_DISK.to_owned(),
             container_disk: Some(ContainerDisk {
-                image: resolved.image.clone(),
+                image: request.image.clone(),
                 image_pull_policy: Some(settings.image_pull_policy.as_str().to_owned()),
             }),
             ..Default::default()
@@ -358,7 +385,7 @@ fn tolerations(
     wanted: &KubeVirt,
     settings: &KubeVirtSettings,
 ) -> Option<Vec<kv::VirtualMachineTemplateSpecTolerations>> {
-    let all = super::needs::tolerations(wanted, settings);
+    let all = needs::tolerations(wanted, settings);
     let tolerations = all.into_iter();
     let tolerations: Vec<_> = tolerations
         .map(|t| kv::VirtualMachineTemplateSpecTolerations {

@@ -212,10 +212,13 @@ fn addresses_that_a_guest_reports_are_nobodys() {
 fn a_drained_management_node_shows_as_evacuation() {
     let marked = json!({"phase": "Running", "evacuationNodeName": "management-0"});
     let description = seen(Some(&vm(&json!({}))), Some(&instance(&marked))).unwrap();
-    assert!(description.evacuating);
+    assert_eq!(description.evacuation, Some(Evacuation { deadline: None }));
     assert_eq!(description.instance.as_deref(), Some("object-1"));
     let unmarked = json!({"phase": "Running", "evacuationNodeName": ""});
-    assert!(!seen(None, Some(&instance(&unmarked))).unwrap().evacuating);
+    assert_eq!(
+        seen(None, Some(&instance(&unmarked))).unwrap().evacuation,
+        None
+    );
 }
 
 #[test]

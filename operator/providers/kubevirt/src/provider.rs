@@ -1,13 +1,4 @@
-//! Virtual machines of the management cluster's KubeVirt, in the tenant namespace.
-//!
-//! | Module | What it holds |
-//! |---|---|
-//! | [`resolve`] | what a node pool leaves out, filled in (pure) |
-//! | [`virtual_machine`] | the VirtualMachine of a Machine (pure) |
-//! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
-//! | [`describe`] | what VirtualMachine and instance say about it (pure) |
-//! | [`launcher`] | which addresses the pod around it has (pure) |
-//! | [`release`] | whether a release of KubeVirt has published holes (pure) |
+//! The calls of the provider, and the rights that they need.
 //!
 //! Invariant: each write is one request with a precondition on the UID that was read just before;
 //! a machine is gone only when neither the VirtualMachine nor the instance is there.
@@ -16,28 +7,27 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
+use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
 use api::node_pool::Provider as Wanted;
 use api::{Machine, names};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kit_objects::rbac::Rule;
 use kube::api::{
-    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-    PropagationPolicy,
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
 };
 use kube::{Api, Client, Resource, ResourceExt};
+use providers::{
+    Answer, Capabilities, Checked, Error, Inventory, Offering, Presence, Proof, Provider, Scope,
+    Topology,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tenant_cp::settings::KubeVirtSettings;
 
-use crate::{Answer, Capabilities, Description, Error, Listed, Provider, Topology};
-
-pub mod describe;
-pub mod launcher;
-pub mod needs;
-pub mod release;
-pub mod resolve;
-pub mod virtual_machine;
+use crate::identity::{is_of, place};
+use crate::{describe, launcher, resolve, virtual_machine};
 
 /// The rights that this needs in a tenant namespace.
 pub const RULES: &[Rule] = &[
@@ -61,6 +51,23 @@ const MOST_PODS: u32 = 20;
 
 /// The right to see in which zone and region the management cluster's nodes are.
 pub const NODE_RULE: Rule = Rule::new(&[""], &["nodes"], &["get"]);
+
+/// What KubeVirt can do. It reads the Secret with the user data at each start, so these can be blanked; root disks are
+/// images that each instance begins anew with, so a restart would be a replacement by the same name, and is not
+/// offered; it says when a node below is drained. That an instance is gone is
+/// the word of its API alone, and the node may be cut off: it fences nothing.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    keeps_disk: false,
+    blanks_user_data: true,
+    user_data_limit: None,
+    goes_with_namespace: true,
+    id_before_create: true,
+    evacuation_notice: true,
+    proves_fenced: false,
+    attests: false,
+    restarts: false,
+    max_name: None,
+};
 
 /// The provider.
 pub struct KubeVirt {
@@ -158,7 +165,7 @@ impl KubeVirt {
     async fn remove<K: Kind>(&self, machine: &Machine, found: Option<K>) -> Result<(), Error> {
         let (namespace, name) = place(machine);
         let Some(found) = found else { return Ok(()) };
-        if found.meta().deletion_timestamp.is_some() || !describe::is_of(found.meta(), machine) {
+        if found.meta().deletion_timestamp.is_some() || !is_of(found.meta(), machine) {
             return Ok(());
         }
         let params = DeleteParams {
@@ -189,13 +196,6 @@ trait Kind:
 impl Kind for VirtualMachine {}
 impl Kind for VirtualMachineInstance {}
 
-/// Tenant namespace and name of everything of a machine.
-fn place(machine: &Machine) -> (String, String) {
-    let spec = &machine.spec;
-    let namespace = names::tenant_namespace(&spec.cluster_name, &spec.cluster_uid);
-    (namespace, machine.name_any())
-}
-
 fn failed<K: Kind>(verb: &'static str, namespace: &str, name: &str, source: kube::Error) -> Error {
     // A path that no resource is served at is answered in plain text; a name that is not there is
     // answered with a Status whose reason says so.
@@ -217,13 +217,50 @@ fn object<K: Kind>(namespace: &str, name: &str) -> String {
 }
 
 impl Provider for KubeVirt {
-    fn provider_id(&self, machine: &Machine) -> String {
-        names::kubevirt_provider_id(&machine.name_any())
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
     }
 
-    fn capabilities(&self, provider: &Wanted) -> Result<Capabilities, Error> {
+    fn provider_id(&self, machine: &Machine) -> Option<String> {
+        Some(names::kubevirt_provider_id(&machine.name_any()))
+    }
+
+    fn check<'a>(&'a self, provider: &'a Wanted) -> Answer<'a, Checked> {
+        Box::pin(async move {
+            if provider.kubevirt.is_none() {
+                return Err(Error::NoneNamed);
+            }
+            if !self.settings.enabled {
+                return Err(Error::NotConfigured("kubevirt"));
+            }
+            // The rights are those of each tenant namespace, and are bound there; what everybody may ask is whether
+            // the kind is served.
+            let version = VirtualMachine::api_version(&());
+            let served = self.client.list_api_group_resources(&version).await;
+            let served = served.map_err(|source| match source {
+                kube::Error::Api(status) if status.code == 404 => Error::NotInstalled("KubeVirt"),
+                source => Error::Request {
+                    verb: "read",
+                    object: format!("kinds of {version}"),
+                    source: Box::new(source),
+                },
+            })?;
+            let kind = VirtualMachine::kind(&());
+            match served.resources.iter().any(|served| served.kind == kind) {
+                // The management cluster itself: there is no account to be taken for another.
+                true => Ok(Checked { account: None }),
+                false => Err(Error::NotInstalled("KubeVirt")),
+            }
+        })
+    }
+
+    fn offerings(&self, provider: &Wanted) -> Result<Vec<Offering>, Error> {
         let wanted = provider.kubevirt.as_ref().ok_or(Error::NoneNamed)?;
-        Ok(resolve::capabilities(wanted, &self.settings))
+        Ok(vec![resolve::offering(wanted, &self.settings)])
+    }
+
+    fn request(&self, machine: &Machine) -> Result<MachineRequest, Error> {
+        virtual_machine::request(machine, &self.settings)
     }
 
     fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {
@@ -239,7 +276,7 @@ impl Provider for KubeVirt {
                 Ok(_) => Ok(()),
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                     let found = self.find::<VirtualMachine>(machine).await?;
-                    let of = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+                    let of = |vm: &VirtualMachine| is_of(&vm.metadata, machine);
                     match found.is_none_or(|vm| of(&vm)) {
                         true => Ok(()),
                         false => Err(Error::Taken {
@@ -258,32 +295,35 @@ impl Provider for KubeVirt {
         &'a self,
         machine: &'a Machine,
         published: Option<&'a PublishedAddresses>,
-    ) -> Answer<'a, Option<Description>> {
+    ) -> Answer<'a, Presence> {
         Box::pin(async move {
             let (vm, instance) = self.look(machine).await?;
-            let mut found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
-            let (Some(description), Some(instance)) = (&mut found, &instance) else {
-                return Ok(found);
+            let found = describe::describe(vm.as_ref(), instance.as_ref(), machine);
+            let Some(mut description) = found else {
+                // Both were asked for by name at the one store of what there is, which answers with its newest
+                // state, and a name is used for one Machine only.
+                return Ok(Presence::Absent(Proof::Authoritative));
             };
-            let Some(node) = describe::node(instance) else {
-                return Ok(found);
-            };
-            description.topology = self.whereabouts(node).await?;
-            // A pod keeps its addresses, so what was published of it holds.
-            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            let located = match published.filter(|published| published.are_of(uid, node)) {
-                Some(published) => Some(published.clone()),
-                None => self.locate(&place(machine).0, instance, node).await?,
-            };
-            description.locate(located, published);
-            Ok(found)
+            if let Some(instance) = &instance
+                && let Some(node) = describe::node(instance)
+            {
+                description.topology = self.whereabouts(node).await?;
+                // A pod keeps its addresses, so what was published of it holds.
+                let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+                let located = match published.filter(|published| published.are_of(uid, node)) {
+                    Some(published) => Some(published.clone()),
+                    None => self.locate(&place(machine).0, instance, node).await?,
+                };
+                description.locate(located, published);
+            }
+            Ok(Presence::Present(Box::new(description)))
         })
     }
 
     fn label<'a>(&'a self, machine: &'a Machine, topology: &'a Topology) -> Answer<'a, ()> {
         Box::pin(async move {
             let found = self.find::<VirtualMachine>(machine).await?;
-            let ours = |vm: &VirtualMachine| describe::is_of(&vm.metadata, machine);
+            let ours = |vm: &VirtualMachine| is_of(&vm.metadata, machine);
             let Some(vm) = found.filter(ours) else {
                 return Ok(());
             };
@@ -315,23 +355,21 @@ impl Provider for KubeVirt {
         })
     }
 
-    fn list<'a>(&'a self, tenant_namespace: &'a str) -> Answer<'a, Vec<Listed>> {
+    fn list<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Inventory> {
         Box::pin(async move {
+            let Scope::TenantNamespace(namespace) = scope;
             let of_machines = ListParams::default().labels(names::LABEL_MACHINE);
-            let fail = |source| failed::<VirtualMachine>("list", tenant_namespace, "*", source);
-            let instances = self.api::<VirtualMachineInstance>(tenant_namespace);
+            let fail = |source| failed::<VirtualMachine>("list", namespace, "*", source);
+            let instances = self.api::<VirtualMachineInstance>(namespace);
             let instances = instances.list(&of_machines).await.map_err(fail)?;
-            let vms = self.api::<VirtualMachine>(tenant_namespace);
+            let vms = self.api::<VirtualMachine>(namespace);
             let vms = vms.list(&of_machines).await.map_err(fail)?;
-            Ok(describe::list(&vms.items, &instances.items))
+            let whole =
+                |metadata: &ListMeta| metadata.continue_.as_deref().is_none_or(str::is_empty);
+            Ok(Inventory {
+                machines: describe::list(&vms.items, &instances.items),
+                complete: whole(&vms.metadata) && whole(&instances.metadata),
+            })
         })
     }
-}
-
-/// UID of the Machine that an object was made for.
-fn machine_uid(metadata: &ObjectMeta) -> &str {
-    let labels = metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(names::LABEL_MACHINE_UID))
-        .map_or("", String::as_str)
 }

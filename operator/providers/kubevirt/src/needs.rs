@@ -12,7 +12,7 @@ use api::node_pool::KubeVirt;
 use k8s_openapi::api::core::v1::Toleration;
 use tenant_cp::settings::KubeVirtSettings;
 
-use crate::Needs;
+use providers::Needs;
 
 /// KubeVirt makes its machines' pods ask for nodes with this label; it stands there while its agent
 /// on the node is well.

@@ -6,8 +6,8 @@
 
 use api::Machine;
 use k8s_openapi::api::core::v1::Toleration;
+use provider_kubevirt::virtual_machine::{request, virtual_machine};
 use providers::Error;
-use providers::kubevirt::virtual_machine::virtual_machine;
 use serde_json::{Value, json};
 use tenant_cp::settings::KubeVirtSettings;
 
@@ -112,4 +112,25 @@ fn a_provider_that_is_switched_off_says_how_to_switch_it_on() {
     );
     let none = virtual_machine(&machine(json!({})), &KubeVirtSettings::default());
     assert!(matches!(none, Err(Error::NoneNamed)));
+}
+
+/// A new release of the operator between two tries must not ask for another machine under the same key.
+#[test]
+fn what_was_stored_is_asked_for_whatever_the_settings_say_since() {
+    let mut settings = KubeVirtSettings {
+        image: "m.example.com/worker:v{version}".to_owned(),
+        ..KubeVirtSettings::default()
+    };
+    let mut machine = machine(json!({"kubevirt": {}}));
+    let first = virtual_machine(&machine, &settings).unwrap();
+    let asked = request(&machine, &settings).unwrap();
+    assert_eq!(asked.image, "m.example.com/worker:v1.35.4");
+    assert_eq!(asked.type_.as_deref(), Some("kubevirt-2cpu-4096Mi"));
+    machine.status.get_or_insert_default().request = Some(asked.clone());
+    settings.image = "m.example.com/newer:v{version}".to_owned();
+    settings.kernel.args = "quiet".to_owned();
+    assert_ne!(request(&machine, &settings).unwrap(), asked);
+    let again = virtual_machine(&machine, &settings).unwrap();
+    let json = |vm| serde_json::to_value(vm).unwrap();
+    assert_eq!(json(again), json(first));
 }

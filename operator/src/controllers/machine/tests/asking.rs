@@ -1,0 +1,120 @@
+//! What a provider is asked for, and what becomes of a creation that was never answered.
+
+use api::machine::MachineRequest;
+use providers::absence::SETTLE;
+use providers::{Description, State};
+
+use super::world::{Creation, World};
+use crate::controllers::machine::plan::Action;
+
+fn status(world: &World) -> api::MachineStatus {
+    world.machine.status.clone().unwrap_or_default()
+}
+
+#[test]
+fn what_is_asked_for_is_stored_first_and_stays() {
+    let mut world = World::new();
+    let first = world.request.clone();
+    // The request, and not yet the user data.
+    assert!(!world.reconcile(&mut 1));
+    assert_eq!(status(&world).request.as_ref(), Some(&first));
+    assert!(status(&world).creation_pending_since.is_some());
+    assert_eq!(world.vms_made, 0);
+    world.request.image = "registry.example.com/newer".into();
+    world.settle();
+    assert_eq!(world.asked, std::slice::from_ref(&first));
+    assert_eq!(status(&world).creation_pending_since, None, "it was seen");
+    world.comes_up();
+    assert_eq!(status(&world).request, Some(first));
+}
+
+#[test]
+fn machine_whose_virtual_machine_was_there_before_requests_were_is_not_asked_for() {
+    let mut world = World::new();
+    world.vm = Some(Description {
+        state: State::Running,
+        ..Description::default()
+    });
+    world.settle();
+    assert_eq!(status(&world).request, None::<MachineRequest>);
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn creation_that_was_not_answered_is_asked_for_again_with_the_same() {
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    let since = status(&world).creation_pending_since;
+    assert!(since.is_some());
+    world.later(10);
+    world.request.image = "registry.example.com/newer".into();
+    world.settle();
+    assert_eq!(status(&world).creation_pending_since, since);
+    world.creation = Creation::Answered;
+    world.comes_up();
+    assert_eq!(world.asked.len(), 3);
+    assert!(world.asked.iter().all(|asked| *asked == world.asked[0]));
+    assert_eq!(world.vms_made, 1);
+}
+
+#[test]
+fn machine_that_goes_waits_for_a_creation_that_was_not_answered() {
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    world.delete();
+    world.settle();
+    assert!(!world.gone);
+    let ready = world.condition("Ready");
+    assert_eq!(ready, ("False".to_owned(), "Deleting".to_owned()));
+    assert!(world.plan().requeue_after.unwrap() <= SETTLE.unsigned_abs());
+    assert!(
+        world.token.is_none() && world.user_data.is_none(),
+        "none of it is of use"
+    );
+    // It appears, late, and is deleted.
+    world.appears();
+    assert_eq!(world.plan().actions, [Action::DeleteVm]);
+    let took = world.goes();
+    assert!(took.as_secs() <= 3, "{took:?}");
+    assert_eq!(world.vms_made, 1);
+    // Or never; nothing tells.
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    world.under_way = None;
+    let took = world.goes();
+    assert!(
+        (SETTLE.as_secs()..SETTLE.as_secs() + 3).contains(&took.as_secs()),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn machine_that_was_refused_goes_at_once_unless_a_restart_forgot_that() {
+    for forgotten in [false, true] {
+        let mut world = World::new();
+        world.creation = Creation::Refused;
+        world.settle();
+        world.settle();
+        assert_eq!(world.asked.len(), 2);
+        world.refused &= !forgotten;
+        let took = world.goes().as_secs();
+        assert_eq!(took >= SETTLE.as_secs(), forgotten, "{took}");
+    }
+}
+
+#[test]
+fn refusal_says_nothing_of_what_was_asked_before() {
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    world.creation = Creation::Refused;
+    world.settle();
+    world.delete();
+    world.settle();
+    assert!(!world.gone);
+    world.goes();
+    assert_eq!(world.vms_made, 1, "and it was deleted");
+}
