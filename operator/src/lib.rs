@@ -12,7 +12,7 @@
 //! | [`context`] | handles to what every reconcile shares |
 //! | [`stores`], [`triggers`], [`watches`] | our kinds as last seen; what makes them be reconciled again |
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
-//! | [`request_rate`], [`first_looks`] | how much one tenant may ask for; whose turn it is after a fail-over |
+//! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |

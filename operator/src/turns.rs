@@ -66,7 +66,12 @@ impl Turns {
         let early = pace.period * pace.at_once.saturating_sub(1);
         let due = next.checked_sub(early).map_or(now, |due| due.max(now));
         self.due.insert(key.to_owned(), due);
-        self.next = Some(next + pace.period);
+        // Of those that waited no more nobody keeps a place.
+        let most = u32::try_from(self.due.len()).unwrap_or(u32::MAX);
+        let most = pace
+            .period
+            .saturating_mul(most.saturating_add(pace.at_once));
+        self.next = Some((next + pace.period).min(now + most));
     }
 
     /// How long until its turn; zero for who does not wait.
@@ -117,6 +122,7 @@ mod tests {
         let last = keys.iter().map(|key| turns.wait(key, now)).max();
         assert_eq!(last, Some(Duration::from_millis(96_800)));
     }
+
     #[test]
     fn who_joins_alone_is_due_at_once_and_of_many_each_after_the_other() {
         let (mut turns, now) = (Turns::default(), Instant::now());

@@ -107,6 +107,11 @@ pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result
     if ctx.rollout_queue.saw(&uid, || ctx.stores.cluster_uids()) {
         ctx.trigger_next();
     }
+    let found = ctx.stores.clusters.get(&ObjectRef::from_obj(&*cluster));
+    if found.is_none_or(|found| found.uid() != cluster.uid()) {
+        // It went meanwhile: what was begun for it since is forgotten too.
+        ctx.forget(&uid);
+    }
     Ok(state.succeeded(&key, result?.and_then(|plan| plan.requeue_after)))
 }
 
@@ -136,6 +141,10 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 plan.waiting_on.as_ref().map(|w| w.reason.as_str()),
             );
             give_place_back(ctx, &observed, &plan);
+            // Not earlier: what it answers to a question it may be too slow for to write.
+            if matches!(observed.tenant, observed::Tenant::Answers { .. }) {
+                ctx.recovery_probes.forget(&uid(&observed));
+            }
             return match observed.failures.is_empty() {
                 true => Ok(Some(plan)),
                 false => Err(Error::Parts(observed.failures)),

@@ -188,8 +188,9 @@ impl ApiProbes {
     /// [`Error::BuildClient`].
     pub fn ensure(&self, probed: Probed<'_>, known: Heard) -> Result<Heard, Error> {
         let mut running = lock(&self.running);
-        if let Some(known) = running.get(probed.uid) {
+        if let Some(known) = running.get_mut(probed.uid) {
             if known.is_with(probed.session, probed.pods) {
+                known.pods = known.pods.or(probed.pods);
                 return Ok(known.heard());
             }
             running.remove(probed.uid);
@@ -232,17 +233,24 @@ impl ApiProbes {
     /// What was heard of one, with this session and so many ready pods; none when it is not probed with these.
     #[must_use]
     pub fn heard(&self, uid: &str, session: &Session, pods: Option<i64>) -> Option<Heard> {
-        let running = lock(&self.running);
-        let known = running.get(uid)?;
-        known.is_with(session, pods).then(|| known.heard())
+        let mut running = lock(&self.running);
+        let known = running.get_mut(uid)?;
+        if !known.is_with(session, pods) {
+            return None;
+        }
+        known.pods = known.pods.or(pods);
+        Some(known.heard())
     }
 
-    /// Why one is silent, however it is reached; none when it is not probed, or may answer.
+    /// Why one is silent, however it is reached; none when it is not probed, or may answer, or answers others
+    /// better than a reconcile.
     #[must_use]
     pub fn silence(&self, uid: &str) -> Option<String> {
-        match lock(&self.running).get(uid)?.heard() {
-            Heard::Silence(message) => Some(message),
-            Heard::Nothing | Heard::Answers | Heard::Over => None,
+        let running = lock(&self.running);
+        let known = lock(&running.get(uid)?.known);
+        match &known.heard {
+            Heard::Silence(message) if known.refused == 0 => Some(message.clone()),
+            Heard::Silence(_) | Heard::Nothing | Heard::Answers | Heard::Over => None,
         }
     }
 

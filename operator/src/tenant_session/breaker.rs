@@ -1,7 +1,7 @@
 //! Circuit breaker of tenants that do not answer.
 //!
-//! Invariant: one dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody; whoever waits is
-//! woken when it answers again.
+//! Invariant: one dead tenant is asked by Machines once per [`Breaker::PAUSE`] at most, besides its probe
+//! ([`super::api_probes`]), and delays nobody; whoever waits is woken when it answers again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// One dead tenant costs one probe per [`Breaker::PAUSE`] and delays nobody. Clones are one.
+/// Who did not answer lately. Clones are one.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     open: Arc<Mutex<HashMap<String, Tripped>>>,

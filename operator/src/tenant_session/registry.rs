@@ -6,7 +6,7 @@
 //! the serving certificates that kubelets ask for (they wake Machines).
 //!
 //! Invariant: nothing of a tenant's objects is kept but names and fingerprints; every watch comes
-//! back by itself, at the pace of the tenant's breaker; nothing is decided here.
+//! back by itself, and of one that is silent once a probe heard it; nothing is decided here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +69,7 @@ pub struct Registry {
     clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     machines: mpsc::UnboundedSender<ObjectRef<Machine>>,
     triggered: Mutex<Option<mpsc::UnboundedReceiver<ObjectRef<Machine>>>>,
-    entries: Mutex<HashMap<String, Entry>>,
+    entries: Arc<Mutex<HashMap<String, Entry>>>,
     /// When the objects inside were last listed, by UID; a suspicion removes the entry.
     lists: Arc<Mutex<HashMap<String, Instant>>>,
 }
@@ -109,7 +109,7 @@ impl Registry {
             clusters,
             machines,
             triggered: Mutex::new(Some(triggered)),
-            entries: Mutex::default(),
+            entries: Arc::default(),
             lists: Arc::default(),
         }
     }
@@ -250,6 +250,7 @@ impl Registry {
             Arc::clone(&self.probes),
             tenant.clone(),
         );
+        let entries = Arc::downgrade(&self.entries);
         // Ends with the last sender, which the watches hold.
         tokio::spawn(async move {
             let mut pause = LOST;
@@ -267,6 +268,11 @@ impl Registry {
                 tokio::time::sleep(pause).await;
                 while told.try_recv().is_ok() {}
                 last = Instant::now();
+            }
+            // One that is gone may have been told of a moment ago.
+            let entries = entries.upgrade();
+            if entries.is_none_or(|all| !lock(&all).contains_key(&lost_one.uid)) {
+                probes.forget(&lost_one.uid);
             }
         });
         Gate {

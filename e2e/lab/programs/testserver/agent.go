@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The name of qemu's channel to the agent of a guest.
@@ -40,6 +42,11 @@ func agent(more int, addresses []string) {
 	lines := bufio.NewReader(port)
 	for {
 		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			// Nobody is at the host's end: libvirt comes once it heard that the guest's is open.
+			time.Sleep(200 * time.Millisecond)
+			continue
+		}
 		check(err)
 		var asked struct {
 			Execute   string

@@ -187,7 +187,7 @@ fn what_is_to_be_asked_later_keeps_its_conditions() {
             plan.waiting_on.map(|w| w.reason),
             Some(api::Reason::WaitingForTurn)
         );
-        assert_eq!(plan.requeue_after.map(|t| t.as_secs()), Some(600));
+        assert_eq!(plan.requeue_after.map(|t| t.as_secs()), Some(120));
     }
     let mut changed = world.observe();
     changed.tenant = Tenant::Postponed;

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::tenant_session::breaker::Breaker;
 
-/// 0.2 s doubling up to 30 s: one probe of a dead tenant in that time is what the breaker allows.
+/// 0.2 s doubling up to 30 s.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
 
 /// What stands between a watch and its tenant.

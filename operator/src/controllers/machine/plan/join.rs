@@ -136,8 +136,14 @@ fn ask(plan: &mut Plan, observed: &Observed, now: Timestamp) {
         plan.look_after(UNASKED);
         return;
     }
+    let stored = observed.machine.status.as_ref();
+    let is_stored = stored.is_some_and(|stored| {
+        stored.request == status.request && stored.creation_pending_since.is_some()
+    });
     status.creation_pending_since.get_or_insert(Time(now));
-    plan.asks = true;
+    // Stored before the first call. Were it written before each, a refusal would be told anew each time, and each
+    // write asks for the next try.
+    plan.asks = !is_stored;
     plan.actions.push(Action::CreateVm);
 }
 

@@ -58,6 +58,17 @@ fn creation_that_was_not_answered_is_asked_for_again_with_the_same() {
     assert_eq!(world.vms_made, 1);
 }
 
+/// Each write of the status asks for the next try, so a refusal that was told each time had no pause.
+#[test]
+fn what_is_asked_for_is_stored_before_the_first_call_and_not_before_each() {
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    let again = world.plan();
+    assert!(again.actions.contains(&Action::CreateVm));
+    assert!(!again.reports_first());
+}
+
 #[test]
 fn machine_that_goes_waits_for_a_creation_that_was_not_answered() {
     let mut world = World::new();

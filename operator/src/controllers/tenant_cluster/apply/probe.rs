@@ -140,7 +140,6 @@ pub(super) async fn probe(
             ctx.breaker.close(&uid);
             note_way(ctx, &uid, pods, &answer);
             ctx.startup_probes.forget(&uid);
-            ctx.recovery_probes.forget(&uid);
             if ctx.rollout_queue.started(&uid) {
                 ctx.trigger_next();
             }

@@ -27,8 +27,11 @@ mod parts;
 pub(super) use conditions::conditions;
 
 const BREAKER_PAUSE: Duration = Duration::from_secs(30);
-/// Pause between two looks at one that is waited for by a probe, or waits for its turn: it is woken.
-const WAITING_SWEEP: Duration = Duration::from_secs(600);
+/// Pause between two looks at one that a probe waits for: it is woken.
+const SILENT_SWEEP: Duration = Duration::from_secs(600);
+/// Pause between two looks at one that waits for its turn: it is woken, unless somebody who was to come before it
+/// is gone.
+const TURN_SWEEP: Duration = Duration::from_secs(120);
 /// Pause between two tries to reach the published endpoint: nobody is woken when it can be reached.
 const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
@@ -321,8 +324,11 @@ pub(super) fn requeue(observed: &Observed, waiting: Option<&Waiting>, now: Times
         // Half of what is left: the check after the last one before a third is left renews.
         Duration::try_from(end.duration_since(now) / 2).unwrap_or_default()
     });
-    let is_woken = matches!(observed.tenant, Tenant::Silent { .. } | Tenant::Postponed);
-    let longest = if is_woken { WAITING_SWEEP } else { SLOW_SWEEP };
+    let longest = match observed.tenant {
+        Tenant::Silent { .. } => SILENT_SWEEP,
+        Tenant::Postponed => TURN_SWEEP,
+        Tenant::NotAsked | Tenant::Answers { .. } => SLOW_SWEEP,
+    };
     left.clamp(Duration::from_secs(30), longest)
 }
 
