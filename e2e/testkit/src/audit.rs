@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 const LEASES: &str = "coordination.k8s.io/leases";
@@ -124,6 +124,20 @@ impl Window {
         let mut entries = self.entries()?;
         entries.retain(|entry| entry.user == user && entry.is_write() && !entry.is_lease());
         Ok(entries)
+    }
+
+    /// Fails, naming them, when the user asked for anything that is not in its namespace, by whatever path.
+    pub fn assert_stays_in(&self, user: &str, namespace: &str) -> Result<()> {
+        let mut beyond = self.entries()?;
+        let is_in = |entry: &AuditEntry| {
+            entry.namespace.as_deref() == Some(namespace) && !entry.uri.contains("..")
+        };
+        beyond.retain(|entry| entry.user == user && !is_in(entry));
+        ensure!(
+            beyond.is_empty(),
+            "{user} asked beyond {namespace}:\n{beyond:#?}"
+        );
+        Ok(())
     }
 
     /// Fails, naming them, when the user wrote anything but Leases.

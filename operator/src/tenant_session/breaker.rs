@@ -19,23 +19,24 @@ pub struct Breaker {
 #[derive(Debug)]
 struct Tripped {
     at: Instant,
-    pods: i64,
+    /// Ready pods, where their number matters.
+    pods: Option<i64>,
     message: String,
 }
 
 impl Breaker {
-    /// Time between two probes of a tenant that does not answer.
+    /// Time between two questions to one that does not answer.
     pub const PAUSE: Duration = Duration::from_secs(30);
     /// For how long watches of one that does not answer are not tried: they are a dozen, and one probe finds out
     /// as well ([`super::api_probes`]).
     pub const LONGEST: Duration = Duration::from_secs(600);
 
     /// The message of the last failure, while it is too early to ask again. `pods` is the number of
-    /// ready pods: when that changed, it is not too early.
+    /// ready pods: when that is another than it was tripped with, it is not too early.
     pub fn message(&self, uid: &str, pods: i64) -> Option<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let tripped = open.get(uid)?;
-        let early = tripped.at.elapsed() < Self::PAUSE && tripped.pods == pods;
+        let early = tripped.at.elapsed() < Self::PAUSE && tripped.pods == Some(pods);
         early.then(|| tripped.message.clone())
     }
 
@@ -59,7 +60,16 @@ impl Breaker {
     }
 
     /// Notes a failure.
-    pub fn trip(&self, uid: &str, pods: i64, message: &str) {
+    pub fn trip(&self, uid: &str, message: &str) {
+        self.open(uid, None, message);
+    }
+
+    /// Notes a failure, with so many ready pods.
+    pub fn trip_with(&self, uid: &str, pods: i64, message: &str) {
+        self.open(uid, Some(pods), message);
+    }
+
+    fn open(&self, uid: &str, pods: Option<i64>, message: &str) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let tripped = Tripped {
             at: Instant::now(),

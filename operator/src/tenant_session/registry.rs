@@ -48,6 +48,8 @@ pub struct Tenant {
     pub endpoint: EndpointStatus,
     /// Whether there are node pools, so that nodes have to be watched.
     pub has_nodes: bool,
+    /// How long a reconcile waits for all its answers.
+    pub wait: Duration,
 }
 
 /// What others need to work in a tenant cluster.
@@ -292,7 +294,7 @@ fn probed(tenant: &Tenant) -> Probed<'_> {
         session: &tenant.session,
         pods: None,
         elapsed: Duration::ZERO,
-        wait: Budget::WAIT,
+        wait: tenant.wait,
         dial: Box::new(move || address),
     }
 }

@@ -21,7 +21,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 use tenant_cp::{Settings, names};
 
 use crate::parts::watched_everywhere;
@@ -87,8 +87,9 @@ fn operator_bindings(
             }
         };
         let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+        let is_whole = there && is_whole(&binding, &settings);
         let mut users = users_of_binding(namespace, &clusters.state());
-        users.retain(|user| !there || has_to_look(user, &binding, &settings));
+        users.retain(|user| !there || has_to_look(user, &binding, is_whole));
         let users = users.iter().map(|user| ObjectRef::from_obj(&**user));
         stream::iter(users.collect::<Vec<_>>())
     });
@@ -97,27 +98,26 @@ fn operator_bindings(
 
 /// Whether one that works by a binding has to look at it, because it is not as it was put there. That of a user's
 /// namespace changes with each TenantCluster that comes or goes: were all of the namespace woken each time, a
-/// hundred that are at rest would be read for each that is made.
-fn has_to_look(user: &TenantCluster, binding: &RoleBinding, settings: &Settings) -> bool {
-    let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
-    if user.metadata.namespace.as_deref() != Some(namespace) {
-        return true;
-    }
-    let wanted = tenant_cp::desired::tenant_namespace::user_binding(namespace, settings).value;
-    let labels = binding.metadata.labels.iter().flatten();
-    let has = |label: (&String, &Value)| {
-        labels
-            .clone()
-            .any(|(key, value)| (key, &json!(value)) == label)
-    };
-    let wanted_labels = wanted["metadata"]["labels"].as_object();
+/// hundred that are at rest would be read for each that is made. `is_whole`: [`is_whole`] of the binding.
+fn has_to_look(user: &TenantCluster, binding: &RoleBinding, is_whole: bool) -> bool {
     let uid = user.metadata.uid.as_deref().unwrap_or_default();
     let mut owners = binding.metadata.owner_references.iter().flatten();
-    let is_whole = json!(binding.subjects) == wanted["subjects"]
+    let is_its_own = user.metadata.namespace != binding.metadata.namespace;
+    is_its_own || !is_whole || !owners.any(|owner| owner.uid == uid)
+}
+
+/// Whether a binding has all that one in a user's namespace is to have, whoever owns it.
+fn is_whole(binding: &RoleBinding, settings: &Settings) -> bool {
+    let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+    let wanted = tenant_cp::desired::tenant_namespace::user_binding(namespace, settings).value;
+    let labels = json!(binding.metadata.labels);
+    let mut wanted_labels = wanted["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    json!(binding.subjects) == wanted["subjects"]
         && json!(binding.role_ref) == wanted["roleRef"]
-        && wanted_labels.into_iter().flatten().all(has)
-        && owners.any(|owner| owner.uid == uid);
-    !is_whole
+        && wanted_labels.all(|(key, value)| labels[key] == *value)
 }
 
 /// The TenantClusters of pods that do not run, or that are gone at last, which neither a StatefulSet nor a

@@ -305,7 +305,7 @@ pub(super) fn enter(ctx: &Context, machine: &Machine, budget: &Budget) -> Option
 
 /// Leaves the tenant's API in peace for a while, and has somebody find out what is the matter.
 pub(super) fn trip(ctx: &Context, machine: &Machine, message: &str) {
-    ctx.breaker.trip(&machine.spec.cluster_uid, -1, message);
+    ctx.breaker.trip(&machine.spec.cluster_uid, message);
     let namespace = machine.namespace().unwrap_or_default();
     let cluster = ObjectRef::new(&machine.spec.cluster_name).within(&namespace);
     // Fails only once the controller has ended.

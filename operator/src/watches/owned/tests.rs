@@ -111,7 +111,8 @@ fn who_comes_to_a_namespace_wakes_no_other_there() {
     let mut binding: RoleBinding = serde_json::from_value(wanted.value).unwrap();
     let owner = |cluster: &TenantCluster| cluster.owner_ref(&()).unwrap();
     binding.metadata.owner_references = Some(vec![owner(demo), owner(other)]);
-    let looks = |user, binding: &RoleBinding| has_to_look(user, binding, &settings);
+    let looks =
+        |user, binding: &RoleBinding| has_to_look(user, binding, is_whole(binding, &settings));
     assert!(!looks(demo, &binding) && !looks(other, &binding));
 
     let mut less = binding.clone();

@@ -73,7 +73,7 @@ pub(super) async fn probe(
     match start.or_else(recovery) {
         Some(Heard::Silence(message)) => {
             if !is_start && !ctx.breaker.is_open(&uid) {
-                ctx.breaker.trip(&uid, pods, &message);
+                ctx.breaker.trip(&uid, &message);
             }
             sessions::leave(ctx, observed);
             observed.tenant = Tenant::Silent { message };
@@ -86,7 +86,8 @@ pub(super) async fn probe(
             observed.tenant = Tenant::Postponed;
             return Ok(());
         }
-        Some(Heard::Over) | None if !is_start && ctx.breaker.is_open(&uid) => {
+        // Machines found out that it does not.
+        Some(Heard::Over) | None if ctx.breaker.is_open(&uid) => {
             return postpone(ctx, observed, (&session, *address), is_start);
         }
         Some(Heard::Over) | None => {}
@@ -150,6 +151,7 @@ pub(super) async fn probe(
                     session,
                     endpoint: endpoint.clone(),
                     has_nodes: observed.workers,
+                    wait: ctx.tenant_wait,
                 };
                 ctx.tenants.ensure(tenant).map_err(Error::Tenant)?;
             }
@@ -196,7 +198,7 @@ fn note_way(ctx: &Context, uid: &str, pods: i64, answer: &Tenant) {
     match way {
         Way::Published => ctx.endpoint_breaker.close(uid),
         Way::Service { message } if ctx.endpoint_breaker.message(uid, pods).is_none() => {
-            ctx.endpoint_breaker.trip(uid, pods, message);
+            ctx.endpoint_breaker.trip_with(uid, pods, message);
         }
         Way::Service { .. } => {}
     }

@@ -147,7 +147,7 @@ pub(super) fn fell_silent(
     message: &str,
 ) -> Result<(), Error> {
     let probed = probed(ctx, observed, at);
-    ctx.breaker.trip(probed.uid, ready_pods(observed), message);
+    ctx.breaker.trip(probed.uid, message);
     ctx.recovery_probes.fell_silent(probed, message)
 }
 
