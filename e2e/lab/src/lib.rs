@@ -47,12 +47,3 @@ pub use layout::{Layout, MANAGEMENT_HOST, ZONE};
 pub use prepare::prepare;
 pub use status::status;
 pub use up::{UpOptions, up};
-
-/// Programs of the tests that run against a real kube-apiserver and etcd without a kubelet.
-#[must_use]
-pub fn control_plane_programs() -> Vec<programs::Program> {
-    vec![
-        programs::Program::ETCD,
-        programs::Program::kubernetes(binaries::MANAGEMENT_VERSION),
-    ]
-}

@@ -81,6 +81,17 @@ impl Program {
     /// What no lab runs: programs that tests compare ours with, or hold them to.
     pub const REFERENCES: [Self; 2] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY];
 
+    /// What tests without a lab may use: both versions of the default run among it.
+    #[must_use]
+    pub fn of_tests() -> Vec<Self> {
+        let pair = [KubernetesVersion::V1_35, KubernetesVersion::V1_36];
+        let mut programs = vec![Self::ETCD, Self::HELM];
+        programs.extend(pair.map(Self::kubernetes));
+        programs.extend(Self::REFERENCES);
+        programs.extend(Self::STORAGE);
+        programs
+    }
+
     /// `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kube-proxy`, `kubelet`,
     /// `kubectl` and `kubeadm` of one version.
     #[must_use]

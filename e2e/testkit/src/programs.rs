@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use lab::programs::{KubernetesVersion, Program};
+use lab::programs::{Bins, KubernetesVersion, Program};
 
 /// Folders to search instead of the lab's, separated by `:` as in `PATH`.
 pub const PROGRAMS_VARIABLE: &str = "COVEY_TEST_PROGRAMS";
@@ -56,7 +56,7 @@ impl Programs {
     }
 
     fn in_version(version: KubernetesVersion) -> Result<Self> {
-        let found = lab::programs::find(&[Program::ETCD, Program::kubernetes(version)])?;
+        let found = find(&[Program::ETCD, Program::kubernetes(version)])?;
         Ok(Self {
             etcd: found.path("etcd")?,
             kube_apiserver: found.kubernetes("kube-apiserver", version)?,
@@ -73,7 +73,20 @@ impl Programs {
 /// A binary of another program of the lab; `None`, loudly, when it was not built and the test may be
 /// skipped.
 pub fn reference_or_skip(program: Program, binary: &str) -> Result<Option<PathBuf>> {
-    or_skip(lab::programs::find(&[program]).and_then(|found| found.path(binary)))
+    or_skip(find(&[program]).and_then(|found| found.path(binary)))
+}
+
+/// Of those that are built before tests are run: another one may be there, because a lab was, and is missing
+/// where none was.
+fn find(programs: &[Program]) -> Result<Bins> {
+    let built = Program::of_tests();
+    if let Some(other) = programs.iter().find(|program| !built.contains(program)) {
+        bail!(
+            "{} is not built for tests without a lab: add it to lab::programs::Program::of_tests",
+            other.name()
+        );
+    }
+    lab::programs::find(programs)
 }
 
 /// What was found; `None`, loudly, when it is missing and the test may be skipped.

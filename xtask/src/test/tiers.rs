@@ -106,10 +106,7 @@ fn compile(session: &Session<'_>) -> Result<()> {
 }
 
 fn t1_programs(progress: &Progress) -> Result<()> {
-    lab::programs::ensure(&lab::control_plane_programs(), progress)?;
-    lab::programs::ensure(&Program::REFERENCES, progress)?;
-    // The chart's tests render and install it.
-    lab::programs::ensure(&[Program::HELM], progress)?;
+    lab::programs::ensure(&Program::of_tests(), progress)?;
     lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
     lab::packages::ensure(&lab::packages::SSH, progress)?;
     // The lab's enforcer of network policies is proven in namespaces of its own.
