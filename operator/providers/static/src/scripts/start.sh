@@ -15,10 +15,18 @@ if ! { mkdir -p "$folder" "$job" && chmod 0700 "$folder" "$run" "$job" && : > "$
     answer result unwritable
     exit 0
 fi
+# Whoever holds it writes, and a worker that has just begun is not known by its number yet.
+exec 9> "$run/lock"
+if ! flock -n 9; then
+    answer result working operation "$(field "$state" operation)" id "$(field "$state" id)"
+    exit 0
+fi
 parameter script > "$job/script"
 parameter told > "$job/told"
 rm -f "$job/log"
 note start running
+# The worker takes it. Who comes between the two prepares another one, of which one will find the other at work.
+exec 9>&-
 if [ -d /run/systemd/system ] && has systemd-run; then
     unit=covey-$operation-$id
     systemctl reset-failed "$unit.service" > /dev/null 2>&1 || true

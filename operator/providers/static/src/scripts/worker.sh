@@ -1,5 +1,5 @@
 # What scripts that outlive the connection share with those that look after them.
-# Invariant: $state is whole at every moment, and only the one worker that holds the lock writes it.
+# Invariant: $state is whole at every moment, and only who holds the lock writes it: a worker, or who starts one.
 folder=/var/lib/covey
 run=/run/covey
 state=$folder/state.json

@@ -272,6 +272,26 @@ async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<(
     .await
 }
 
+/// Its number is written only once it has the lock; until then two wrote the state at once, and one of them failed.
+#[tokio::test]
+async fn a_worker_that_has_just_begun_is_not_written_under() -> Result<()> {
+    on_each(async |flavour, machine| {
+        programs(&machine, "our authority").await?;
+        claim(&machine, &owner("m")).await?;
+        machine
+            .shell("mkdir -p /run/covey && exec 9> /run/covey/lock && flock -n 9 && (tail -f /dev/null & echo $! > /run/holds) > /dev/null 2>&1")
+            .await?;
+        let told = start(&JOIN, "0a1b2c3d", 600, &Parameters::default().plain("operation", "join"));
+        let answer = machine.run(&START, &told).await?;
+        assert_eq!(answer.get("result"), "working", "{flavour:?}");
+        machine.shell("test ! -e /var/lib/covey/state.json").await?;
+        machine.shell("kill $(cat /run/holds)").await?;
+        assert_eq!(join(&machine).await?, Progress::Joined("worker-1".to_owned()), "{flavour:?}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_node_of_another_cluster_is_left_alone() -> Result<()> {
     on_each(async |flavour, machine| {
