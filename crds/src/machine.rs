@@ -34,6 +34,7 @@ pub use status::{MachineAddress, MachinePhase, MachineRequest, MachineStatus};
     validation = Rule::new("self.spec.clusterName == oldSelf.spec.clusterName && self.spec.clusterUID == oldSelf.spec.clusterUID && self.spec.poolName == oldSelf.spec.poolName").message("clusterName, clusterUID and poolName of a Machine cannot change; delete the Machine to have it replaced"),
     validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
     validation = Rule::new("has(self.spec.kubelet) == has(oldSelf.spec.kubelet) && (!has(self.spec.kubelet) || self.spec.kubelet == oldSelf.spec.kubelet)").message("kubelet of a Machine cannot change; change the NodePool, which replaces its Machines"),
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.request) || (has(self.status) && has(self.status.request) && self.status.request == oldSelf.status.request)").message("status.request of a Machine cannot change: whatever is asked again must be the same; delete the Machine to have it replaced"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolName"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),

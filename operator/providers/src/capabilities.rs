@@ -27,6 +27,9 @@ pub struct Capabilities {
     pub attests: bool,
     /// It can start a machine anew on the disk that it has ([`crate::Provider::restart`]).
     pub restarts: bool,
+    /// Somebody watches its machines, and each change of one has its Machine looked at. Else that is done again and
+    /// again by the clock.
+    pub watched: bool,
     /// Longest name of a machine, in bytes; none: any name that a Machine may have.
     pub max_name: Option<usize>,
 }

@@ -25,6 +25,9 @@ pub enum Error {
          again by itself"
     )]
     NotInstalled(&'static str),
+    /// A creation without what was stored to be asked for. Whoever looked it up only now could ask for something else.
+    #[error("the Machine has no status.request: it is stored before a machine is asked for")]
+    NoRequest,
     /// The provider has no such thing.
     #[error("this provider cannot {verb} a machine: delete the Machine to have it replaced")]
     NotSupported {
@@ -58,6 +61,7 @@ impl Classify for Error {
         match self {
             Self::NoneNamed | Self::NotConfigured(_) | Self::NotInstalled(_) => Class::Invalid,
             Self::Taken { .. } | Self::NotSupported { .. } => Class::Invalid,
+            Self::NoRequest => Class::Bug,
             Self::Request { source, .. } => source.class(),
         }
     }
@@ -68,9 +72,10 @@ impl Error {
     #[must_use]
     pub fn fault(&self) -> FaultKind {
         match self {
-            Self::NoneNamed | Self::NotConfigured(_) | Self::NotSupported { .. } => {
-                FaultKind::Terminal
-            }
+            Self::NoneNamed
+            | Self::NotConfigured(_)
+            | Self::NoRequest
+            | Self::NotSupported { .. } => FaultKind::Terminal,
             // What it has made may be there still.
             Self::NotInstalled(_) => FaultKind::Unavailable,
             Self::Taken { .. } => FaultKind::Taken,
@@ -86,7 +91,9 @@ impl Error {
             Self::NotConfigured(_) => Reason::ProviderNotConfigured,
             Self::NotInstalled(_) => Reason::ProviderNotInstalled,
             Self::Taken { .. } => Reason::NameTaken,
-            Self::NotSupported { .. } | Self::Request { .. } => Reason::ProviderFailed,
+            Self::NotSupported { .. } | Self::NoRequest | Self::Request { .. } => {
+                Reason::ProviderFailed
+            }
         }
     }
 }

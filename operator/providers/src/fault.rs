@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use kit_client::errors::{Class, Classify};
-
 /// What went wrong. The plan goes by this alone; a provider's own words are for people.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FaultKind {
@@ -70,10 +68,10 @@ impl FaultKind {
                 }
             }
             kube::Error::Api(status) => Self::of_status(status.code),
-            other => match other.class() {
-                Class::Transient | Class::Conflict => Self::Unavailable,
-                Class::Invalid | Class::Bug => Self::Terminal,
-            },
+            // Nothing was sent.
+            kube::Error::BuildRequest(_) => Self::Terminal,
+            // An answer that could not be read says nothing of what was done.
+            _ => Self::Unavailable,
         }
     }
 
@@ -126,6 +124,14 @@ mod tests {
         }
         assert!(FaultKind::of_status(408).leaves_outcome_unknown());
         assert!(!FaultKind::Capacity { again: None }.leaves_outcome_unknown());
+    }
+
+    /// The server did something, and its answer was cut off or is of another version.
+    #[test]
+    fn an_answer_that_cannot_be_read_never_says_that_nothing_was_made() {
+        let unread = serde_json::from_str::<u8>("x").unwrap_err();
+        let kind = FaultKind::of_kube(&kube::Error::SerdeError(unread));
+        assert!(kind.leaves_outcome_unknown(), "{kind:?}");
     }
 
     #[test]

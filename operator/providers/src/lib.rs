@@ -81,9 +81,13 @@ pub trait Provider: Send + Sync {
     /// Makes the machine as `status.request` says. That it is there already is fine. Asked for again, the same bytes
     /// are sent under the same key, which is the Machine's UID or a name that is its own.
     ///
+    /// [`Presence::Present`] only where the answer comes from the store that [`Self::describe`] asks, so that the
+    /// machine is found from then on. A cloud that answers, and does not know the machine for a while after that, says
+    /// [`Presence::Unknown`]: it counts as made once it was described.
+    ///
     /// # Errors
     /// [`Error`]; also when the name is taken by what is not this Machine's.
-    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()>;
+    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Presence>;
 
     /// What is there of the machine. `published`: its addresses, as far as they were found before; where they
     /// still hold they are not looked for again.

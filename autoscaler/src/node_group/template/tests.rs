@@ -173,10 +173,12 @@ fn its_instance_type_is_what_the_provider_labels_machines_with() {
     };
     for (cpu, memory) in [(1, "1Gi"), (3, "2500M"), (2, "1.5Gi")] {
         let provider = json!({ "kubevirt": { "cpu": cpu, "memory": memory } });
-        let made = changed(
+        let mut made = changed(
             &machine("workers-a", "workers", "Running"),
             json!({ "spec": { "provider": provider } }),
         );
+        let asked = provider_kubevirt::virtual_machine::request(&made, &settings).unwrap();
+        made.status.get_or_insert_default().request = Some(asked);
         let made = provider_kubevirt::virtual_machine::virtual_machine(&made, &settings);
         let labelled = made.unwrap().metadata.labels.unwrap();
         let template = template(json!({ "provider": provider }), []).unwrap();

@@ -66,6 +66,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     proves_fenced: false,
     attests: false,
     restarts: false,
+    watched: true,
     max_name: None,
 };
 
@@ -263,7 +264,7 @@ impl Provider for KubeVirt {
         virtual_machine::request(machine, &self.settings)
     }
 
-    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, ()> {
+    fn create<'a>(&'a self, machine: &'a Machine) -> Answer<'a, Presence> {
         Box::pin(async move {
             let vm = virtual_machine::virtual_machine(machine, &self.settings)?;
             let (namespace, name) = place(machine);
@@ -273,14 +274,17 @@ impl Provider for KubeVirt {
                 ..PostParams::default()
             };
             match api.create(&params, &vm).await {
-                Ok(_) => Ok(()),
+                Ok(_) => Ok(Presence::Present(Box::default())),
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                    let found = self.find::<VirtualMachine>(machine).await?;
-                    let of = |vm: &VirtualMachine| is_of(&vm.metadata, machine);
-                    match found.is_none_or(|vm| of(&vm)) {
-                        true => Ok(()),
-                        false => Err(Error::Taken {
+                    match self.find::<VirtualMachine>(machine).await? {
+                        Some(vm) if is_of(&vm.metadata, machine) => {
+                            Ok(Presence::Present(Box::default()))
+                        }
+                        Some(_) => Err(Error::Taken {
                             object: object::<VirtualMachine>(&namespace, &name),
+                        }),
+                        None => Ok(Presence::Unknown {
+                            why: "there was a virtual machine of this name a moment ago",
                         }),
                     }
                 }

@@ -54,20 +54,18 @@ fn wanted<'a>(machine: &'a Machine, settings: &KubeVirtSettings) -> Result<&'a K
     }
 }
 
-/// The VirtualMachine of a Machine; where its status has no request yet, as the settings are now.
+/// The VirtualMachine of a Machine, as its status says what to ask for.
 ///
 /// # Errors
-/// When the Machine names another provider, or the operator has none.
+/// When the Machine names another provider, or the operator has none, or nothing is stored of what to ask for.
 pub fn virtual_machine(
     machine: &Machine,
     settings: &KubeVirtSettings,
 ) -> Result<VirtualMachine, Error> {
     let wanted = wanted(machine, settings)?;
     let stored = machine.status.as_ref();
-    let request = match stored.and_then(|status| status.request.clone()) {
-        Some(stored) => stored,
-        None => request(machine, settings)?,
-    };
+    let stored = stored.and_then(|status| status.request.clone());
+    let request = stored.ok_or(Error::NoRequest)?;
     let labels = labels(machine, settings);
     let template = kv::VirtualMachineTemplate {
         // These become labels of the virt-launcher pod, by which NetworkPolicies select it.

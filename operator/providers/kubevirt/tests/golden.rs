@@ -33,9 +33,16 @@ fn machine(provider: Value) -> Machine {
     serde_json::from_value(machine).unwrap()
 }
 
+/// With what is asked for stored, as it is before anything is made.
+fn asked(mut machine: Machine, settings: &KubeVirtSettings) -> Machine {
+    let request = request(&machine, settings).unwrap();
+    machine.status.get_or_insert_default().request = Some(request);
+    machine
+}
+
 #[track_caller]
 fn check(name: &str, provider: Value, settings: &KubeVirtSettings) {
-    let made = virtual_machine(&machine(provider), settings).unwrap();
+    let made = virtual_machine(&asked(machine(provider), settings), settings).unwrap();
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("golden");
     settings.set_prepend_module_to_snapshot(false);
@@ -87,9 +94,10 @@ fn a_machine_with_everything() {
 
 #[test]
 fn nothing_of_the_users_login_or_of_a_secret_is_in_it() {
+    let settings = KubeVirtSettings::default();
     let made = virtual_machine(
-        &machine(json!({"kubevirt": {}})),
-        &KubeVirtSettings::default(),
+        &asked(machine(json!({"kubevirt": {}})), &settings),
+        &settings,
     );
     let text = serde_json::to_string(&made.unwrap()).unwrap();
     assert!(!text.contains("ssh-ed25519"), "{text}");
@@ -121,12 +129,17 @@ fn what_was_stored_is_asked_for_whatever_the_settings_say_since() {
         image: "m.example.com/worker:v{version}".to_owned(),
         ..KubeVirtSettings::default()
     };
-    let mut machine = machine(json!({"kubevirt": {}}));
+    let machine = machine(json!({"kubevirt": {}}));
+    let none = virtual_machine(&machine, &settings);
+    assert!(
+        matches!(none, Err(Error::NoRequest)),
+        "nothing is looked up for it"
+    );
+    let machine = asked(machine, &settings);
     let first = virtual_machine(&machine, &settings).unwrap();
     let asked = request(&machine, &settings).unwrap();
     assert_eq!(asked.image, "m.example.com/worker:v1.35.4");
     assert_eq!(asked.type_.as_deref(), Some("kubevirt-2cpu-4096Mi"));
-    machine.status.get_or_insert_default().request = Some(asked.clone());
     settings.image = "m.example.com/newer:v{version}".to_owned();
     settings.kernel.args = "quiet".to_owned();
     assert_ne!(request(&machine, &settings).unwrap(), asked);

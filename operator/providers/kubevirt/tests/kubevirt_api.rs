@@ -90,7 +90,14 @@ fn machine(cluster: &str, name: &str, uid: &str) -> Machine {
     let mut machine = Machine::new(name, serde_json::from_value(spec).unwrap());
     machine.metadata.namespace = Some("team-a".to_owned());
     machine.metadata.uid = Some(uid.to_owned());
+    freeze(&mut machine, &KubeVirtSettings::default());
     machine
+}
+
+/// Stores what is asked for, as it is before anything is made.
+fn freeze(machine: &mut Machine, settings: &KubeVirtSettings) {
+    let request = provider_kubevirt::virtual_machine::request(machine, settings).unwrap();
+    machine.status.get_or_insert_default().request = Some(request);
 }
 
 #[tokio::test]
@@ -160,6 +167,7 @@ async fn every_field_that_is_sent_is_one_that_kubevirt_knows() -> Result<()> {
         "gpus": [{"deviceName": "nvidia.com/TU104GL_Tesla_T4", "count": 2}],
         "hostDevices": [{"deviceName": "intel.com/qat"}],
     }}))?;
+    freeze(&mut machine, &settings);
     provider.create(&machine).await?;
     let resource = kube::api::ApiResource::erase::<VirtualMachine>(&());
     let raw =

@@ -16,7 +16,7 @@ use kit_objects::kinds;
 use kit_objects::known::Known;
 use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, ResourceExt};
-use providers::{Answer, Description, Provider};
+use providers::{Answer, Provider};
 use serde_json::json;
 use tenant_cp::node::bootstrap_token::Token;
 
@@ -170,15 +170,13 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         }
         Action::CreateVm => {
             let uid = observed.machine.uid().unwrap_or_default();
-            let only_refused = ctx.creations.asks(&uid);
-            let made = vm(ctx, observed, "make", |p, machine| p.create(machine));
-            if let Err(error) = made.await {
-                if only_refused && error.is_refusal() {
-                    ctx.creations.refused(&uid);
-                }
-                return Err(error);
+            ctx.creations.asks(&uid);
+            let made = vm(ctx, observed, "make", |p, machine| p.create(machine)).await;
+            if made.as_ref().map_or_else(Error::is_refusal, |_| true) {
+                ctx.creations.answers(&uid, made.is_ok());
             }
-            observed.vm = Known::Known(Description::default());
+            observed.creations = ctx.creations.outcome(&uid);
+            observed.vm = observe::known(made?);
             Ok(())
         }
         Action::LabelVm(topology) => {
@@ -219,12 +217,12 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
 }
 
 /// What the provider is asked to do about the Machine's virtual machine.
-async fn vm<'a>(
+async fn vm<'a, T>(
     ctx: &'a Context,
     observed: &'a Observed,
     verb: &'static str,
-    ask: impl FnOnce(&'a dyn Provider, &'a Machine) -> Answer<'a, ()>,
-) -> Result<(), Error> {
+    ask: impl FnOnce(&'a dyn Provider, &'a Machine) -> Answer<'a, T>,
+) -> Result<T, Error> {
     let failed = |source| Error::Provider { verb, source };
     let machine = &observed.machine;
     let provider = ctx.providers.get(&machine.spec.provider);

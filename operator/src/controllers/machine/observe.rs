@@ -105,21 +105,20 @@ pub async fn observe(
     };
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
     let frozen = machine.status.as_ref().and_then(|s| s.request.as_ref());
-    let asks = home && !joined && !going && frozen.is_none();
+    let vm = vm?;
+    let asks = home && !joined && !going && frozen.is_none() && vm.is_absent();
     Ok(Some(Observed {
         request: match asks {
             true => Some(request(ctx, &machine)?),
             false => None,
         },
-        refused: ctx
-            .creations
-            .are_refused(&machine.uid().unwrap_or_default()),
+        creations: ctx.creations.outcome(&machine.uid().unwrap_or_default()),
         capabilities,
         provider_id: provider_of(ctx, &machine).and_then(|provider| provider.provider_id(&machine)),
         machine,
         cluster,
         namespace: home_namespace,
-        vm: vm?,
+        vm,
         published,
         user_data: stored?,
         drawn: None,

@@ -15,6 +15,7 @@ use kit_objects::known::Known;
 use providers::{Capabilities, Description};
 use tenant_cp::node::bootstrap_token::Token;
 
+use crate::creations::Outcome;
 use crate::tenant_session::budget::Budget;
 
 /// Everything that a plan may depend on.
@@ -30,10 +31,10 @@ pub struct Observed {
     pub capabilities: Capabilities,
     /// What provider and node call the machine, where that is known before it is made.
     pub provider_id: Option<String>,
-    /// What its provider would be asked for today; only where nothing is stored and it may be asked.
+    /// What its provider would be asked for today; only where nothing is stored, nothing is there and it may be asked.
     pub request: Option<MachineRequest>,
-    /// Every creation that was asked for was refused. One of which nobody knows that may have been carried out.
-    pub refused: bool,
+    /// What became of the creations that were asked for.
+    pub creations: Outcome,
     /// The virtual machine; absent only where that is proven, when neither it nor an instance of it is there.
     pub vm: Known<Description>,
     /// Its addresses, as they are published for whoever maps traffic onto it.

@@ -263,7 +263,8 @@ fn lost(status: &MachineStatus, observed: &Observed) -> Option<(Reason, String)>
         return Some(failed);
     }
     let phase = status.phase.unwrap_or_default();
-    let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating);
+    let ran = !matches!(phase, MachinePhase::Pending | MachinePhase::Creating)
+        || status.node_name.is_some();
     // What started anew on the disk that it had is the same machine.
     let joined = status.instance.as_deref();
     let joined = joined.filter(|_| !observed.capabilities.keeps_disk);

@@ -4,6 +4,8 @@
 //! and words alone never cause one: a condition whose status and reason stay keeps its message,
 //! because some of the words are a tenant's.
 
+use std::time::Duration;
+
 use api::condition::is_true;
 use api::machine::MachinePhase;
 use api::{
@@ -16,7 +18,13 @@ use providers::{Description, State};
 
 use super::{Drain, Plan, join};
 use crate::controllers::machine::observed::{Observed, Tenant};
+use crate::creations::Outcome;
 use crate::tenant_session::breaker::Breaker;
+
+/// Pause between two looks at a machine of a provider that nobody watches, while it is being made or goes.
+const UNSETTLED: Duration = Duration::from_secs(10);
+/// The same of one that joined and is there.
+const QUIET: Duration = Duration::from_secs(120);
 
 /// Status, reason and message of one condition.
 type Said = (ConditionStatus, ConditionReason, String);
@@ -32,7 +40,10 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
     if let Some(vm) = vm {
         plan.status.provider_id = join::provider_id(observed).map(str::to_owned);
         plan.status.addresses.clone_from(&vm.addresses);
-        plan.status.creation_pending_since = None;
+        // One of several that were asked for may be carried out once what is there is gone.
+        if observed.creations != Outcome::MoreOpen {
+            plan.status.creation_pending_since = None;
+        }
     }
     // None: as it was.
     let machine = match observed.vm.is_unknown() {
@@ -240,6 +251,10 @@ fn ready(plan: &Plan, machine: Option<Said>, node: Option<Said>) -> Option<Said>
 
 /// Where no watch tells when the tenant's API can be asked again.
 fn look_again(plan: &mut Plan, observed: &Observed) {
+    if !observed.capabilities.watched {
+        let settled = observed.has_joined() && !observed.is_going() && observed.own_vm().is_some();
+        plan.look_after(if settled { QUIET } else { UNSETTLED });
+    }
     if observed.tenant == Tenant::Postponed {
         // Sooner when a permit is free.
         plan.look_after(Breaker::PAUSE);
@@ -255,7 +270,7 @@ fn look_again(plan: &mut Plan, observed: &Observed) {
         .is_some();
     match &observed.tenant {
         // The TenantCluster is about to be reconciled for the first time in this process.
-        Tenant::NotAsked if answers => plan.look_after(std::time::Duration::from_secs(1)),
+        Tenant::NotAsked if answers => plan.look_after(Duration::from_secs(1)),
         Tenant::Silent { .. } => plan.look_after(Breaker::PAUSE),
         // It wakes us when it answers.
         Tenant::NotAsked | Tenant::Postponed | Tenant::Answers(_) => {}

@@ -28,6 +28,7 @@ use tenant_cp::node::bootstrap_token;
 
 use super::{Action, Drain, Plan, conditions, join, publish_addresses, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
+use crate::creations::Outcome;
 
 /// How long an API that does not answer is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -110,8 +111,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan
 }
 
-/// True while a machine that was asked for may appear although nothing is there: nobody saw it, and nobody answered
-/// that it is not made. Nobody has asked since the Machine goes.
+/// True while a machine that was asked for may appear although nothing is there: one creation was not answered, or
+/// nobody saw what it made. Nobody has asked since the Machine goes.
 fn may_appear(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let Some(Time(since)) = plan.status.creation_pending_since else {
         return false;
@@ -119,7 +120,7 @@ fn may_appear(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let deleted = observed.machine.metadata.deletion_timestamp.as_ref();
     let asked = deleted.map_or(since, |deleted| since.max(deleted.0));
     let until = asked.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
-    if observed.refused || until <= now {
+    if observed.creations == Outcome::Settled || until <= now {
         return false;
     }
     let message = "waits until the virtual machine, which was asked for without an answer, could not appear any more";
@@ -221,8 +222,10 @@ fn drains(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     let pods = match &seen.pods {
         Known::Known(pods) => pods.as_slice(),
         Known::Absent => &[],
-        // Known since then, should it have gone only now.
-        Known::Unknown { .. } if drained_until(observed, now) <= now => &[],
+        Known::Unknown { why } if drained_until(observed, now) <= now => {
+            gives_up(plan, format!("the time for it is over, and {why}"));
+            return false;
+        }
         Known::Unknown { why } => {
             plan.wait(Reason::Draining, *why);
             plan.look_after(LOOK);

@@ -4,7 +4,7 @@ use api::machine::MachineRequest;
 use providers::absence::SETTLE;
 use providers::{Description, State};
 
-use super::world::{Creation, World};
+use super::world::{Creation, NAME, World};
 use crate::controllers::machine::plan::Action;
 
 fn status(world: &World) -> api::MachineStatus {
@@ -102,6 +102,56 @@ fn machine_that_goes_waits_for_a_creation_that_was_not_answered() {
     );
 }
 
+/// Two were asked for, and only one of the two answers came.
+#[test]
+fn sighting_says_nothing_of_a_creation_that_is_still_under_way() {
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    world.creation = Creation::Answered;
+    world.settle();
+    assert_eq!(world.vms_made, 1);
+    assert_ne!(
+        status(&world).creation_pending_since,
+        None,
+        "the first one may be carried out yet"
+    );
+    let took = world.goes().as_secs();
+    assert!(took >= SETTLE.as_secs(), "{took}");
+    // Another process knows nothing of it, and has no more than what it sees.
+    let mut world = World::new();
+    world.creation = Creation::Unanswered;
+    world.settle();
+    world.settle();
+    world.creations.forget(NAME);
+    world.appears();
+    world.settle();
+    assert_eq!(status(&world).creation_pending_since, None);
+    assert!(world.goes().as_secs() <= 3);
+}
+
+/// A cloud that answers does not find the machine for a while.
+#[test]
+fn answer_that_shows_no_machine_is_not_a_sighting() {
+    let mut world = World::new();
+    world.creation = Creation::Lagging;
+    world.settle();
+    assert_ne!(status(&world).creation_pending_since, None);
+    let reason = world.condition("Ready").1;
+    assert_eq!(reason, "VirtualMachineUnknown");
+    world.settle();
+    assert_eq!(world.asked.len(), 1, "nor is it asked for again");
+    let mut left = world.clone();
+    left.delete();
+    left.settle();
+    assert!(!left.gone, "it may be there");
+    left.goes();
+    assert_eq!(left.vms_made, 1, "and was deleted");
+    world.appears();
+    world.comes_up();
+    assert_eq!(status(&world).creation_pending_since, None);
+}
+
 #[test]
 fn machine_that_was_refused_goes_at_once_unless_a_restart_forgot_that() {
     for forgotten in [false, true] {
@@ -110,7 +160,9 @@ fn machine_that_was_refused_goes_at_once_unless_a_restart_forgot_that() {
         world.settle();
         world.settle();
         assert_eq!(world.asked.len(), 2);
-        world.refused &= !forgotten;
+        if forgotten {
+            world.creations.forget(NAME);
+        }
         let took = world.goes().as_secs();
         assert_eq!(took >= SETTLE.as_secs(), forgotten, "{took}");
     }

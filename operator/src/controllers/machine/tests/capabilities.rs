@@ -30,6 +30,44 @@ fn machine_that_starts_anew_on_its_own_disk_is_not_replaced() {
     }
 }
 
+/// Its node joined while nobody looked, and what it ran on is gone.
+#[test]
+fn machine_that_joined_unseen_and_is_gone_is_not_made_again() {
+    let mut world = World::new();
+    world.settle();
+    world.vm_runs();
+    world.node_joins();
+    world.node_is(Some(true));
+    world.vm = None;
+    world.settle();
+    assert_eq!((world.phase(), world.vms_made), (MachinePhase::Failed, 1));
+    assert_eq!(world.told("VirtualMachineGone"), 1);
+}
+
+#[test]
+fn machine_that_nobody_watches_is_looked_at_by_the_clock() {
+    let looks = |world: &World| world.plan().requeue_after.map(|after| after.as_secs());
+    let mut world = World::running();
+    assert_eq!(looks(&world), None, "nothing is done at rest");
+    world.capabilities.watched = false;
+    assert_eq!(looks(&world), Some(120));
+    world.vm.as_mut().unwrap().deleting = true;
+    world.delete();
+    assert!(
+        looks(&world).is_some_and(|after| after <= 10),
+        "{:?}",
+        looks(&world)
+    );
+    let mut world = World::new();
+    world.capabilities.watched = false;
+    world.settle();
+    assert!(
+        looks(&world).is_some_and(|after| after <= 10),
+        "{:?}",
+        looks(&world)
+    );
+}
+
 #[test]
 fn machine_that_is_proven_gone_is_lost_whatever_its_provider_keeps() {
     let mut world = World::running();

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use providers::{Description, Evacuation, State};
 
 use super::pod;
-use super::world::{Api, Creation, World};
+use super::world::{Api, Creation, NAME, World};
 use crate::controllers::machine::observed::Observed;
 use crate::controllers::machine::plan::{Action, PATIENCE, Plan, plan};
 
@@ -76,6 +76,7 @@ fn creation() -> impl Strategy<Value = Happening> {
         2 => Just(Creation::Answered),
         1 => Just(Creation::Refused),
         1 => Just(Creation::Unanswered),
+        1 => Just(Creation::Lagging),
     ]
     .prop_map(Happening::Creation)
 }
@@ -148,7 +149,7 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Later(seconds) => world.later(seconds),
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());
-            world.refused = false;
+            world.creations.forget(NAME);
         }
         Happening::Creation(creation) => world.creation = creation,
         Happening::Appears => world.appears(),
@@ -382,6 +383,7 @@ proptest! {
             happens(&mut world, Happening::Api(0));
             happens(&mut world, Happening::Paused(false));
             happens(&mut world, Happening::Creation(Creation::Answered));
+            happens(&mut world, Happening::Appears);
             world.comes_up();
             prop_assert_eq!(world.vms_made, 1);
         }

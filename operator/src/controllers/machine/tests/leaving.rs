@@ -72,6 +72,25 @@ fn evacuated_machine_waits_for_nothing_beyond_its_deadline() {
     assert!(world.vm.clone().unwrap().deleting);
 }
 
+/// Nobody can say that it is drained.
+#[test]
+fn evacuated_machine_whose_pods_are_not_known_is_not_called_drained() {
+    let mut world = evacuated(20);
+    world.delete();
+    world.later(20);
+    let mut blind = world.observe();
+    blind.seen_mut().unwrap().pods = kit_objects::known::Known::default();
+    let plan = crate::controllers::machine::plan::plan(&blind, world.now);
+    let drained = plan.status.conditions.iter().find(|c| c.type_ == "Drained");
+    let drained = drained.map(|c| (c.status.as_str(), c.reason.as_str()));
+    assert_eq!(drained, Some(("False", "DrainGivenUp")));
+    assert!(
+        plan.actions.contains(&Action::DeleteVm),
+        "{:?}",
+        plan.actions
+    );
+}
+
 #[test]
 fn drain_cordons_evicts_and_waits_and_only_then_the_virtual_machine_goes() {
     let mut world = World::running();

@@ -19,6 +19,7 @@ use crate::controllers::machine::observed::{
     Node, Observed, Pod, Seen, Tenant, TokenSeen, UserData,
 };
 use crate::controllers::machine::plan::{Action, Plan, plan};
+use crate::creations::Creations;
 use crate::tenant_session::budget::Budget;
 
 mod platform;
@@ -63,8 +64,10 @@ pub(super) struct World {
     pub(super) creation: Creation,
     /// When a creation that was not answered is done, at the latest possible time.
     pub(super) under_way: Option<Timestamp>,
-    /// What this process knows: every creation was refused.
-    pub(super) refused: bool,
+    /// What is under way was answered, and nobody finds it yet.
+    pub(super) lags: bool,
+    /// What this process knows of its creations.
+    pub(super) creations: Creations,
     /// What was asked for, by the status as it was stored.
     pub(super) asked: Vec<MachineRequest>,
     /// What the virtual machine was given.
@@ -143,7 +146,8 @@ impl World {
             },
             creation: Creation::Answered,
             under_way: None,
-            refused: false,
+            lags: false,
+            creations: Creations::default(),
             asked: Vec::new(),
             booted_with: None,
             drawn: 0,
@@ -218,10 +222,16 @@ impl World {
             request: {
                 let status = self.machine.status.as_ref();
                 let stored = status.and_then(|s| s.request.as_ref());
-                (!joined && !going && stored.is_none()).then(|| self.request.clone())
+                let asks = !joined && !going && stored.is_none() && self.vm.is_none();
+                asks.then(|| self.request.clone())
             },
-            refused: self.refused,
-            vm: Known::found(self.vm.clone()),
+            creations: self.creations.outcome(NAME),
+            vm: match self.lags {
+                true => Known::Unknown {
+                    why: "it was made, and is not found yet",
+                },
+                false => Known::found(self.vm.clone()),
+            },
             published: self.published.clone(),
             user_data: match deep {
                 true => Known::found(self.user_data.clone()),
@@ -406,7 +416,10 @@ impl World {
                 self.status_writes += 1;
                 let pending = |status: &MachineStatus| status.creation_pending_since.is_some();
                 let before = self.machine.status.as_ref();
-                self.refused |= pending(&plan.status) && !before.is_some_and(pending);
+                let begins = pending(&plan.status) && !before.is_some_and(pending);
+                if begins {
+                    self.creations.begins(NAME);
+                }
                 self.machine.status = Some(plan.status.clone());
                 seen.machine.status = Some(plan.status.clone());
             }

@@ -19,6 +19,8 @@ pub(in super::super) enum Creation {
     Refused,
     /// It is done later and never answered.
     Unanswered,
+    /// It is answered at once, done, and seen only later.
+    Lagging,
 }
 
 impl World {
@@ -27,7 +29,11 @@ impl World {
         let status = self.machine.status.clone().unwrap_or_default();
         assert!(status.creation_pending_since.is_some(), "nobody would know");
         self.asked.push(status.request.expect("for what is stored"));
-        let only_refused = std::mem::take(&mut self.refused);
+        self.creations.asks(NAME);
+        if self.creation != Creation::Unanswered {
+            let made = self.creation != Creation::Refused;
+            self.creations.answers(NAME, made);
+        }
         match self.creation {
             Creation::Answered => {
                 // What is under way has the same key, and finds it.
@@ -35,17 +41,19 @@ impl World {
                 self.vms_made += 1;
                 self.vm = Some(Description::default());
             }
-            Creation::Refused => self.refused = only_refused,
-            Creation::Unanswered => {
+            Creation::Refused => {}
+            Creation::Unanswered | Creation::Lagging => {
                 let last = SETTLE - SignedDuration::from_secs(1);
                 self.under_way = Some(self.now.checked_add(last).unwrap());
+                self.lags = self.creation == Creation::Lagging;
             }
         }
-        self.creation == Creation::Answered
+        matches!(self.creation, Creation::Answered | Creation::Lagging)
     }
 
     /// A creation that was not answered is done.
     pub(in super::super) fn appears(&mut self) {
+        self.lags = false;
         if self.under_way.take().is_some() && self.vm.is_none() {
             self.vms_made += 1;
             self.vm = Some(Description::default());
