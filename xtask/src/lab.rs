@@ -1,5 +1,7 @@
 //! `cargo xtask lab …`: the lab's command line; the work is in crate `lab`.
 
+mod host;
+
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result, bail};
@@ -34,6 +36,9 @@ pub(crate) enum Command {
         #[arg(long)]
         release: bool,
     },
+    /// Machines that are reached by SSH, at native speed
+    #[command(subcommand)]
+    Host(host::Command),
     /// Wait until virtual machines can be made: `up` does not, so that other work can begin
     Wait,
     /// Take the lab down; nothing of it is left on the machine but .lab/
@@ -100,6 +105,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
             };
             lab::install_operator(&layout, &operator, &Progress::new())?;
         }
+        Command::Host(command) => say(&host::run(&layout, command)?)?,
         Command::Wait => lab::kubevirt::wait(&layout, &Progress::new())?,
         Command::Down { purge } => lab::down(&layout, purge, &Progress::new())?,
         Command::Status => say(&lab::status(&layout)?)?,
@@ -111,8 +117,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
 
 fn exec(layout: &Layout, host: &str, command: &[String]) -> Result<()> {
     let state = State::read(layout).context("the lab is down: run `cargo xtask lab up` first")?;
-    let Some(found) = state.hosts.get(host) else {
-        let names: Vec<_> = state.hosts.into_keys().collect();
+    let Some((_, found)) = state.all_hosts().find(|(name, _)| *name == host) else {
+        let names: Vec<_> = state.all_hosts().map(|(name, _)| name).collect();
         bail!("there is no host {host:?}; there are: {}", names.join(", "))
     };
     let (program, args) = command.split_first().context("the command is empty")?;

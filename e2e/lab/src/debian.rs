@@ -55,6 +55,11 @@ impl Tree<'_> {
         })
     }
 
+    /// Where it is, or would be.
+    pub(crate) fn place(&self) -> Result<PathBuf> {
+        self.folder().place()
+    }
+
     fn folder(&self) -> Folder<'_> {
         let mut key = Key::default();
         key.add(RECIPE).add(SUITE);

@@ -22,6 +22,9 @@ use crate::{
     state::{self, State},
 };
 
+/// Pause between two looks.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
 /// How long etcd may close its files before everything is killed.
 const GRACE: Duration = Duration::from_secs(4);
 
@@ -54,8 +57,10 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
     let mut slots = registry.of_checkout(layout.checkout());
     let hosts: Vec<Host> = state
         .iter()
-        .flat_map(|s| s.hosts.values().cloned())
+        .flat_map(|s| s.all_hosts().map(|(_, host)| host.clone()))
         .collect();
+    let by_ssh = state.iter().flat_map(|s| s.ssh_hosts.keys());
+    let disks: Vec<_> = by_ssh.map(|name| layout.host(name)).collect();
     // The state file may be older than a reboot, and another checkout have its slot by now.
     let remembered = state.map(|state| state.slot);
     slots.extend(remembered.filter(|s| !slots.contains(s) && registry.holder(*s).is_none()));
@@ -70,6 +75,8 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
         check(layout, &slots, &hosts)
     });
     step.finish(result)?;
+    // A machine that is made anew has an empty disk.
+    disks.iter().try_for_each(|disk| delete(disk))?;
     registry.release(layout.checkout())?;
     State::remove(layout)
 }
@@ -80,7 +87,8 @@ pub(crate) fn clear_slot(slot: Slot) -> Result<()> {
     network::remove(slot)
 }
 
-fn end_hosts(hosts: &[Host]) -> Result<()> {
+/// Ends hosts, and waits until nothing of them runs.
+pub(crate) fn end_hosts(hosts: &[Host]) -> Result<()> {
     for host in hosts.iter().filter(|host| host.is_alive()) {
         if host.order(&Order::Shutdown).is_ok() {
             wait_until(GRACE, || !host.is_alive());
@@ -113,7 +121,8 @@ fn check(layout: &Layout, slots: &[Slot], hosts: &[Host]) -> Result<()> {
     Ok(())
 }
 
-fn wait_until(patience: Duration, condition: impl Fn() -> bool) -> bool {
+/// Whether `condition` came true.
+pub(crate) fn wait_until(patience: Duration, condition: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     loop {
         if condition() {
@@ -122,17 +131,22 @@ fn wait_until(patience: Duration, condition: impl Fn() -> bool) -> bool {
         if Instant::now() > end {
             return false;
         }
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(TICK);
     }
 }
 
 /// Empties a folder that a fresh lab must not inherit.
 pub(crate) fn empty(folder: &Path) -> Result<()> {
+    delete(folder)?;
+    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))
+}
+
+/// Deletes a folder; one that is not there is fine.
+pub(crate) fn delete(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("{}: cannot be emptied", folder.display()));
+            Err(error).with_context(|| format!("{}: cannot be emptied", folder.display()))
         }
-        _ => {}
+        _ => Ok(()),
     }
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))
 }

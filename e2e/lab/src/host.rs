@@ -2,11 +2,14 @@
 //!
 //! Network, PID, mount and UTS namespaces of its own; its first process is this crate's
 //! [`supervisor`], whose death ends everything in it. Invariant: a host changes no file of the
-//! machine outside `.lab/`: /etc, /opt and /var are copy-on-write, /run and /tmp its own.
+//! machine outside `.lab/`: /etc, /opt and /var are copy-on-write, /run and /tmp its own; or all of its
+//! root is.
 
-mod control;
+pub(crate) mod control;
 mod mounts;
-mod spec;
+mod overlay;
+mod rootfs;
+pub(crate) mod spec;
 pub mod supervisor;
 
 use std::{
@@ -24,7 +27,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{procfs::ProcessId, run};
 pub use control::{Order, Program, ProgramState};
-pub use spec::HostSpec;
+pub use spec::{HostSpec, kubelet_sysctls};
+
+/// Joins control groups before the namespace is made whose top they will be, then becomes what follows.
+const JOIN: &str =
+    r#"while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@""#;
 
 /// How long namespaces and mounts may take.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,16 +69,24 @@ impl Host {
         let output =
             File::create(log).with_context(|| format!("{}: not writable", log.display()))?;
         // setsid: the host outlives the terminal and its Ctrl-C.
-        let mut keeper = Command::new("setsid")
-            .args([
-                "unshare",
-                "--net",
-                "--mount",
-                "--uts",
-                "--pid",
-                "--fork",
-                "--kill-child",
-            ])
+        let mut keeper = Command::new("setsid");
+        if spec.has_own_root() {
+            keeper.args(["sh", "-c", JOIN, "sh"]);
+            keeper.args(&spec.cgroup_join).arg("--");
+        }
+        keeper.args([
+            "unshare",
+            "--net",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]);
+        if spec.has_own_root() {
+            keeper.arg("--cgroup");
+        }
+        let mut keeper = keeper
             .args(["--propagation", "private", "--"])
             .arg(supervisor)
             .arg("lab-host")
@@ -142,7 +157,7 @@ impl Host {
         let mut command = Command::new("nsenter");
         command
             .args(["--target", &self.init.pid.to_string()])
-            .args(["--net", "--mount", "--uts", "--pid", "--"])
+            .args(["--net", "--mount", "--uts", "--pid", "--cgroup", "--"])
             .arg(program)
             .args(args);
         command

@@ -154,6 +154,12 @@ impl Layout {
         self.root().join("hosts").join(name)
     }
 
+    /// The key with which a user logs in at hosts that are reached by SSH; kept between labs.
+    #[must_use]
+    pub fn ssh_key(&self) -> PathBuf {
+        self.root().join("ssh/id_ed25519")
+    }
+
     /// containerd's content and snapshots on a host; images are kept between labs.
     #[must_use]
     pub fn containerd_data(&self, host: &str) -> PathBuf {

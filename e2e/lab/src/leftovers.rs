@@ -2,11 +2,14 @@
 //!
 //! Invariant: reads only; every line says what is left and where.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use crate::{cgroups::Cgroups, host::Host, layout::Layout, loops, network, procfs, slot::Slot};
+use crate::{
+    cgroups::Cgroups, host::Host, layout::Layout, loops, network, procfs, slot::Slot,
+    ssh_host::SshHost,
+};
 
 /// Everything of the lab that is still on the machine outside `.lab/`, one line each.
 ///
@@ -27,31 +30,59 @@ pub fn find(layout: &Layout, slots: &[Slot], hosts: &[Host]) -> Result<Vec<Strin
         let interfaces = network::interfaces(*slot)?;
         found.extend(interfaces.iter().map(|name| format!("interface {name}")));
     }
-    for host in hosts {
-        pids.extend(in_namespace(host));
-        pids.extend(
-            [&host.init, &host.keeper]
-                .iter()
-                .filter(|p| p.is_alive())
-                .map(|p| p.pid),
-        );
-    }
-    pids.sort_unstable();
-    pids.dedup();
-    found.extend(
-        pids.iter()
-            .map(|pid| format!("process {pid} {}", procfs::command_line(*pid))),
-    );
+    hosts.iter().for_each(|host| pids.extend(processes(host)));
+    found.extend(shown(pids));
     let devices = loops::of(layout)?;
     found.extend(
         devices
             .iter()
             .map(|device| format!("loop device {}", device.display())),
     );
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("no mountinfo")?;
-    let root = layout.root().to_string_lossy().into_owned();
-    found.extend(mounts_of(&mounts, &root).map(|point| format!("mount {point}")));
+    found.extend(mounts_below(&layout.root())?);
     Ok(found)
+}
+
+/// Everything of one host that is reached by SSH, one line each.
+///
+/// # Errors
+/// When the machine's interfaces or mounts cannot be read.
+pub fn of_host(layout: &Layout, slot: Slot, name: &str, host: &SshHost) -> Result<Vec<String>> {
+    let cgroups = Cgroups::of_host(slot.number(), name)?;
+    let folders = cgroups.folders().into_iter();
+    let mut found: Vec<_> = folders
+        .map(|path| format!("cgroup {}", path.display()))
+        .collect();
+    let cable = slot.cable(host.place.number);
+    if !host.place.is_private() && network::interfaces(slot)?.contains(&cable) {
+        found.push(format!("interface {cable}"));
+    }
+    let mut pids = cgroups.processes();
+    pids.extend(processes(&host.host));
+    found.extend(shown(pids));
+    found.extend(mounts_below(&layout.host(name))?);
+    Ok(found)
+}
+
+fn processes(host: &Host) -> Vec<i32> {
+    let outside = [&host.init, &host.keeper].into_iter();
+    let outside = outside.filter(|process| process.is_alive());
+    let mut pids = in_namespace(host);
+    pids.extend(outside.map(|process| process.pid));
+    pids
+}
+
+fn shown(mut pids: Vec<i32>) -> impl Iterator<Item = String> {
+    pids.sort_unstable();
+    pids.dedup();
+    let pids = pids.into_iter();
+    pids.map(|pid| format!("process {pid} {}", procfs::command_line(pid)))
+}
+
+fn mounts_below(folder: &Path) -> Result<Vec<String>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("no mountinfo")?;
+    let folder = folder.to_string_lossy().into_owned();
+    let points = mounts_of(&mounts, &folder);
+    Ok(points.map(|point| format!("mount {point}")).collect())
 }
 
 /// Processes in a host's PID namespace. The kernel may give a dead namespace's number to another

@@ -108,6 +108,7 @@ pub fn remove(slot: Slot) -> Result<()> {
     Ok(())
 }
 
-fn ip_batch(mut ip: Command, batch: &str) -> Result<()> {
+/// Runs a batch of commands of `ip`.
+pub(crate) fn ip_batch(mut ip: Command, batch: &str) -> Result<()> {
     output_with_input(ip.args(["-batch", "-"]), batch).map(drop)
 }

@@ -37,11 +37,14 @@ pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];
 /// from.
 pub const FILESYSTEMS: [&str; 4] = ["e2fsprogs", "mount", "util-linux", "xfsprogs"];
 
+/// What makes keys of hosts that are reached by SSH.
+pub const SSH_CLIENT: [&str; 1] = ["openssh-client"];
+
 /// What tests of machines that are reached by SSH start servers of, and play scripts with.
 pub const SSH: [&str; 2] = ["busybox-static", "openssh-server"];
 
 /// What proves a package on a system without dpkg: commands on the `PATH`, or files.
-const WITNESSES: [(&str, &[&str]); 20] = [
+const WITNESSES: [(&str, &[&str]); 21] = [
     ("binutils", &["strip"]),
     ("busybox-static", &["busybox"]),
     (
@@ -59,6 +62,7 @@ const WITNESSES: [(&str, &[&str]); 20] = [
     ("mmdebstrap", &["mmdebstrap"]),
     ("mount", &["losetup", "mount", "umount"]),
     ("nftables", &["nft"]),
+    ("openssh-client", &["ssh-keygen"]),
     ("openssh-server", &["/usr/sbin/sshd"]),
     ("pkg-config", &["pkg-config"]),
     ("procps", &["ps", "sysctl"]),

@@ -80,6 +80,25 @@ pub fn all_pids() -> Vec<i32> {
         .collect()
 }
 
+/// Whether somebody listens on a TCP port in the network namespace of `pid`.
+#[must_use]
+pub fn listens(pid: i32, port: u16) -> bool {
+    ["tcp", "tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{table}"));
+        table.is_ok_and(|table| has_listener(&table, port))
+    })
+}
+
+/// The state of a listening socket is 0A (proc_net_tcp in the kernel's documentation).
+fn has_listener(table: &str, port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, state) = (fields.next(), fields.nth(1));
+        local.is_some_and(|local| local.ends_with(&port)) && state == Some("0A")
+    })
+}
+
 /// Command line of `pid` for messages.
 #[must_use]
 pub fn command_line(pid: i32) -> String {
@@ -107,6 +126,16 @@ mod tests {
     fn start_time_is_read_behind_a_name_with_blanks_and_parentheses() {
         let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
         assert_eq!(parse_stat(stat), Some(('S', 987_654)));
+    }
+
+    #[test]
+    fn a_connection_from_a_port_is_no_listener() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue\n   \
+            0: 00000000:0016 00000000:0000 0A 00000000:00000000\n   \
+            1: 0100007F:0050 0100007F:9C40 01 00000000:00000000\n";
+        assert!(has_listener(table, 22));
+        assert!(!has_listener(table, 80));
+        assert!(!has_listener(table, 0x16_00));
     }
 
     #[test]

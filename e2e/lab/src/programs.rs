@@ -5,7 +5,7 @@
 
 mod build;
 mod catalogue;
-mod kubernetes;
+pub(crate) mod kubernetes;
 pub mod kubevirt;
 
 use std::collections::BTreeMap;

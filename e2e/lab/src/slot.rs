@@ -3,7 +3,7 @@
 //! Invariant: two live labs never hold the same slot. The claim is a file in the user's cache
 //! folder, written under a file lock; it is taken over only from a lab that is provably dead.
 
-mod addresses;
+pub(crate) mod addresses;
 mod routes;
 
 use std::{

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     host::Host, layout::Layout, programs::kubevirt::Release, progress::Progress, slot::Slot,
+    ssh_host::SshHost,
 };
 
 /// How far `up` came.
@@ -24,6 +25,8 @@ pub enum Phase {
     Starting,
     /// `up` came to its end.
     Up,
+    /// There is no management cluster: hosts that are reached by SSH, and their network.
+    HostsAlone,
 }
 
 /// A lab that is up, or was.
@@ -37,6 +40,9 @@ pub struct State {
     pub since: u64,
     /// Its simulated hosts by name.
     pub hosts: BTreeMap<String, Host>,
+    /// Its hosts that are reached by SSH, by name. A lab is up without them, too.
+    #[serde(default)]
+    pub ssh_hosts: BTreeMap<String, SshHost>,
     /// Fingerprints of the configuration it was started with.
     pub fingerprints: BTreeMap<String, String>,
     /// Tenant versions whose images it has, as `1.35`.
@@ -59,6 +65,7 @@ impl State {
             phase: Phase::Starting,
             since: since.map(|since| since.as_secs()).unwrap_or_default(),
             hosts: BTreeMap::new(),
+            ssh_hosts: BTreeMap::new(),
             fingerprints: BTreeMap::new(),
             tenant_versions: Vec::new(),
             kubevirt: None,
@@ -95,6 +102,13 @@ impl State {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Everything that runs in namespaces of its own, by name.
+    pub fn all_hosts(&self) -> impl Iterator<Item = (&str, &Host)> {
+        let ours = self.hosts.iter().map(|(name, host)| (&**name, host));
+        let by_ssh = self.ssh_hosts.iter();
+        ours.chain(by_ssh.map(|(name, host)| (&**name, &host.host)))
     }
 
     /// Whether every host of the lab lives and `up` came to its end.

@@ -68,6 +68,17 @@ pub fn status(layout: &Layout) -> Result<String> {
             let _ = writeln!(text, "  {:<26}{how}", program.name);
         }
     }
+    for (name, host) in &state.ssh_hosts {
+        let life = if host.host.is_alive() {
+            "runs"
+        } else {
+            "is dead: `cargo xtask lab host remove` clears it away"
+        };
+        let address = host.place.address(slot);
+        let via = host.place.via.iter();
+        let via: String = via.map(|via| format!(" through {via}")).collect();
+        let _ = writeln!(text, "\n{name} {life}, SSH at {address}{via}");
+    }
     if state.is_up() && answers(layout) {
         let mut get = kubectl(layout);
         get.args([
@@ -93,6 +104,7 @@ fn headline(layout: &Layout, state: &State) -> String {
         Phase::Up if !state.is_up() => "crashed: `cargo xtask lab down`, then `up`".to_owned(),
         Phase::Up if !answers(layout) => format!("up since {age}, but its API does not answer"),
         Phase::Up => format!("up since {age}"),
+        Phase::HostsAlone => format!("hosts alone since {age}, no management cluster"),
         Phase::Starting => format!("starting since {age}, or interrupted"),
     }
 }

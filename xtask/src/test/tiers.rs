@@ -109,6 +109,7 @@ fn t1_programs(progress: &Progress) -> Result<()> {
     lab::programs::ensure(&Program::of_tests(), progress)?;
     lab::packages::ensure(&lab::packages::FILESYSTEMS, progress)?;
     lab::packages::ensure(&lab::packages::SSH, progress)?;
+    lab::hosts::prepare(Some(KubernetesVersion::default()), progress)?;
     // The lab's enforcer of network policies is proven in namespaces of its own.
     lab::packages::ensure(&lab::packages::RUNTIME, progress)
 }

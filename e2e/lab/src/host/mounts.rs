@@ -4,7 +4,7 @@
 //! Invariant: every mount is made after the namespace was cut off, so the machine sees none.
 
 use std::{
-    ffi::CString,
+    collections::BTreeMap,
     fs::{self, File},
     os::fd::AsRawFd as _,
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
 };
 
-use super::spec::HostSpec;
+use super::{overlay, spec::HostSpec};
 
 /// Mounts everything that `spec` asks for.
 pub(super) fn set_up(spec: &HostSpec) -> Result<()> {
@@ -58,10 +58,7 @@ pub(super) fn set_up(spec: &HostSpec) -> Result<()> {
     }
 
     mount("proc", "/proc", "proc", MountFlags::empty(), None).context("/proc cannot be mounted")?;
-    for (name, value) in &spec.pretended_sysctls {
-        pretend(spec, name, value)?;
-    }
-    Ok(())
+    pretend(&spec.folder.join("sysctl"), &spec.pretended_sysctls)
 }
 
 fn covered(spec: &HostSpec) -> Vec<&Path> {
@@ -81,7 +78,7 @@ fn bind(open: &File, target: &Path) -> Result<()> {
         .with_context(|| format!("{}: cannot be bound", target.display()))
 }
 
-fn in_memory(path: &Path) -> Result<()> {
+pub(super) fn in_memory(path: &Path) -> Result<()> {
     mount(
         "tmpfs",
         path,
@@ -107,36 +104,22 @@ fn copy_on_write(spec: &HostSpec, path: &Path) -> Result<()> {
 }
 
 fn overlay(path: &Path, layers: &Path) -> Result<()> {
-    let (upper, work) = (layers.join("upper"), layers.join("work"));
-    fs::create_dir_all(&upper)?;
-    fs::create_dir_all(&work)?;
-    // overlayfs splits its options at commas and its layers at colons.
-    let escaped = |path: &Path| {
-        let path = path.to_string_lossy().replace('\\', "\\\\");
-        path.replace(',', "\\,").replace(':', "\\:")
-    };
-    let [lower, upper, work] = [path, &upper, &work].map(escaped);
-    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-    let options = CString::new(options).context("a path holds a zero byte")?;
-    mount(
-        "overlay",
-        path,
-        "overlay",
-        MountFlags::empty(),
-        Some(options.as_c_str()),
-    )
-    .with_context(|| format!("{}: cannot be made copy-on-write", path.display()))
+    overlay::mount_on(&[path.to_path_buf()], layers, path)
+        .with_context(|| format!("{}: cannot be made copy-on-write", path.display()))
 }
 
-/// Covers one file below /proc/sys by a plain one.
-fn pretend(spec: &HostSpec, name: &str, value: &str) -> Result<()> {
-    let real = Path::new("/proc/sys").join(name);
-    if !real.exists() {
-        return Ok(());
+/// Covers files below /proc/sys by plain ones, which lie in `folder`.
+pub(super) fn pretend(folder: &Path, sysctls: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in sysctls {
+        let real = Path::new("/proc/sys").join(name);
+        if !real.exists() {
+            continue;
+        }
+        fs::create_dir_all(folder)?;
+        let shown = folder.join(name.replace('/', "."));
+        fs::write(&shown, format!("{value}\n"))?;
+        mount_bind(&shown, &real)
+            .with_context(|| format!("{}: cannot be covered", real.display()))?;
     }
-    let folder = spec.folder.join("sysctl");
-    fs::create_dir_all(&folder)?;
-    let shown = folder.join(name.replace('/', "."));
-    fs::write(&shown, format!("{value}\n"))?;
-    mount_bind(&shown, &real).with_context(|| format!("{}: cannot be covered", real.display()))
+    Ok(())
 }

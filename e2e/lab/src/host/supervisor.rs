@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::{BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
+    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc::{self, Sender},
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 
 use super::{
     control::{self, Order, Program, ProgramState},
-    mounts,
+    mounts, rootfs,
     spec::HostSpec,
 };
 use crate::procfs::{self, ProcessId};
@@ -52,7 +52,7 @@ pub(super) fn read_ready(folder: &Path) -> Result<(ProcessId, String)> {
 /// When a mount or a control group is refused.
 pub fn run(folder: &Path) -> Result<()> {
     let spec = fs::read(HostSpec::file(folder)).context("the host's specification is missing")?;
-    let spec: HostSpec = serde_json::from_slice(&spec).context("the host's specification")?;
+    let mut spec: HostSpec = serde_json::from_slice(&spec).context("the host's specification")?;
 
     // While /proc is still the machine's, it tells our number outside.
     let outside = fs::read_link("/proc/self").context("/proc is not mounted")?;
@@ -63,10 +63,19 @@ pub fn run(folder: &Path) -> Result<()> {
     let me = ProcessId::of(outside).context("our own process is missing in /proc")?;
     let namespace = procfs::pid_namespace(outside).context("our PID namespace has no name")?;
 
-    for file in &spec.cgroup_join {
-        fs::write(file, "0").with_context(|| format!("{}: cannot be joined", file.display()))?;
+    // Held to the end: with a root of its own no path leads there any more.
+    let open = File::open(folder)?;
+    if spec.has_own_root() {
+        rootfs::set_up(&spec)?;
+        spec.folder = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+    } else {
+        for file in &spec.cgroup_join {
+            fs::write(file, "0")
+                .with_context(|| format!("{}: cannot be joined", file.display()))?;
+        }
+        mounts::set_up(&spec)?;
     }
-    mounts::set_up(&spec)?;
+    let folder = &*spec.folder;
     fs::write("/proc/sys/kernel/hostname", &spec.hostname).context("no host name")?;
     for (name, value) in &spec.network_sysctls {
         let file = Path::new("/proc/sys/net").join(name);

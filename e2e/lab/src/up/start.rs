@@ -12,7 +12,7 @@ use crate::{
     cache::cache_dir,
     cgroups::Cgroups,
     config::{self, Cluster},
-    host::{Host, HostSpec},
+    host::{Host, HostSpec, kubelet_sysctls},
     kubectl::{answers, kubectl},
     kubevirt,
     layout::MANAGEMENT_HOST,
@@ -118,19 +118,12 @@ fn spec(cluster: &Cluster, cgroups: &Cgroups) -> Result<HostSpec> {
     Ok(HostSpec {
         hostname: MANAGEMENT_HOST.to_owned(),
         folder: layout.host(MANAGEMENT_HOST),
+        root: Vec::new(),
         copy_on_write: ["/etc", "/opt", "/var"].map(Into::into).to_vec(),
         in_memory: vec!["/run".into()],
         binds: config::binds(cluster),
         keep: vec![layout.checkout().to_path_buf(), cache_dir()?],
-        // kubelet: pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables.
-        pretended_sysctls: pairs(&[
-            ("kernel/keys/root_maxbytes", "25000000"),
-            ("kernel/keys/root_maxkeys", "1000000"),
-            ("kernel/panic", "10"),
-            ("kernel/panic_on_oops", "1"),
-            ("vm/overcommit_memory", "1"),
-            ("vm/panic_on_oom", "0"),
-        ]),
+        pretended_sysctls: kubelet_sysctls(),
         network_sysctls: pairs(&[
             ("ipv4/ip_forward", "1"),
             // A virtual machine with its pod's address takes all pods for its neighbours: the host

@@ -34,6 +34,7 @@ use Reach::{Crate, Everything, Lab, Need, Target};
 const CHART: &[Reach] = &[Target("xtask", "chart"), Target("xtask", "chart_api")];
 const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
 const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
+const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host")];
 const MACHINES: &[Reach] = &[Crate("lab"), Need("vm")];
 
 const CHECKED: &str = "only the checks read it";
@@ -200,6 +201,21 @@ pub(crate) const TABLE: &[Entry] = &[
         "e2e/lab/src/worker/**",
         MACHINES,
         "only virtual machines need it",
+    ),
+    entry(
+        "e2e/lab/src/hosts.rs",
+        HOSTS,
+        "only hosts reached by SSH need it",
+    ),
+    entry(
+        "e2e/lab/src/hosts/**",
+        HOSTS,
+        "only hosts reached by SSH need it",
+    ),
+    entry(
+        "e2e/lab/src/ssh_host.rs",
+        HOSTS,
+        "only hosts reached by SSH need it",
     ),
     entry("e2e/lab/src/**", &[Everything], START),
 ];

@@ -1,0 +1,101 @@
+//! Hosts that are reached by SSH: machines at native speed that nobody has made nodes.
+//!
+//! | Module | What it does |
+//! |---|---|
+//! | `options` | what a host shall be |
+//! | `plan` | names, numbers and ways, pure |
+//! | `root` | what is on their disks |
+//! | `keys` | host keys and the user's key |
+//! | `network` | cables, sites behind NAT, who may enter |
+//! | `ground` | the lab that they are in, or what of one they need |
+//! | `start`, `end` | one host's life |
+//! | `describe` | what a user is told |
+//!
+//! Invariant: a host is remembered as soon as it runs, and what [`remove`] or `lab down` leaves of it on the
+//! machine is an error.
+
+mod describe;
+mod end;
+mod ground;
+mod keys;
+mod network;
+mod options;
+mod plan;
+mod root;
+mod start;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    layout::Layout,
+    progress::Progress,
+    ssh_host::Place,
+    state::{self, State},
+};
+
+pub use describe::{Described, Way};
+pub use options::Options;
+pub use root::{is_prepared, prepare};
+
+/// Makes a host in the lab of this checkout. Without a lab there are hosts alone, until one is brought up.
+///
+/// # Errors
+/// When the name or a way cannot be, when what is on its disk cannot be had, or the machine refuses.
+pub fn add(
+    layout: &Layout,
+    name: &str,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Described> {
+    let _lock = state::lock(layout, progress)?;
+    let there = State::read(layout).map_or_else(BTreeMap::new, |state| places(&state));
+    // Refused before anything is built for it.
+    plan::added(&there, name, options)?;
+    let disk = prepare(options.version.filter(|_| !options.jump), progress)?;
+    let mut state = ground::ensure(layout, progress)?;
+    for (name, place) in plan::added(&places(&state), name, options)? {
+        let step = progress.step(format!("starting the host {name}"));
+        let started = start::start(layout, &mut state, &name, place, &disk);
+        step.finish(started)?;
+        ground::hold(layout, &state)?;
+    }
+    describe::describe(layout, &state, name).context("the host is gone")
+}
+
+/// Ends a host and removes everything of it; with the last one of a site its gateway, too.
+///
+/// # Errors
+/// When there is none of this name, others are reached through it, or something of it is left.
+pub fn remove(layout: &Layout, name: &str, progress: &Progress) -> Result<()> {
+    let _lock = state::lock(layout, progress)?;
+    let mut state = State::read(layout).context("there is no lab, and no host")?;
+    for name in plan::removed(&places(&state), name)? {
+        let step = progress.step(format!("ending the host {name}"));
+        step.finish(end::end(layout, &mut state, &name))?;
+        ground::hold(layout, &state)?;
+    }
+    ground::leave(layout, &state, progress)
+}
+
+/// All of them by name.
+///
+/// # Errors
+/// When a key cannot be read.
+pub fn list(layout: &Layout) -> Result<Vec<Described>> {
+    let Some(state) = State::read(layout) else {
+        return Ok(Vec::new());
+    };
+    let names = state.ssh_hosts.keys();
+    names
+        .map(|name| describe::describe(layout, &state, name))
+        .collect()
+}
+
+fn places(state: &State) -> BTreeMap<String, Place> {
+    let places = state.ssh_hosts.iter();
+    places
+        .map(|(name, host)| (name.clone(), host.place.clone()))
+        .collect()
+}

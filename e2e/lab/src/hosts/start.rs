@@ -1,0 +1,197 @@
+//! Starts one host: its disk, its namespaces, its cable, its SSH server.
+//!
+//! Invariant: it is remembered before anything in it is started, and one that does not come up is ended.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    end, keys, network,
+    root::{self, Disk, Identity},
+};
+use crate::{
+    binaries,
+    cgroups::{self, Cgroups},
+    down,
+    host::{
+        Host,
+        control::{Order, Program},
+        spec::{HostSpec, kubelet_sysctls},
+    },
+    layout::Layout,
+    procfs,
+    ssh_host::{PORT, Place, Role, SshHost},
+    state::State,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The program that is started in every host.
+const SSHD: &str = "sshd";
+const LOG: &str = "var/log/sshd.log";
+/// What an init would do, and the SSH server.
+const BOOT: &str = include_str!("boot.sh");
+
+/// Starts the host and adds it to `state`; returns when its SSH server answers.
+pub(super) fn start(
+    layout: &Layout,
+    state: &mut State,
+    name: &str,
+    place: Place,
+    disk: &Disk,
+) -> Result<()> {
+    let folder = layout.host(name);
+    down::delete(&folder)?;
+    let started = bring_up(layout, state, name, place, disk);
+    if let Err(error) = started {
+        let said = fs::read_to_string(folder.join("root/upper").join(LOG)).unwrap_or_default();
+        let ended = end::end(layout, state, name);
+        let error = error.context(format!("the host {name} did not come up: {}", said.trim()));
+        return match ended {
+            Ok(()) => Err(error),
+            Err(left) => Err(error.context(left)),
+        };
+    }
+    Ok(())
+}
+
+fn bring_up(
+    layout: &Layout,
+    state: &mut State,
+    name: &str,
+    place: Place,
+    disk: &Disk,
+) -> Result<()> {
+    let folder = layout.host(name);
+    let upper = folder.join("root/upper");
+    let machine_id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    let machine_id = machine_id.trim().replace('-', "");
+    let login = keys::public(&keys::of_user(layout)?)?;
+    let identity = Identity {
+        name,
+        machine_id: &machine_id,
+        login: &login,
+        name_server: state.slot.dns_address(),
+        has_cgroup_v2: cgroups::is_v2(),
+    };
+    for (path, (mode, text)) in identity.files() {
+        root::write(&upper, path, mode, &text)?;
+    }
+    let host_key = upper.join("etc/ssh/ssh_host_ed25519_key");
+    keys::of_host(&host_key, name)?;
+    fs::create_dir_all(layout.logs())?;
+
+    let slot = state.slot;
+    let groups = Cgroups::of_host(slot.number(), name)?;
+    groups.create()?;
+    // Jump hosts have no programs of a node.
+    let is_machine = place.role == Role::Machine;
+    let trees = match is_machine {
+        true => &disk.trees[..],
+        false => &disk.trees[disk.trees.len() - 1..],
+    };
+    let host = Host::start(
+        &spec(name, &folder, trees, &place, &groups),
+        &binaries::supervisor(layout)?,
+        &layout.logs().join(format!("host-{name}.log")),
+    )?;
+    let there = SshHost {
+        host: host.clone(),
+        place: place.clone(),
+        machine_id,
+        host_key: keys::public(&host_key)?,
+        version: disk
+            .version
+            .filter(|_| is_machine)
+            .map(|version| version.to_string()),
+    };
+    state.ssh_hosts.insert(name.to_owned(), there);
+    state.write(layout)?;
+    // Who waits outside is not part of the host, whose top group is for the groups below it.
+    for file in Cgroups::of_slot(slot.number())?.join_files() {
+        fs::write(&file, host.keeper.pid.to_string())
+            .with_context(|| format!("{}: cannot be joined", file.display()))?;
+    }
+    connect(state, &host, &place)?;
+    host.order(&Order::Start(Program {
+        name: SSHD.to_owned(),
+        argv: ["/bin/sh", "-c", BOOT].map(str::to_owned).to_vec(),
+        env: BTreeMap::new(),
+        log: Path::new("/").join(LOG),
+    }))?;
+    wait(&host)
+}
+
+fn spec(name: &str, folder: &Path, trees: &[PathBuf], place: &Place, groups: &Cgroups) -> HostSpec {
+    // overlayfs cannot lie on overlayfs, so containerd's layers are on the checkout's disk.
+    let mut binds = vec![
+        (folder.join("containerd"), "/var/lib/containerd".into()),
+        (folder.join("kubelet"), "/var/lib/kubelet".into()),
+    ];
+    let modules = Path::new("/lib/modules");
+    if modules.is_dir() {
+        binds.push((modules.into(), "/usr/lib/modules".into()));
+    }
+    let mut network_sysctls = BTreeMap::new();
+    if place.role == Role::Gateway {
+        network_sysctls.insert("ipv4/ip_forward".to_owned(), "1".to_owned());
+    }
+    HostSpec {
+        hostname: name.to_owned(),
+        folder: folder.to_path_buf(),
+        root: trees.to_vec(),
+        copy_on_write: Vec::new(),
+        in_memory: vec!["/run".into()],
+        binds,
+        keep: Vec::new(),
+        pretended_sysctls: kubelet_sysctls(),
+        network_sysctls,
+        cgroup_join: groups.join_files(),
+    }
+}
+
+fn connect(state: &State, host: &Host, place: &Place) -> Result<()> {
+    let slot = state.slot;
+    let pid = host.init.pid;
+    let via = place.via.as_ref().and_then(|via| state.ssh_hosts.get(via));
+    match via {
+        Some(gateway) if place.is_private() => {
+            let there = place.address(slot);
+            return network::connect_private(&gateway.host, place.number, there, pid);
+        }
+        _ => network::connect(slot, place.number, pid)?,
+    }
+    if place.role == Role::Gateway {
+        network::open_site(host)?;
+    }
+    match via {
+        Some(jump) => network::only_from(host, jump.place.address(slot)),
+        None => Ok(()),
+    }
+}
+
+/// Until the SSH server listens; seen from within, as the host may be out of reach.
+fn wait(host: &Host) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !procfs::listens(host.init.pid, PORT) {
+        let programs = host.programs();
+        let ended = programs.iter().find_map(|program| program.ended.as_ref());
+        if let Some(how) = ended {
+            bail!("its SSH server ended: {how}")
+        }
+        if !host.is_alive() {
+            bail!("it ended")
+        }
+        if Instant::now() > end {
+            bail!("its SSH server does not listen")
+        }
+        thread::sleep(down::TICK);
+    }
+    Ok(())
+}
