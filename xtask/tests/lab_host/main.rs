@@ -39,7 +39,7 @@ fn own_problems(facts: &Facts) -> Vec<Problem> {
     };
     let mut found = problems(facts, &needs);
     for problem in &found {
-        println!("{problem}");
+        eprintln!("{problem}");
     }
     found.retain(|problem| {
         !matches!(

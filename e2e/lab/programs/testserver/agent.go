@@ -17,10 +17,15 @@ import (
 // The name of qemu's channel to the agent of a guest.
 const channel = "org.qemu.guest_agent.0"
 
+// How often it says what it says first.
+const first = 2
+
 // agent is the guest agent of a hostile machine: it answers questions about interfaces with the addresses
 // given, first at the machine's own interface, then at a second one with the same MAC and `more` made-up
-// addresses. Everything else it answers as the real one would, as far as it is asked.
-func agent(more int, addresses []string) {
+// addresses, from the third answer on `later` of them. Everything else it answers as the real one would, as far as it
+// is asked. It prints what it was asked, and how many addresses it made up.
+func agent(more, later int, addresses []string) {
+	times := 0
 	port := open()
 	commands := []object{}
 	for _, name := range []string{"guest-sync", "guest-sync-delimited", "guest-ping", "guest-get-time", "guest-info",
@@ -60,6 +65,16 @@ func agent(more int, addresses []string) {
 		if known, found := answers[asked.Execute]; found {
 			answer = object{"return": known}
 		}
+		said := asked.Execute
+		if asked.Execute == "guest-network-get-interfaces" {
+			if times == first {
+				more = later
+				answers[asked.Execute] = interfaces(more, addresses)
+				answer = object{"return": answers[asked.Execute]}
+			}
+			times++
+			said = fmt.Sprintf("%s %d", said, more)
+		}
 		before := ""
 		switch asked.Execute {
 		case "guest-sync-delimited":
@@ -72,7 +87,7 @@ func agent(more int, addresses []string) {
 		check(err)
 		_, err = port.Write([]byte(before + string(text) + "\n"))
 		check(err)
-		fmt.Println(asked.Execute)
+		fmt.Println(said)
 	}
 }
 

@@ -7,7 +7,7 @@
 // who proves by a certificate of the front proxy's authority (file REQUESTHEADER_CA) that it may
 // name users, as every aggregated API has to.
 //
-// As "guest-agent NUMBER ADDRESS…" it is none of this, but the agent of a hostile guest.
+// As "guest-agent NUMBER LATER ADDRESS…" it is none of this, but the agent of a hostile guest.
 package main
 
 import (
@@ -41,10 +41,12 @@ const (
 type object = map[string]any
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == "guest-agent" {
+	if len(os.Args) > 3 && os.Args[1] == "guest-agent" {
 		more, err := strconv.Atoi(os.Args[2])
 		check(err)
-		agent(more, os.Args[3:])
+		later, err := strconv.Atoi(os.Args[3])
+		check(err)
+		agent(more, later, os.Args[4:])
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
