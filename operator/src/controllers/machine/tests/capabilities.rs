@@ -51,6 +51,13 @@ fn machine_that_nobody_watches_is_looked_at_by_the_clock() {
     assert_eq!(looks(&world), None, "nothing is done at rest");
     world.capabilities.watched = false;
     assert_eq!(looks(&world), Some(120));
+    let mut blind = world.observe();
+    blind.vm = Known::default();
+    let blind = crate::controllers::machine::plan::plan(&blind, world.now);
+    assert!(
+        blind.requeue_after.is_some(),
+        "no watch tells when it is known"
+    );
     world.vm.as_mut().unwrap().deleting = true;
     world.delete();
     assert!(
