@@ -62,6 +62,12 @@ pub enum ConditionType {
     NodeReady,
     /// Of a Machine that goes: no pod is left that has to leave its node first.
     Drained,
+    /// Of a Host: every hop showed a pinned key, and let the operator in.
+    Reachable,
+    /// Of a Host: it is the machine that it was, is listed once, and can become a node.
+    Verified,
+    /// Of a Host: nothing of a node is on it.
+    Clean,
 }
 
 impl ConditionType {
@@ -94,6 +100,9 @@ impl ConditionType {
             Self::VirtualMachineReady => "VirtualMachineReady",
             Self::NodeReady => "NodeReady",
             Self::Drained => "Drained",
+            Self::Reachable => "Reachable",
+            Self::Verified => "Verified",
+            Self::Clean => "Clean",
         }
     }
 }

@@ -7,6 +7,8 @@
 pub mod condition;
 pub mod duration;
 pub mod foreign;
+#[allow(unreachable_pub)] // as below
+pub mod host;
 pub mod int_or_percent;
 #[allow(unreachable_pub)] // as below
 pub mod machine;
@@ -26,6 +28,7 @@ pub mod tenant_quota;
 
 pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
+pub use host::{Host, HostSpec, HostStatus};
 pub use int_or_percent::IntOrPercent;
 pub use machine::{Machine, MachineSpec, MachineStatus};
 pub use machine_addresses::MachineAddresses;
@@ -58,6 +61,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         Machine::crd(),
         TenantQuota::crd(),
         MachineAddresses::crd(),
+        Host::crd(),
     ]
     .map(without_nullable)
     .to_vec()

@@ -81,6 +81,15 @@ pub const LEASE_CLOUD_CONTROLLER: &str = "covey-ccm";
 pub const FINALIZER_LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// Finalizer on a Machine: removed once its virtual machine and the instance of that are gone.
 pub const FINALIZER_MACHINE: &str = "covey.dev/machine";
+/// Finalizer on a Host: removed once no Machine has it.
+pub const FINALIZER_HOST: &str = "covey.dev/host";
+/// Annotation on a Host: UID of the Machine of its claim, whose remains a person has removed. The claim is given
+/// up for it; whether the machine is clean is looked at all the same.
+pub const ANNOTATION_HOST_IS_CLEAN: &str = "covey.dev/host-is-clean";
+/// Annotation on a Host that is being deleted: its own UID. It goes although a Machine has it.
+pub const ANNOTATION_ABANDON: &str = "covey.dev/abandon";
+/// Annotation on a Host: the machine-id of the machine that has taken the place of the one that was known.
+pub const ANNOTATION_ACCEPT_MACHINE_ID: &str = "covey.dev/accept-machine-id";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 

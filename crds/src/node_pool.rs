@@ -15,10 +15,12 @@ use crate::int_or_percent::{IntOrPercent, Round};
 pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
+mod hosts;
 pub(crate) mod kubelet;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
+pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
 pub use provider::{
     Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,

@@ -88,6 +88,10 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
             create(pool_named("1a", &none), POOL_NAME),
             create(pool_named("a-", &none), POOL_NAME),
             create(pool(&json!({"provider": {}})), PROVIDER),
+            create(
+                pool(&json!({"provider": {"kubevirt": {}, "static": {}}})),
+                PROVIDER,
+            ),
             create(rollout(&zero, &zero), ROLLOUT),
             create(rollout(&json!("0%"), &zero), ROLLOUT),
             create(pool(&json!({"rollout": {"maxSurge": 0}})), ROLLOUT),
@@ -115,6 +119,7 @@ fn a_right_node_pool_is_let_through() {
         (None, pool_named(&"n".repeat(46), &json!({}))),
         (None, rollout(&json!(0), &json!(1))),
         (None, bounds(2, 2)),
+        (None, pool(&json!({"provider": {"static": {}}}))),
         (Some(bounds(0, 9)), bounds(0, 3)),
         (None, rollout(&json!("0%"), &json!("1%"))),
         (Some(none), pool(&template)),

@@ -112,6 +112,7 @@ fn the_first_columns_answer_the_first_question() {
             "Pool Phase Ready Reason Version Address Age",
             "Clusters Cores Memory Machines Exceeded Age",
             "Age",
+            "Address Phase Machine Reachable Verified Clean Age",
         ]
     );
 }

@@ -10,20 +10,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
+use crate::node_pool::hosts::Static;
 use crate::quantity::Quantity;
 use crate::taints::PodToleration;
 
-/// Who makes the machines: exactly one. There is one provider so far, so it cannot change either.
+/// Who makes the machines: exactly one.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.kubevirt)").message("provider must name exactly one provider, such as kubevirt: {}")
+    validation = Rule::new("has(self.kubevirt) != has(self.static)").message("provider must name exactly one provider, such as kubevirt: {}")
 )]
 pub struct Provider {
     /// Virtual machines of the management cluster's KubeVirt. Default: not this provider.
     /// Example: `{"cpu": 2, "memory": "4Gi"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubevirt: Option<KubeVirt>,
+
+    /// Machines that are there already and are reached by SSH: Hosts of the same namespace. Not available yet.
+    /// Default: not this provider. Example: `{"selector": {"matchLabels": {"rack": "a"}}}`.
+    #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
+    pub static_: Option<Static>,
 }
 
 /// Names of the providers.
@@ -31,6 +37,8 @@ pub struct Provider {
 pub enum ProviderKind {
     /// Virtual machines of the management cluster's KubeVirt.
     KubeVirt,
+    /// Hosts that are reached by SSH.
+    Static,
 }
 
 impl ProviderKind {
@@ -39,6 +47,7 @@ impl ProviderKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::KubeVirt => "kubevirt",
+            Self::Static => "static",
         }
     }
 }
@@ -47,7 +56,8 @@ impl Provider {
     /// Which provider is named; none when none is, which a rule keeps out.
     #[must_use]
     pub fn kind(&self) -> Option<ProviderKind> {
-        self.kubevirt.as_ref().map(|_| ProviderKind::KubeVirt)
+        let kubevirt = self.kubevirt.as_ref().map(|_| ProviderKind::KubeVirt);
+        kubevirt.or(self.static_.as_ref().map(|_| ProviderKind::Static))
     }
 }
 

@@ -1,10 +1,8 @@
-//! The catalogue itself: every reason that a component of Covey writes, with what it means, whose turn it
-//! is and what that one does.
+//! The catalogue itself: every reason that a component of Covey writes, what it means, whose turn it is, what to do.
 //!
-//! Invariant: one line each for meaning, cause and remedy; what a person has to do names a field or a
-//! command. The cause is what usually makes it so, most likely first, for a person's and the developers'
-//! turn. A reason that a later version adds says so: `Name: Fine, "", since "0.2.0";`.
-//! Long because it is one table, and a table in two files is looked up twice.
+//! Invariant: one line each for meaning, cause and remedy; a person is named a field or a command. The cause is what
+//! usually makes it so, most likely first, for a person's and the developers' turn. A reason of a later version says
+//! so: `Name: Fine, "", since "0.2.0";`. Long because it is one table, and one in two files is looked up twice.
 
 use super::class::{Class, reasons};
 
@@ -306,6 +304,45 @@ reasons! {
         /// Something has the machine's name and was not made for it.
         /// Cause: A machine of that name was there before and its object is left; else somebody made one by hand.
         NameTaken: Person, "Delete that object, or `kubectl delete machine` to have one of another name.";
+    }
+    "Of a Host" {
+        /// The machine has not been looked at yet.
+        NotLookedAt: Waiting, "Nothing; it takes seconds.", since "0.2.0";
+        /// The machine, or the jump host before it, shows a host key that is not pinned; nothing was sent to it.
+        /// Cause: The key was made anew with the system; else the address leads to another machine, or somebody stands between.
+        HostKeyUnknown: Person, "Compare the fingerprint of the message with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine, and only if it is the same there put that key into `spec.hostKeys`.", since "0.2.0";
+        /// The operator cannot log in: it has no private key that can be used, or the machine refuses the user or does not make it root.
+        /// Cause: The public key is not in `authorized_keys`, sudo asks for a password, or the Secret is missing or has no field `ssh-privatekey`.
+        LoginFailed: Person, "Do what the message says, or correct `spec.user`, `spec.sshKeySecretName` or `spec.escalation`.", since "0.2.0";
+        /// The machine did not answer, or the connection broke; it is tried again by itself.
+        /// Cause: It is off, or a firewall or a missing route is between it and the operator.
+        HostUnreachable: Person, "Check the machine, `spec.address`, `spec.port` and firewalls; from the jump host, where there is `spec.via`.", since "0.2.0";
+        /// It answered what nobody understands, or a script ended with an error.
+        /// Cause: A program that the scripts need is another one than expected, or the disk is full.
+        HostFailing: Person, "Run what the message names on the machine; `spec.maintenance` keeps it out of use meanwhile.", since "0.2.0";
+        /// Something keeps the machine from becoming a node; the message has all of it.
+        /// Cause: Swap is on, a kernel module or a program is missing, or another runtime runs there.
+        NotUsable: Person, "Mend on the machine what the message says; `spec.maintenance` keeps it out of use meanwhile.", since "0.2.0";
+        /// The machine has another machine-id than the one that was known.
+        /// Cause: It was installed anew, or another one was put in its place.
+        MachineChanged: Person, "If that was meant: annotate the Host with `covey.dev/accept-machine-id` and the ID that the message has.", since "0.2.0";
+        /// Another Host is the same machine: it has the same machine-id or the same host key.
+        /// Cause: The machine is listed twice; else a disk image was copied with its `/etc/machine-id` or its host keys.
+        Duplicate: Person, "Delete one of both Hosts with `kubectl delete host`; of a copy run `systemd-machine-id-setup` after removing `/etc/machine-id`, and `ssh-keygen -A` after removing the host keys.", since "0.2.0";
+        /// The machine says that it belongs to somebody else; nothing on it is touched.
+        /// Cause: Another installation of Covey, or a Machine that is not known any more, has it.
+        OwnedByAnother: Person, "Delete that Machine; if it is gone for good, clean the machine and remove `/var/lib/covey/owner.json` there.", since "0.2.0";
+        /// Something of a node is on the machine; the message says what.
+        /// Cause: It was a node before and was not reset, or something could not be removed.
+        TracesLeft: Person, "Remove what the message names, by `kubeadm reset` for most of it.", since "0.2.0";
+        /// A Machine has the host, or what was done for one is being undone.
+        InUse: Fine, "", since "0.2.0";
+        /// The machine did not answer when its Machine went, so its kubelet may still run. Nobody gets it until it was reset.
+        /// Cause: It is off or cut off; else its host key or login changed.
+        ResetPending: Person, "Bring it back, and it is reset by itself; or clean it by hand and annotate the Host with `covey.dev/host-is-clean` and the UID of the Machine.", since "0.2.0";
+        /// The Host was deleted with `covey.dev/abandon` although a Machine had it: what is on the machine stays.
+        /// Cause: Somebody set the annotation.
+        HostAbandoned: Person, "Clean the machine before anybody uses it: `kubeadm reset`, and remove `/var/lib/covey`.", since "0.2.0";
     }
     "Of a TenantQuota" {
         /// No more is taken than the quota allows.

@@ -388,3 +388,42 @@ pub fn of_pools() -> Vec<Row> {
         ),
     ]
 }
+
+/// Spec of a Host that would be let in.
+#[must_use]
+pub fn good_host() -> Value {
+    json!({ "address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh",
+        "hostKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJd3vK9mUTbOkkXmHq4pZm3O4mUgoyb0xvZ1Hh6yq0pJ"] })
+}
+
+/// Of Hosts: the operator logs in to machines for users, so where it goes and whom it believes is not any.
+/// Each is refused by a rule of the definition (`crds/tests/cel_hosts.rs` has all of them).
+#[must_use]
+pub fn of_hosts() -> Vec<Row> {
+    const METADATA: &str = "169.254.169.254";
+    const DIALLED: &str = "is not dialled";
+    let via = |name: &str, value: Value| {
+        let mut jump = json!({ "address": "192.0.2.20", "port": 22, "user": "root", "sshKeySecretName": "ssh",
+            "hostKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJd3vK9mUTbOkkXmHq4pZm3O4mUgoyb0xvZ1Hh6yq0pJ"] });
+        jump[name] = value;
+        json!([jump])
+    };
+    let rsa = json!(["ssh-rsa AAAAB3NzaC1yc2E"]);
+    vec![
+        row("address", json!(METADATA), DIALLED),
+        row("address", json!("127.0.0.1"), DIALLED),
+        within("hostKeys", "hostKeys[]", rsa.clone(), "keys of other kinds"),
+        within(
+            "via",
+            "via[].address",
+            via("address", json!(METADATA)),
+            DIALLED,
+        ),
+        within(
+            "via",
+            "via[].hostKeys[]",
+            via("hostKeys", rsa),
+            "keys of other kinds",
+        ),
+    ]
+}

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use api::{NodePool, TenantCluster};
+use api::{Host, NodePool, TenantCluster};
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::{Settings, validate};
 
-use super::{Row, of_clusters, of_pools};
+use super::{Row, of_clusters, of_hosts, of_pools};
 
 /// Why fields steer nothing but what they are fields of, and which.
 type Harmless = &'static [(&'static str, &'static [&'static str])];
@@ -175,7 +175,27 @@ const OF_POOLS: Harmless = &[
         "a TenantCluster of the pool's own namespace",
         &["clusterName"],
     ),
+    (
+        "Hosts of the pool's own namespace",
+        &[
+            "provider.static.selector.cpu",
+            "provider.static.selector.matchLabels",
+            "provider.static.selector.memory",
+        ],
+    ),
     ("one of those that Covey builds", &["version"]),
+];
+
+const OF_HOSTS: Harmless = &[
+    (
+        "a login there, with a key of the user's own",
+        &["port", "user", "via[].port", "via[].user"],
+    ),
+    (
+        "Secrets of the Host's own namespace, which never leave the operator",
+        &["sshKeySecretName", "via[].sshKeySecretName"],
+    ),
+    ("node pools of the Host's own namespace", &["labels"]),
 ];
 
 /// Fields of a kind's spec that hold a text, a number or an amount. What is yes or no, or one of a few words,
@@ -244,6 +264,7 @@ fn all_are_judged(fields: &BTreeSet<String>, rows: &[Row], harmless: Harmless) {
 fn every_field_is_refused_a_bad_value_or_harms_nobody() {
     all_are_judged(&fields::<TenantCluster>(), &of_clusters(), OF_CLUSTERS);
     all_are_judged(&fields::<NodePool>(), &of_pools(), OF_POOLS);
+    all_are_judged(&fields::<Host>(), &of_hosts(), OF_HOSTS);
 }
 
 #[test]

@@ -99,6 +99,7 @@ table! {
     "covey.dev" "v1alpha1" "NodePool" "nodepools" true status counted;
     "covey.dev" "v1alpha1" "Machine" "machines" true status counted;
     "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" true counted;
+    "covey.dev" "v1alpha1" "Host" "hosts" true status counted;
     "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" false status counted;
     "kubevirt.io" "v1" "KubeVirt" "kubevirts" true status counted;
 }

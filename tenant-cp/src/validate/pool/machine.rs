@@ -20,6 +20,15 @@ const PROCESSORS: std::ops::RangeInclusive<i32> = 1..=128;
 const LONGEST_SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(3600);
 
 pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: &mut Vec<Problem>) {
+    if provider.static_.is_some() {
+        problems.push(Problem::new(
+            "spec.provider.static",
+            Reason::ProviderNotConfigured,
+            "machines that are reached by SSH are not available yet: use kubevirt; Hosts may be listed and are \
+             looked at already",
+        ));
+        return;
+    }
     let Some(kubevirt) = &provider.kubevirt else {
         let message = "name exactly one provider, such as kubevirt: {}";
         problems.push(Problem::new(

@@ -5,7 +5,7 @@
 //! it, and in the end the user may do what it could do before (findings S3, S9, S12, S13).
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{NodePool, TenantCluster, TenantClusterSpec};
+use api::{Host, NodePool, TenantCluster, TenantClusterSpec};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SelfSubjectRulesReviewSpec};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
@@ -63,6 +63,16 @@ async fn user(s: &Scenario) -> Result<()> {
             &[row.says],
         )?;
     }
+    let hosts: Api<Host> = Api::namespaced(client.clone(), &s.namespace);
+    for (number, row) in refusals::of_hosts().into_iter().enumerate() {
+        let spec = row.merged_into(refusals::good_host());
+        let name = format!("bad-{number}");
+        refused(
+            create(&hosts, "Host", &name, &spec).await,
+            &row.spec,
+            &[row.says],
+        )?;
+    }
 
     // What is the operator's alone: the status, and the finalizer.
     let status = Patch::Merge(json!({ "status": { "version": "1.30.0" } }));
@@ -114,7 +124,7 @@ async fn who(s: &Scenario) -> Result<Client> {
         "metadata": { "name": "user" },
         "rules": [
             { "apiGroups": ["covey.dev"], "resources": ["tenantclusters"], "verbs": ["*"] },
-            { "apiGroups": ["covey.dev"], "resources": ["nodepools"], "verbs": ["*"] },
+            { "apiGroups": ["covey.dev"], "resources": ["hosts", "nodepools"], "verbs": ["*"] },
             { "apiGroups": ["covey.dev"], "resources": ["tenantclusters/status"],
                 "verbs": ["patch", "update"] },
         ],
