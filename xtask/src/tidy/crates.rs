@@ -66,10 +66,10 @@ const RULES: &[Rule] = &[
         uses: &["api", "kit-objects", "providers", "tenant-cp"],
         pure: false,
     },
-    // Sessions and scripts; the provider itself will use `providers`.
+    // Sessions, scripts and lives of Hosts; the provider itself will use `providers`.
     Rule {
         name: "provider-static",
-        uses: &[],
+        uses: &["api", "kit-objects"],
         pure: false,
     },
     Rule {
@@ -82,6 +82,7 @@ const RULES: &[Rule] = &[
             "pki",
             "placement",
             "provider-kubevirt",
+            "provider-static",
             "providers",
             "tenant-cp",
         ],

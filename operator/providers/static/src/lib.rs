@@ -7,10 +7,14 @@
 //! | [`secrets`] | what must not be kept |
 //! | [`answer`] | what it says back |
 //! | [`plan`] | what that means: pure |
+//! | [`errands`] | what is done in one session |
+//! | [`life`] | what follows for the Host and who has it: pure |
 //!
 //! Invariant: a machine is told nothing but fixed scripts, and what it answers is data within bounds.
 
 pub mod answer;
+pub mod errands;
+pub mod life;
 pub mod plan;
 pub mod scripts;
 pub mod secrets;

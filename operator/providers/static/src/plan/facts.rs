@@ -54,6 +54,8 @@ pub struct Facts {
     pub foreign_tasks: u64,
     /// Containers of Kubernetes.
     pub tasks: u64,
+    /// Version of the kubelet that is installed; none: none is, or it does not say.
+    pub kubelet: Option<String>,
     /// There is a kubelet.conf.
     pub kubelet_configured: bool,
     /// SHA-256 of the authority that the kubelet believes, in hexadecimal; empty: none.
@@ -97,6 +99,7 @@ impl Facts {
             // Not said: as if there were some.
             foreign_tasks: answer.number("foreignTasks").unwrap_or(1),
             tasks: answer.number("tasks").unwrap_or(1),
+            kubelet: Some(answer.words("kubeletVersion")).filter(|version| !version.is_empty()),
             kubelet_configured: answer.get("kubeletConfigured") != "false",
             kubelet_ca: answer.words("kubeletCA"),
             node_name: node_of(answer.get("kubeletCertificate")),

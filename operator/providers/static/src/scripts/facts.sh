@@ -55,6 +55,7 @@ answer \
     ports "$ports" \
     tasks "$(tasks true)" \
     foreignTasks "$(tasks false)" \
+    kubeletVersion "$(if has kubelet; then { kubelet --version 2> /dev/null || true; } | sed -n 's/^Kubernetes v//p' | head -n 1; fi)" \
     kubeletConfigured "$(true_if test -f /etc/kubernetes/kubelet.conf)" \
     kubeletCA "$(kubelet_ca)" \
     kubeletCertificate "$certificate" \

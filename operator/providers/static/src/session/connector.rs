@@ -44,9 +44,21 @@ impl Connector {
     /// # Errors
     /// [`Error`]; of several ways the failure that people have to see first: a wrong key before anything else.
     pub async fn connect(&self, target: &Target) -> Result<Session, Error> {
+        self.connect_by(target, &self.rules).await
+    }
+
+    /// The same with these rules in the place of its own: which ranges are refused may change.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_by(
+        &self,
+        target: &Target,
+        rules: &AddressRules,
+    ) -> Result<Session, Error> {
         if target.via.is_empty() {
             let slot = self.slot(None).await?;
-            let stream = self.dial(&target.host).await?;
+            let stream = self.dial(&target.host, rules).await?;
             let login = Box::pin(enter(&target.host, OF_HOST, stream, &self.limits)).await?;
             return Ok(Session::new(
                 target,
@@ -60,7 +72,7 @@ impl Connector {
         let mut failures: Vec<Error> = Vec::new();
         for jump in &target.via {
             let slot = self.slot(Some(&jump.name())).await?;
-            match self.through(jump, &target.host).await {
+            match self.through(jump, &target.host, rules).await {
                 Ok((login, outer)) => {
                     let outer = Some(outer);
                     return Ok(Session::new(
@@ -98,16 +110,21 @@ impl Connector {
     }
 
     /// The machine's login and the jump host's.
-    async fn through(&self, jump: &Hop, host: &Hop) -> Result<(Login, Login), Error> {
+    async fn through(
+        &self,
+        jump: &Hop,
+        host: &Hop,
+        rules: &AddressRules,
+    ) -> Result<(Login, Login), Error> {
         let (via, name) = (jump.name(), host.name());
         // What the jump host resolves is its own business, but an address is seen here.
         if let Ok(address) = host.address.parse()
-            && !self.rules.allows(address)
+            && !rules.allows(address)
         {
             return Err(self.forbidden(host, &address.to_string()));
         }
         let outer = async {
-            let stream = self.dial(jump).await?;
+            let stream = self.dial(jump, rules).await?;
             Box::pin(enter(jump, OF_JUMP, stream, &self.limits)).await
         };
         let outer = within(&via, "let us in", self.limits.jump, outer).await??;
@@ -133,7 +150,7 @@ impl Connector {
         Ok((login, outer))
     }
 
-    async fn dial(&self, hop: &Hop) -> Result<TcpStream, Error> {
+    async fn dial(&self, hop: &Hop, rules: &AddressRules) -> Result<TcpStream, Error> {
         let name = hop.name();
         let unreachable = |source| Error::Unreachable {
             hop: name.clone(),
@@ -144,7 +161,7 @@ impl Connector {
             let found: Vec<_> = found.map_err(unreachable)?.take(16).collect();
             let good: Vec<_> = found
                 .iter()
-                .filter(|a| self.rules.allows(a.ip()))
+                .filter(|a| rules.allows(a.ip()))
                 .copied()
                 .collect();
             if let ([], Some(first)) = (&good[..], found.first()) {
@@ -152,7 +169,7 @@ impl Connector {
             }
             let stream = TcpStream::connect(&good[..]).await.map_err(unreachable)?;
             let peer = stream.peer_addr().map_err(unreachable)?.ip();
-            if !self.rules.allows(peer) {
+            if !rules.allows(peer) {
                 return Err(self.forbidden(hop, &peer.to_string()));
             }
             stream.set_nodelay(true).map_err(unreachable)?;

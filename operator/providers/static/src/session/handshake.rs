@@ -40,6 +40,8 @@ pub(super) struct Handler {
     host_keys: HostKeys,
     /// The key that was refused.
     refused: Arc<OnceLock<String>>,
+    /// The key that was accepted. The first one: keys are exchanged anew on a long connection.
+    accepted: Arc<OnceLock<String>>,
 }
 
 impl client::Handler for Handler {
@@ -54,9 +56,12 @@ impl client::Handler for Handler {
             return Ok(false);
         };
         let is_pinned = self.host_keys.accepts(key);
-        if !is_pinned {
-            let _ = self.refused.set(fingerprint(key));
-        }
+        let seen = if is_pinned {
+            &self.accepted
+        } else {
+            &self.refused
+        };
+        let _ = seen.set(fingerprint(key));
         Ok(is_pinned)
     }
 
@@ -74,6 +79,8 @@ impl client::Handler for Handler {
 /// A hop that was entered; everything over it ends when it is dropped.
 pub(super) struct Login {
     pub(super) handle: Handle<Handler>,
+    /// Kind and SHA256 fingerprint of the key that it showed.
+    pub(super) host_key: String,
     _guard: Guard,
 }
 
@@ -113,9 +120,11 @@ where
 {
     let name = hop.name();
     let refused = Arc::new(OnceLock::new());
+    let accepted = Arc::new(OnceLock::new());
     let handler = Handler {
         host_keys: hop.host_keys.clone(),
         refused: Arc::clone(&refused),
+        accepted: Arc::clone(&accepted),
     };
     let (stream, guard) = Cuttable::new(stream);
     let config = Arc::new(config(&hop.host_keys, limits));
@@ -142,6 +151,7 @@ where
     match login {
         Ok(result) if result.success() => Ok(Login {
             handle,
+            host_key: accepted.get().cloned().unwrap_or_default(),
             _guard: guard,
         }),
         Ok(_) => Err(Error::LoginRefused {

@@ -55,6 +55,12 @@ impl Session {
         &self.passed_over
     }
 
+    /// Kind and SHA256 fingerprint of the key that the machine showed: one of the pinned ones.
+    #[must_use]
+    pub fn host_key(&self) -> &str {
+        &self.login.host_key
+    }
+
     /// Whether the connection has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -85,6 +85,11 @@ impl Machine {
         Ok(Self { holder, first })
     }
 
+    /// Number of its first process.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
     /// Runs a command inside and gives what it printed.
     async fn enter(&self, shell: &str, input: &str) -> Result<(i32, String, String)> {
         let mut child = Command::new("nsenter")

@@ -76,6 +76,20 @@ impl Sshd {
 
     /// With more lines of configuration, and a host key of each kind.
     pub(crate) async fn with(more: &str, kinds: &[Algorithm]) -> Result<Self> {
+        Self::begin(more, kinds, "127.0.0.1:0", None).await
+    }
+
+    /// Of a machine of its own, by the number of its first process; reached at every address of this one.
+    pub(crate) async fn inside(first: u32) -> Result<Self> {
+        Self::begin("", &[Algorithm::Ed25519], "0.0.0.0:0", Some(first)).await
+    }
+
+    async fn begin(
+        more: &str,
+        kinds: &[Algorithm],
+        address: &str,
+        inside: Option<u32>,
+    ) -> Result<Self> {
         let folder = TempDir::new()?;
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all("/run/sshd")?;
@@ -95,7 +109,7 @@ impl Sshd {
             host_keys.push(public(&host_key));
         }
         fs::write(at("config"), config)?;
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind(address).await?;
         let port = listener.local_addr()?.port();
         let (cut, cuts) = watch::channel(());
         let (stalled, stalls) = watch::channel(false);
@@ -105,7 +119,7 @@ impl Sshd {
                 let (config, log) = (config.clone(), log.clone());
                 let (cuts, stalls) = (cuts.clone(), stalls.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve(stream, &config, &log, cuts, stalls).await {
+                    if let Err(error) = serve(stream, inside, (&config, &log), cuts, stalls).await {
                         eprintln!("sshd: {error:#}");
                     }
                 });
@@ -135,6 +149,15 @@ impl Sshd {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The private key that may log in.
+    pub(crate) fn login(&self) -> &str {
+        &self.login
     }
 
     /// The way in, with all of its host keys pinned.
@@ -182,13 +205,15 @@ pub(crate) fn connector() -> Connector {
 
 async fn serve(
     stream: TcpStream,
-    config: &Path,
-    log: &Path,
+    inside: Option<u32>,
+    (config, log): (&Path, &Path),
     mut cuts: watch::Receiver<()>,
     mut stalls: watch::Receiver<bool>,
 ) -> Result<()> {
     let mut sshd = Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--", PROGRAM, "-i", "-f"])
+        .args(["--pdeathsig", "KILL", "--"])
+        .args(inside.iter().flat_map(|first| enter(*first)))
+        .args([PROGRAM, "-i", "-f"])
         .arg(config)
         .arg("-E")
         .arg(log)
@@ -216,6 +241,12 @@ async fn serve(
         let _ = ends.changed().await;
     }
     Ok(())
+}
+
+/// What runs a program in a machine of its own.
+fn enter(first: u32) -> [String; 7] {
+    let first = first.to_string();
+    ["nsenter", "-t", &first, "--mount", "--pid", "--net", "--"].map(str::to_owned)
 }
 
 fn write_private(path: &Path, text: &str) -> Result<()> {

@@ -1,0 +1,134 @@
+//! What is done on a machine in one session.
+//!
+//! Invariant: a machine says which one it is before anything is done on it, and nothing is done on one that was
+//! not expected; each errand can be repeated, whatever became of the last one.
+
+use crate::life::observed::{Errand, Outcome};
+use crate::plan::claim::{Claim, Owner};
+use crate::plan::cleanliness::Cleanliness;
+use crate::plan::facts::Facts;
+use crate::plan::progress::{Expected, Operation, Progress};
+use crate::scripts::parameters::Parameters;
+use crate::scripts::{self, CLAIM, CLEAN, FACTS, JOIN, POLL, RESET, START};
+use crate::session::error::Error;
+use crate::session::opened::Session;
+
+/// How long a join or a reset may run on the machine, in seconds.
+const LONGEST: u32 = 900;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What is to be done.
+    pub errand: Errand,
+    /// Machine-ids that the machine may have; empty: any.
+    pub expected: Vec<String>,
+    /// Whose the machine is, or becomes; not looked at by [`Errand::Inspect`].
+    pub owner: Owner,
+    /// When it became so, in RFC 3339.
+    pub made_at: String,
+    /// SHA-256 of the tenant cluster's authority, in hexadecimal; of [`Errand::Join`].
+    pub ca: String,
+    /// What the script is told; of [`Errand::Join`].
+    pub join: Parameters,
+    /// What ran before has ended badly: it is started anew.
+    pub is_again: bool,
+}
+
+impl Order {
+    /// To see what it is.
+    #[must_use]
+    pub fn inspect(expected: Vec<String>) -> Self {
+        Self {
+            errand: Errand::Inspect,
+            expected,
+            owner: Owner::default(),
+            made_at: String::new(),
+            ca: String::new(),
+            join: Parameters::default(),
+            is_again: false,
+        }
+    }
+
+    /// Number of the operation: eight hexadecimal digits of the Machine's UID.
+    fn id(&self) -> String {
+        let digits = self.owner.machine.chars();
+        digits.filter(char::is_ascii_hexdigit).take(8).collect()
+    }
+}
+
+/// Does it.
+///
+/// # Errors
+/// [`Error`]; then nobody knows what was done.
+pub async fn run(session: &Session, order: &Order) -> Result<Outcome, Error> {
+    let nothing = Parameters::default();
+    let facts = Facts::read(&session.run(&FACTS, &nothing).await?);
+    if !order.expected.is_empty() && !order.expected.contains(&facts.machine_id) {
+        let machine_id = facts.machine_id;
+        return Ok(Outcome::AnotherMachine { machine_id });
+    }
+    match order.errand {
+        Errand::Inspect => Ok(Outcome::Seen {
+            facts: Box::new(facts),
+            host_key: session.host_key().to_owned(),
+            clean: clean(session).await?,
+        }),
+        Errand::Claim => {
+            let parameters = order.owner.parameters(&order.made_at);
+            let answer = session.run(&CLAIM, &parameters).await?;
+            Ok(Outcome::Claim(Claim::read(&answer, &order.owner)))
+        }
+        Errand::Join => Ok(Outcome::Join(
+            progress(session, order, Operation::Join).await?,
+        )),
+        Errand::Reset => {
+            let progress = progress(session, order, Operation::Reset).await?;
+            let clean = match progress {
+                Progress::Undone => clean(session).await?,
+                _ => Cleanliness::Unknown,
+            };
+            Ok(Outcome::Reset { progress, clean })
+        }
+    }
+}
+
+async fn clean(session: &Session) -> Result<Cleanliness, Error> {
+    let answer = session.run(&CLEAN, &Parameters::default()).await?;
+    Ok(Cleanliness::read(&answer))
+}
+
+/// Asks how far it is, and starts it where nothing runs.
+async fn progress(
+    session: &Session,
+    order: &Order,
+    operation: Operation,
+) -> Result<Progress, Error> {
+    let expected = Expected {
+        operation,
+        id: order.id(),
+        machine: order.owner.machine.clone(),
+        ca: order.ca.clone(),
+    };
+    let answer = session.run(&POLL, &Parameters::default()).await?;
+    let found = Progress::read(&answer, &expected);
+    let is_ended = matches!(found, Progress::Failed(_) | Progress::Undone);
+    if found != Progress::Start && !(is_ended && order.is_again) {
+        return Ok(found);
+    }
+    let (script, told) = match operation {
+        Operation::Join => (&JOIN, order.join.clone()),
+        Operation::Reset => (&RESET, Parameters::default()),
+    };
+    let told = told
+        .plain("operation", script.name)
+        .plain("id", &expected.id)
+        .plain("machine", &expected.machine);
+    let parameters = scripts::start(script, &expected.id, LONGEST, &told);
+    let answer = session.run(&START, &parameters).await?;
+    Ok(match answer.get("result") {
+        "started" | "working" => Progress::Working("start".to_owned()),
+        "unwritable" => Progress::Failed(Claim::Unwritable.words()),
+        _ => Progress::Failed("it was not started, and the machine does not say why".to_owned()),
+    })
+}

@@ -1,0 +1,152 @@
+//! Which Host a Machine takes, and how its claim is written.
+//!
+//! Invariant: only a Host that is proven clean, by a status that speaks of its spec as it is, is taken; the claim
+//! is one write that is guarded by the Host's resourceVersion.
+
+use std::borrow::Borrow;
+
+use api::condition::is_true;
+use api::host::{HostClaim, HostPhase, HostStatus};
+use api::node_pool::HostSelector;
+use api::{ConditionStatus, ConditionType, Host, Machine, Reason, names, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+
+use super::identity;
+use super::observed::Twin;
+
+/// Whether a Host may be taken by anybody.
+#[must_use]
+pub fn is_free(host: &Host) -> bool {
+    let Some(status) = &host.status else {
+        return false;
+    };
+    let conditions = [
+        ConditionType::Reachable,
+        ConditionType::Verified,
+        ConditionType::Clean,
+    ];
+    status.phase == Some(HostPhase::Available)
+        && status.claim.is_none()
+        && status.observed_generation == host.metadata.generation
+        && conditions
+            .into_iter()
+            .all(|condition| is_true(&status.conditions, condition))
+        && !host.spec.maintenance
+        && host.metadata.deletion_timestamp.is_none()
+        && host
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == names::FINALIZER_HOST)
+}
+
+/// Whether a Host is what a node pool asks for; one that was not seen yet is not.
+#[must_use]
+pub fn matches(selector: &HostSelector, host: &Host) -> bool {
+    let HostSelector {
+        match_labels,
+        architecture,
+        cpu,
+        memory,
+    } = selector;
+    let status = host.status.as_ref();
+    let Some(facts) = status.and_then(|status| status.facts.as_ref()) else {
+        return false;
+    };
+    let has_labels = match_labels
+        .iter()
+        .all(|(key, value)| host.spec.labels.get(key) == Some(value));
+    let bytes = |text: &str| kit_objects::quantity::billionths(text);
+    // An amount that cannot be read is never enough.
+    let has_memory = memory.as_ref().is_none_or(|least| {
+        let (has, least) = (bytes(&facts.memory.0), bytes(&least.0));
+        has.zip(least).is_some_and(|(has, least)| has >= least)
+    });
+    has_labels
+        && architecture.is_none_or(|wanted| facts.architecture == wanted.as_str())
+        && cpu.is_none_or(|least| facts.cpu >= i64::from(least))
+        && has_memory
+}
+
+/// The Host that a Machine takes of those of its namespace: the one that was unused longest, then by name. One that
+/// the Machine has already comes first, so that a claim whose answer was lost is found again.
+#[must_use]
+pub fn choose<'a, H: Borrow<Host>>(
+    hosts: &'a [H],
+    selector: &HostSelector,
+    machine_uid: &str,
+) -> Option<&'a Host> {
+    let all = || hosts.iter().map(Borrow::borrow);
+    if let Some(own) = all().find(|host| is_of(host, machine_uid)) {
+        return Some(own);
+    }
+    let twins: Vec<Twin> = all().filter_map(Twin::of).collect();
+    let is_listed_once = |host: &&Host| {
+        Twin::of(host).is_some_and(|this| identity::duplicate(&this, &twins).is_none())
+    };
+    let since = |host: &Host| {
+        let status = host.status.as_ref();
+        status.and_then(|status| status.available_since.clone())
+    };
+    all()
+        .filter(|host| is_free(host) && matches(selector, host))
+        .filter(is_listed_once)
+        .min_by_key(|host| (since(host).map(|time| time.0), host.name_any()))
+}
+
+/// Whether a Machine has it.
+#[must_use]
+pub fn is_of(host: &Host, machine_uid: &str) -> bool {
+    let status = host.status.as_ref();
+    let claim = status.and_then(|status| status.claim.as_ref());
+    claim.is_some_and(|claim| claim.machine_uid == machine_uid)
+}
+
+/// The status with the claim of a Machine. None where the Host is not free, and not the Machine's. It has to be
+/// written with the resourceVersion of `host`: of two that claim at once the second is refused, and looks again.
+#[must_use]
+pub fn claim(host: &Host, machine: &Machine, now: Timestamp) -> Option<HostStatus> {
+    let uid = machine.uid()?;
+    if is_of(host, &uid) {
+        return host.status.clone();
+    }
+    if !is_free(host) {
+        return None;
+    }
+    let mut status = host.status.clone()?;
+    status.phase = Some(HostPhase::Claimed);
+    status.available_since = None;
+    status.claim = Some(HostClaim {
+        machine_name: machine.name_any(),
+        machine_uid: uid,
+        tenant_cluster_uid: machine.spec.cluster_uid.clone(),
+    });
+    set_condition(
+        &mut status.conditions,
+        ConditionType::Clean,
+        ConditionStatus::False,
+        Reason::InUse,
+        &format!("Machine {} has it", machine.name_any()),
+        host.metadata.generation,
+        Time(now),
+    );
+    Some(status)
+}
+
+/// The status of a Host whose Machine goes and has been drained: everything is undone now. None where it is not
+/// the Machine's, or is undone already. Written as [`claim`] is.
+#[must_use]
+pub fn release(host: &Host, machine_uid: &str) -> Option<HostStatus> {
+    if !is_of(host, machine_uid) {
+        return None;
+    }
+    let mut status = host.status.clone()?;
+    match status.phase {
+        Some(HostPhase::Resetting | HostPhase::Quarantined) => None,
+        _ => {
+            status.phase = Some(HostPhase::Resetting);
+            Some(status)
+        }
+    }
+}
