@@ -22,6 +22,7 @@ use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
 use crate::creations::Creations;
+use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
 use crate::reserved_ranges::ReservedRanges;
@@ -68,6 +69,10 @@ pub struct Context {
     pub creations: Creations,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
+    /// What is kept about Hosts.
+    pub host_state: ControllerState,
+    /// What is done on their machines.
+    pub hosts: Sessions,
     /// What is kept about tenant namespaces.
     pub namespace_state: ControllerState,
     /// Tenant namespaces whose TenantCluster is gone.

@@ -5,6 +5,7 @@
 //! | [`tenant_cluster`] | TenantClusters: observe → validate → plan → apply → report |
 //! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
+//! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::{ConditionType, Machine, NodePool, TenantCluster, TenantQuota, names};
+use api::{ConditionType, Host, Machine, NodePool, TenantCluster, TenantQuota, names};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
@@ -40,6 +41,7 @@ use crate::watches;
 
 #[cfg(test)]
 mod fields;
+pub mod host;
 pub mod machine;
 pub mod node_pool;
 pub mod tenant_cluster;
@@ -50,6 +52,8 @@ pub mod tenant_quota;
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
 pub(crate) const MACHINES: u16 = 8;
+/// Hosts that are reconciled at the same time; sessions with their machines are not among it.
+const HOSTS: u16 = 4;
 /// How long node pools wait at most until it is known what room there is. A management API that does
 /// not tell (an older role, say) must not keep machines from being made.
 const CAPACITY: Duration = Duration::from_secs(5);
@@ -70,6 +74,7 @@ pub async fn run(
         changed_pools,
         machines,
         quotas,
+        hosts,
         namespaces,
     } = triggered;
     let clusters_now = context.stores.clusters.state();
@@ -82,8 +87,9 @@ pub async fn run(
     let pools = node_pools(context, pools, changed_pools, shutdown);
     let machines = all_machines(context, machines, shutdown);
     let quotas = tenant_quotas(context, quotas, shutdown);
+    let hosts = all_hosts(context, hosts, shutdown);
     let namespaces = tenant_namespaces(context, namespaces, shutdown);
-    futures::join!(clusters, pools, machines, quotas, namespaces);
+    futures::join!(clusters, pools, machines, quotas, hosts, namespaces);
 }
 
 fn tenant_clusters(
@@ -220,6 +226,20 @@ fn tenant_quotas(
             tenant_quota::error_policy,
             Arc::clone(context),
         )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_hosts(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Host>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    Controller::for_stream(futures::stream::pending(), context.stores.hosts.clone())
+        .with_config(controller::Config::default().concurrency(HOSTS))
+        .reconcile_on(due(context, streams, |context| &context.host_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(host::reconcile, host::error_policy, Arc::clone(context))
         .for_each(|_| std::future::ready(()))
 }
 

@@ -14,6 +14,7 @@
 //! | [`state`], [`throttle`] | failures, due times and metrics of one controller; pauses |
 //! | [`request_rate`], [`turns`] | how much one tenant may ask for; whose turn it is where nobody waits |
 //! | [`tenant_session`] | the only way to a tenant's API |
+//! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
@@ -33,6 +34,7 @@ pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod creations;
+pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;
 pub mod orphans;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -28,6 +28,7 @@ use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
 use crate::creations::Creations;
+use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
 use crate::reserved_ranges::{self, ReservedRanges};
@@ -104,6 +105,7 @@ impl Manager {
         let recovery_probes = Arc::new(probes(Purpose::Recovery));
         let standings = Standings::default();
         let bulkhead = |places| Bulkhead::new(standings.clone(), usize::from(places));
+        let reserved_ranges = Arc::new(ReservedRanges::new(settings.clone()));
         let context = Arc::new(Context {
             // As many places as it has is told when it begins.
             cluster_bulkhead: bulkhead(1),
@@ -126,6 +128,12 @@ impl Manager {
                 events("covey.dev/tenant-quota"),
                 metrics.controller("tenant_quota"),
             ),
+            host_state: ControllerState::new(events("covey.dev/host"), metrics.controller("host")),
+            hosts: Sessions::new(
+                client.clone(),
+                Arc::clone(&reserved_ranges),
+                triggers.hosts.clone(),
+            ),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
                 metrics.controller("tenant_namespace"),
@@ -135,7 +143,7 @@ impl Manager {
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
-            reserved_ranges: Arc::new(ReservedRanges::new(settings.clone())),
+            reserved_ranges,
             kubevirt_release: Arc::new(KubeVirtRelease::default()),
             rollout_queue: RolloutQueue::new(
                 settings.max_concurrent_starts,
@@ -198,12 +206,15 @@ impl Manager {
             let quotas = store::run(client(), quotas, relists.quotas, |quota, there| {
                 on_quota(&context, quota, there);
             });
+            let hosts = store::run(client(), writers.hosts, relists.hosts, |host, there| {
+                on_host(&context, host, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
-                clusters, pools, machines, addresses, quotas, ranges, release
+                clusters, pools, machines, addresses, quotas, hosts, ranges, release
             );
         }
     }
@@ -227,7 +238,7 @@ impl Manager {
             Ok::<_, WriterDropped>(())
         };
         tokio::select! {
-            result = synced => result.context("list TenantClusters, NodePools, Machines and TenantQuotas")?,
+            result = synced => result.context("list TenantClusters, NodePools, Machines, TenantQuotas and Hosts")?,
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
@@ -286,6 +297,19 @@ fn on_quota(context: &Context, quota: &TenantQuota, there: bool) {
         context.quota_state.forget(&state::key_of(quota), &uid);
         context.trigger_refused(quota);
     }
+}
+
+/// A Host changed, or went.
+fn on_host(context: &Context, host: &Host, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if !there {
+        let uid = host.uid().unwrap_or_default();
+        context.host_state.forget(&state::key_of(host), &uid);
+        context.hosts.forget(&uid);
+    }
+    context.triggers.on_host(&context.stores, host, there);
 }
 
 /// What is published of Machines changed, or went.

@@ -48,10 +48,12 @@ pub fn cluster() -> Vec<Rule> {
             &["machines"],
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
+        Rule::new(&["covey.dev"], &["hosts"], &["list", "patch", "watch"]),
         Rule::new(&["covey.dev"], &["machineaddresses", "tenantquotas"], WATCH),
         Rule::new(
             &["covey.dev"],
             &[
+                "hosts/status",
                 "machines/status",
                 "nodepools/status",
                 "tenantclusters/status",

@@ -54,7 +54,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines and TenantQuotas",
+        "TenantClusters, NodePools, Machines, TenantQuotas and Hosts",
     );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -81,6 +81,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "nodePools": context.stores.pools.len(),
             "machines": context.stores.machines.len(),
             "tenantQuotas": context.stores.quotas.len(),
+            "hosts": { "all": context.stores.hosts.len(), "inSession": context.hosts.running() },
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

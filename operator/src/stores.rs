@@ -1,4 +1,4 @@
-//! Stores of our kinds: all TenantClusters, NodePools, Machines and TenantQuotas as last seen, and
+//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas and Hosts as last seen, and
 //! questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use api::{Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
@@ -28,6 +28,8 @@ pub struct Stores {
     pub addresses: Store<MachineAddresses>,
     /// All TenantQuotas, as last seen.
     pub quotas: Store<TenantQuota>,
+    /// All Hosts, as last seen.
+    pub hosts: Store<Host>,
     relists: Relists,
 }
 
@@ -43,6 +45,8 @@ pub struct Writers {
     pub addresses: Writer<MachineAddresses>,
     /// Of TenantQuotas.
     pub quotas: Writer<TenantQuota>,
+    /// Of Hosts.
+    pub hosts: Writer<Host>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -60,6 +64,8 @@ pub struct Relists {
     pub addresses: Relist,
     /// Of TenantQuotas.
     pub quotas: Relist,
+    /// Of Hosts.
+    pub hosts: Relist,
 }
 
 impl Stores {
@@ -71,6 +77,7 @@ impl Stores {
         let (machines, write_machines) = reflector::store();
         let (addresses, write_addresses) = reflector::store();
         let (quotas, write_quotas) = reflector::store();
+        let (hosts, write_hosts) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -78,6 +85,7 @@ impl Stores {
             machines: write_machines,
             addresses: write_addresses,
             quotas: write_quotas,
+            hosts: write_hosts,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -86,6 +94,7 @@ impl Stores {
             machines,
             addresses,
             quotas,
+            hosts,
             relists,
         };
         (stores, writers)
@@ -100,7 +109,8 @@ impl Stores {
         self.pools.wait_until_ready().await?;
         self.machines.wait_until_ready().await?;
         self.addresses.wait_until_ready().await?;
-        self.quotas.wait_until_ready().await
+        self.quotas.wait_until_ready().await?;
+        self.hosts.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -111,9 +121,11 @@ impl Stores {
             machines,
             addresses,
             quotas,
+            hosts,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
-        futures::join!(clusters, pools, machines, addresses.now(), quotas.now());
+        let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
+        futures::join!(clusters, pools, machines, addresses, quotas, hosts);
     }
 
     /// All TenantClusters but this one.

@@ -1,4 +1,4 @@
-//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas and tenant namespaces be
+//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts and tenant namespaces be
 //! reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::{
-    Machine, MachineAddresses, NodePool, TenantCluster, TenantClusterStatus, TenantQuota, names,
+    Host, Machine, MachineAddresses, NodePool, Reason, TenantCluster, TenantClusterStatus,
+    TenantQuota, names,
 };
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use provider_static::life::choose::is_of;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::orphans::TenantNamespace;
@@ -29,6 +31,8 @@ pub struct Triggers {
     pub machines: UnboundedSender<ObjectRef<Machine>>,
     /// TenantQuotas of which something changed, or what their namespaces take; throttled.
     pub quotas: UnboundedSender<ObjectRef<TenantQuota>>,
+    /// Hosts.
+    pub hosts: UnboundedSender<ObjectRef<Host>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
     pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
@@ -49,6 +53,8 @@ pub struct Triggered {
     pub machines: UnboundedReceiver<ObjectRef<Machine>>,
     /// TenantQuotas, to be throttled.
     pub quotas: UnboundedReceiver<ObjectRef<TenantQuota>>,
+    /// Hosts.
+    pub hosts: UnboundedReceiver<ObjectRef<Host>>,
     /// Tenant namespaces.
     pub namespaces: UnboundedReceiver<ObjectRef<TenantNamespace>>,
 }
@@ -62,6 +68,7 @@ impl Triggers {
         let (changed_pools, triggered_changed_pools) = mpsc::unbounded_channel();
         let (machines, triggered_machines) = mpsc::unbounded_channel();
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
+        let (hosts, triggered_hosts) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
@@ -69,6 +76,7 @@ impl Triggers {
             changed_pools,
             machines,
             quotas,
+            hosts,
             namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
@@ -79,6 +87,7 @@ impl Triggers {
             changed_pools: triggered_changed_pools,
             machines: triggered_machines,
             quotas: triggered_quotas,
+            hosts: triggered_hosts,
             namespaces: triggered_namespaces,
         };
         (triggers, triggered)
@@ -97,6 +106,23 @@ impl Triggers {
         }
         for quota in stores.quotas.state() {
             let _ = self.quotas.send(ObjectRef::from_obj(&*quota));
+        }
+        for host in stores.hosts.state() {
+            let _ = self.hosts.send(ObjectRef::from_obj(&*host));
+        }
+    }
+
+    /// A Host changed, or went: triggers it, and where it went those that were refused as its duplicates.
+    pub fn on_host(&self, stores: &Stores, host: &Host, there: bool) {
+        if there {
+            let _ = self.hosts.send(ObjectRef::from_obj(host));
+            return;
+        }
+        for other in stores.hosts.state() {
+            let mut conditions = other.status.iter().flat_map(|status| &status.conditions);
+            if conditions.any(|condition| condition.reason == Reason::Duplicate) {
+                let _ = self.hosts.send(ObjectRef::from_obj(&*other));
+            }
         }
     }
 
@@ -169,6 +195,14 @@ impl Triggers {
         }
         let pool = ObjectRef::new(&machine.spec.pool_name).within(&namespace);
         let _ = self.changed_pools.send(pool);
+        if machine.spec.provider.static_.is_some() {
+            let uid = machine.uid().unwrap_or_default();
+            for host in stores.hosts.state() {
+                if is_of(&host, &uid) {
+                    let _ = self.hosts.send(ObjectRef::from_obj(&*host));
+                }
+            }
+        }
         if !there {
             self.on_workers(stores, machine.namespace(), &machine.spec.cluster_name);
         }

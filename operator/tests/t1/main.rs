@@ -20,6 +20,7 @@ mod etcd;
 mod faults;
 mod features;
 mod hostile;
+mod hosts;
 mod identity;
 mod keys;
 mod kubevirt_release;

@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
-use api::names;
 use api::storage::Class;
+use api::{Host, Reason, names};
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
-use kube::ResourceExt;
 use kube::api::Patch;
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
@@ -159,6 +159,7 @@ async fn live(site: &Site) -> Result<()> {
     let quota = Quota::lay(site, &json!({ "clusters": 2 })).await?;
     site.create("demo").await?;
     let cluster = site.wait_ready("demo").await?;
+    host(site).await?;
     quota.wait_used("clusters", &json!(1)).await?;
     quota.remove().await?;
     site.change(
@@ -222,6 +223,26 @@ async fn live(site: &Site) -> Result<()> {
     served.stop().await?;
     election.release().await;
     webhook::uninstall(site, webhook::CONFIGURATION).await
+}
+
+/// A Host that is listed without its Secret, and deleted.
+async fn host(site: &Site) -> Result<()> {
+    let host = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Host",
+        "metadata": { "name": "rack-a-1", "namespace": site.users },
+        "spec": { "address": "198.51.100.10", "user": "root", "sshKeySecretName": "missing",
+            "hostKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJd3vK9mUTbOkkXmHq4pZm3O4mUgoyb0xvZ1Hh6yq0pJ"] },
+    });
+    apply(&site.admin, &host).await?;
+    let hosts = Api::<Host>::namespaced(site.admin.clone(), &site.users);
+    let is_told = |host: Option<&Host>| {
+        let status = host.and_then(|host| host.status.as_ref());
+        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.reason == Reason::LoginFailed)
+    };
+    wait_for(&hosts, "rack-a-1", is_told, PATIENCE).await?;
+    hosts.delete("rack-a-1", &Default::default()).await?;
+    wait_gone(&hosts, "rack-a-1", PATIENCE).await
 }
 
 /// Node pools' lives: one loses a machine to scaling and stays, to go with the tenant cluster; in the

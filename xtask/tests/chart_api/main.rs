@@ -358,6 +358,9 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
             false,
         ),
         ("create", "", "pods/exec", "covey-r-1111111111", false),
+        ("patch", "covey.dev", "hosts/status", "", true),
+        ("create", "covey.dev", "hosts", "", false),
+        ("delete", "covey.dev", "hosts", "", false),
         (
             "update",
             "admissionregistration.k8s.io",

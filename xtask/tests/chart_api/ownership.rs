@@ -57,6 +57,17 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
             Some("covey.dev/machine"),
             json!({ "nodeName": "stolen" }),
         ),
+        (
+            object(
+                "Host",
+                json!({
+                    "address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh",
+                    "hostKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJd3vK9mUTbOkkXmHq4pZm3O4mUgoyb0xvZ1Hh6yq0pJ"],
+                }),
+            ),
+            Some("covey.dev/host"),
+            json!({ "phase": "Available" }),
+        ),
         (quota, None, json!({ "observedGeneration": 7 })),
     ]
 }

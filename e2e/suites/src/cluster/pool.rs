@@ -61,6 +61,7 @@ pub fn small(cluster: &str) -> NodePoolSpec {
         version: None,
         provider: Provider {
             kubevirt: Some(kubevirt),
+            ..Provider::default()
         },
         kubelet: Default::default(),
         labels: BTreeMap::new(),

@@ -25,7 +25,7 @@ impl Scope {
 
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
-        const KINDS: [&str; 3] = ["machines", "nodepools", "tenantclusters"];
+        const KINDS: [&str; 4] = ["hosts", "machines", "nodepools", "tenantclusters"];
         const LABELLED: [&str; 6] = [
             "/api/v1/nodes",
             "/api/v1/pods",

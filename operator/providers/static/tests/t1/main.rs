@@ -7,5 +7,7 @@
 mod commands;
 mod hosts;
 mod keys;
+#[allow(dead_code, reason = "shared with the operator's tests")]
 mod machine;
+#[allow(dead_code, reason = "as above")]
 mod sshd;

@@ -1,0 +1,239 @@
+//! What is done on machines, outside of all reconciles: one errand per Host at a time, and of all Hosts as many
+//! sessions as `provider_static::session::Limits` says. [`keys`]: from a Host and its Secrets to where one goes.
+//!
+//! Invariant: whatever becomes of an errand, a panic too, its Host is reconciled again; what came of it is kept until
+//! the next one, and with the Host.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::{Host, Reason};
+use jiff::Timestamp;
+use kit::panics;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
+use provider_static::errands::{self, Order};
+use provider_static::life::{Errand, Failure, Finding, Outcome, identity};
+use provider_static::plan::claim::Owner;
+use provider_static::session::{AddressRules, Connector, Error, Limits};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use crate::reserved_ranges::ReservedRanges;
+
+pub mod keys;
+
+/// Hosts whose Secrets are read at the same time.
+const READS: usize = 4;
+
+/// All errands, and what came of the last one of each Host.
+pub struct Sessions {
+    client: Client,
+    ranges: Arc<ReservedRanges>,
+    shared: Arc<Shared>,
+    connector: Arc<Connector>,
+    reads: Arc<Semaphore>,
+}
+
+struct Shared {
+    hosts: Mutex<HashMap<String, Known>>,
+    triggers: UnboundedSender<ObjectRef<Host>>,
+}
+
+#[derive(Default)]
+struct Known {
+    look: Option<Finding>,
+    running: Option<AbortHandle>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions {
+    /// None yet. `ranges`: what is never dialled; `triggers`: who is told at the end of each.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        ranges: Arc<ReservedRanges>,
+        triggers: UnboundedSender<ObjectRef<Host>>,
+    ) -> Self {
+        // What is dialled is decided by the rules of the day, which are given with each errand.
+        let rules = AddressRules::outside([]);
+        Self {
+            client,
+            ranges,
+            shared: Arc::new(Shared {
+                hosts: Mutex::default(),
+                triggers,
+            }),
+            connector: Arc::new(Connector::new(Limits::default(), rules)),
+            reads: Arc::new(Semaphore::new(READS)),
+        }
+    }
+
+    /// What came of the last errand of a Host.
+    #[must_use]
+    pub fn finding(&self, uid: &str) -> Option<Finding> {
+        self.shared.lock().get(uid)?.look.clone()
+    }
+
+    /// How many errands are under way.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        let hosts = self.shared.lock();
+        hosts
+            .values()
+            .filter(|known| known.running.is_some())
+            .count()
+    }
+
+    /// Forgets a Host that is gone; what is under way for it ends.
+    pub fn forget(&self, uid: &str) {
+        let known = self.shared.lock().remove(uid);
+        if let Some(running) = known.and_then(|known| known.running) {
+            running.abort();
+        }
+    }
+
+    /// Begins an errand, unless one is under way for the Host.
+    pub fn begin(&self, host: &Arc<Host>, errand: Errand) {
+        let uid = host.uid().unwrap_or_default();
+        let mut hosts = self.shared.lock();
+        let known = hosts.entry(uid.clone()).or_default();
+        if known.running.is_some() {
+            return;
+        }
+        let is_again = known.look.as_ref().is_some_and(|look| {
+            look.errand == errand && look.is_of(host) && look.has_ended_badly()
+        });
+        let work = Work {
+            client: self.client.clone(),
+            ranges: Arc::clone(&self.ranges),
+            connector: Arc::clone(&self.connector),
+            reads: Arc::clone(&self.reads),
+            host: Arc::clone(host),
+            errand,
+            is_again,
+        };
+        let shared = Arc::clone(&self.shared);
+        let task = async move {
+            let look = work.run().await;
+            let mut hosts = shared.lock();
+            // A Host that was forgotten meanwhile stays so.
+            if let Some(known) = hosts.get_mut(&uid) {
+                known.running = None;
+                known.look = Some(look.after(known.look.as_ref()));
+            }
+            drop(hosts);
+            // Fails only once the controller has ended.
+            let _ = shared.triggers.send(ObjectRef::from_obj(&*work.host));
+        };
+        known.running = Some(tokio::spawn(task).abort_handle());
+    }
+}
+
+/// One errand.
+struct Work {
+    client: Client,
+    ranges: Arc<ReservedRanges>,
+    connector: Arc<Connector>,
+    reads: Arc<Semaphore>,
+    host: Arc<Host>,
+    errand: Errand,
+    is_again: bool,
+}
+
+impl Work {
+    async fn run(&self) -> Finding {
+        let done = panics::contained(Box::pin(self.outcome())).await;
+        let outcome = match done {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(failure)) => Outcome::Failed(failure),
+            Err(panicked) => Outcome::Failed(Failure {
+                reason: Reason::InternalError,
+                message: panicked.to_string(),
+                is_inside: false,
+            }),
+        };
+        let status = self.host.status.as_ref();
+        let claim = status.and_then(|status| status.claim.as_ref());
+        Finding {
+            errand: self.errand,
+            generation: self.host.metadata.generation,
+            machine: claim.map(|claim| claim.machine_uid.clone()),
+            at: Timestamp::now(),
+            failures: 0,
+            polls: 0,
+            outcome,
+        }
+    }
+
+    async fn outcome(&self) -> Result<Outcome, Failure> {
+        let order = self.order()?;
+        let target = {
+            let _place = self.reads.acquire().await;
+            keys::target(&self.client, &self.host).await?
+        };
+        let settings = self.ranges.settings();
+        if let Some(unknown) = &settings.network.reserved_unknown {
+            return Err(Failure {
+                reason: Reason::ReservedRangesUnknown,
+                message: unknown.to_string(),
+                is_inside: false,
+            });
+        }
+        let rules = AddressRules::outside(settings.network.reserved.iter().copied());
+        let session = loop {
+            match Box::pin(self.connector.connect_by(&target, &rules)).await {
+                Ok(session) => break session,
+                // Others have all places: that says nothing of this machine.
+                Err(Error::Busy { .. }) => {}
+                Err(error) => return Err(Failure::from(&error)),
+            }
+        };
+        for passed in session.passed_over() {
+            tracing::info!(
+                host.name = self.host.name_any(),
+                host.namespace = self.host.namespace().unwrap_or_default(),
+                error = passed.to_string(),
+                "a jump host does not lead to the machine, and another one does"
+            );
+        }
+        let done = Box::pin(errands::run(&session, &order)).await;
+        done.map_err(|error| Failure::from(&error))
+    }
+
+    /// What is asked for. A claim is made by the provider `static`, which nobody can name yet.
+    fn order(&self) -> Result<Order, Failure> {
+        let expected = identity::expected(&self.host);
+        match self.errand {
+            Errand::Inspect => Ok(Order::inspect(expected)),
+            Errand::Reset => {
+                let status = self.host.status.as_ref();
+                let claim = status.and_then(|status| status.claim.clone());
+                let claim = claim.unwrap_or_default();
+                Ok(Order {
+                    errand: Errand::Reset,
+                    owner: Owner {
+                        installation: String::new(),
+                        tenant_cluster: claim.tenant_cluster_uid,
+                        machine: claim.machine_uid,
+                    },
+                    is_again: self.is_again,
+                    ..Order::inspect(expected)
+                })
+            }
+            Errand::Claim | Errand::Join => Err(Failure {
+                reason: Reason::ProviderNotConfigured,
+                message:
+                    "machines that are reached by SSH do not become nodes yet: delete the Machine"
+                        .to_owned(),
+                is_inside: false,
+            }),
+        }
+    }
+}
