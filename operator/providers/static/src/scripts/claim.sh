@@ -2,6 +2,17 @@
 # at once and never replaces one, so of two that claim at the same moment exactly one wins.
 folder=/var/lib/covey
 owner=$folder/owner.json
+is_ours() {
+    [ -f "$owner" ] && [ "$(field "$owner" installation)" = "$(parameter installation)" ] \
+        && [ "$(field "$owner" tenantCluster)" = "$(parameter tenantCluster)" ] \
+        && [ "$(field "$owner" machine)" = "$(parameter machine)" ]
+}
+# The answer of a claim before this one was lost. It stays ours where nothing can be written any more.
+if is_ours; then
+    answer result claimed installation "$(field "$owner" installation)" \
+        tenantCluster "$(field "$owner" tenantCluster)" machine "$(field "$owner" machine)"
+    exit 0
+fi
 if ! mkdir -p "$folder" 2> /dev/null; then
     answer result unwritable
     exit 0
@@ -19,9 +30,7 @@ sync "$draft" 2> /dev/null || sync
 result=foreign
 if ln "$draft" "$owner" 2> /dev/null; then
     result=claimed
-elif [ "$(field "$owner" installation)" = "$(parameter installation)" ] \
-    && [ "$(field "$owner" tenantCluster)" = "$(parameter tenantCluster)" ] \
-    && [ "$(field "$owner" machine)" = "$(parameter machine)" ]; then
+elif is_ours; then
     result=claimed
 fi
 answer result "$result" installation "$(field "$owner" installation)" \

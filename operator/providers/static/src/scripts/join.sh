@@ -34,13 +34,18 @@ if [ -n "$wanted" ]; then
         printf '%s\n' "$wanted" > /etc/containerd/config.toml.new
         mv -f /etc/containerd/config.toml.new /etc/containerd/config.toml
     fi
-    service start containerd || give_up failed "containerd does not start: $(complaint)"
 fi
+# Also with the machine's own configuration: it may be stopped, or not come back with a boot.
+service start containerd || give_up failed "containerd does not start: $(complaint)"
 
 step version
 version=$(kubelet --version | cut -d ' ' -f 2)
 [ "$version" = "v$(parameter version)" ] \
     || give_up failed "the kubelet is $version instead of v$(parameter version)"
+
+# kubeadm starts it, and leaves it to others that it comes back with a boot. A reset has undone that.
+step kubelet
+service enable kubelet || give_up failed "the kubelet's service cannot be enabled: $(complaint)"
 
 if [ -z "$found" ]; then
     step join

@@ -3,12 +3,14 @@ service() {
     if [ -d /run/systemd/system ] && has systemctl; then
         case "$1" in
             start) systemctl enable "$2" && systemctl restart "$2" ;;
+            enable) systemctl enable "$2" ;;
             stop) systemctl stop "$2" ;;
             disable) systemctl disable --now "$2" ;;
         esac
     elif has rc-service; then
         case "$1" in
             start) { rc-update add "$2" default || true; } && rc-service "$2" restart ;;
+            enable) rc-update add "$2" default || [ -e "/etc/runlevels/default/$2" ] ;;
             stop) rc-service "$2" stop ;;
             disable) rc-service "$2" stop; rc-update del "$2" default ;;
         esac

@@ -1,5 +1,6 @@
 # What a node leaves behind.
-folders='/etc/kubernetes /var/lib/kubelet /etc/cni/net.d /var/lib/cni /run/flannel'
+# The last two have what the pods of its tenant have said.
+folders='/etc/kubernetes /var/lib/kubelet /etc/cni/net.d /var/lib/cni /run/flannel /var/log/pods /var/log/containers'
 # Mounts below a folder, deepest first. Names with a line break stay unseen here, and the removal refuses itself.
 mounts_below() {
     place=$(readlink -f "$1" 2> /dev/null || true)

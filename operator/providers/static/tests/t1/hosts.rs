@@ -19,7 +19,7 @@ use crate::sshd::is_possible;
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
-fn owner(machine: &str) -> Owner {
+pub(crate) fn owner(machine: &str) -> Owner {
     Owner {
         installation: "installation".to_owned(),
         tenant_cluster: "tenant".to_owned(),
@@ -40,7 +40,7 @@ fn expected(operation: Operation) -> Expected {
     }
 }
 
-async fn claim(machine: &Machine, who: &Owner) -> Result<Claim> {
+pub(crate) async fn claim(machine: &Machine, who: &Owner) -> Result<Claim> {
     let answer = machine
         .run(&CLAIM, &who.parameters("2026-01-01T00:00:00Z"))
         .await?;
@@ -48,7 +48,7 @@ async fn claim(machine: &Machine, who: &Owner) -> Result<Claim> {
 }
 
 /// What plays the programs of a node: kubeadm writes a kubelet.conf with this authority.
-async fn programs(machine: &Machine, authority: &str) -> Result<()> {
+pub(crate) async fn programs(machine: &Machine, authority: &str) -> Result<()> {
     let authority = STANDARD.encode(authority);
     let kubeadm = format!(
         "echo \"kubeadm $*\" >> /run/calls\n\
@@ -62,11 +62,18 @@ async fn programs(machine: &Machine, authority: &str) -> Result<()> {
     machine
         .program("rc-service", "echo \"rc-service $*\" >> /run/calls")
         .await?;
-    machine.program("rc-update", "true").await?;
+    machine
+        .program("rc-update", "echo \"rc-update $*\" >> /run/calls")
+        .await?;
     machine.program("systemctl", "exit 1").await
 }
 
-async fn join(machine: &Machine) -> Result<Progress> {
+pub(crate) async fn join(machine: &Machine) -> Result<Progress> {
+    join_with(machine, "version = 3").await
+}
+
+/// Empty: with the configuration of containerd that the machine has.
+pub(crate) async fn join_with(machine: &Machine, containerd: &str) -> Result<Progress> {
     let told = Parameters::default()
         .plain("operation", "join")
         .plain("id", "0a1b2c3d")
@@ -75,7 +82,7 @@ async fn join(machine: &Machine) -> Result<Progress> {
         .plain("version", "1.36.1")
         .plain("nodeName", "worker-1")
         .plain("files", "")
-        .plain("containerdConfig", "version = 3")
+        .plain("containerdConfig", containerd)
         .secret(
             "config",
             format!("kind: JoinConfiguration\ntoken: \"{TOKEN}\"\n"),
@@ -88,7 +95,7 @@ async fn join(machine: &Machine) -> Result<Progress> {
     .await
 }
 
-async fn reset(machine: &Machine) -> Result<Progress> {
+pub(crate) async fn reset(machine: &Machine) -> Result<Progress> {
     let told = Parameters::default()
         .plain("operation", "reset")
         .plain("id", "0a1b2c3d")
@@ -122,7 +129,7 @@ async fn play(machine: &Machine, operation: Operation, told: &Parameters) -> Res
 }
 
 /// Plays with one machine of each flavour.
-async fn on_each(play: impl AsyncFn(Flavour, Machine) -> Result<()>) -> Result<()> {
+pub(crate) async fn on_each(play: impl AsyncFn(Flavour, Machine) -> Result<()>) -> Result<()> {
     if !is_possible()? {
         return Ok(());
     }
@@ -319,7 +326,8 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
         machine
             .shell(
                 "set -e\n\
-                 mkdir -p '/var/lib/kubelet/pods/a b/volume' /var/lib/precious /etc/cni/net.d /run/flannel\n\
+                 mkdir -p '/var/lib/kubelet/pods/a b/volume' /var/lib/precious /etc/cni/net.d /run/flannel /var/log/pods/a\n\
+                 echo said > /var/log/pods/a/0.log\n\
                  echo data > /var/lib/precious/file\n\
                  mount --bind /var/lib/precious '/var/lib/kubelet/pods/a b/volume'\n\
                  mkdir -p '/var/lib/kubelet/pods/a b/volume/inner'\n\
@@ -338,6 +346,7 @@ async fn a_reset_leaves_no_trace_and_no_data_of_others_behind_mounts() -> Result
         };
         for trace in [
             "folder /etc/kubernetes",
+            "folder /var/log/pods",
             "mount /var/lib/kubelet/",
             "link cni0",
             "table ip kube-proxy",
@@ -428,6 +437,15 @@ async fn a_read_only_disk_is_said_in_words() -> Result<()> {
         assert_eq!(
             claim(&machine, &owner("m")).await?,
             Claim::Unwritable,
+            "{flavour:?}"
+        );
+        // Whose it is does not change by that: the first answer may have been lost.
+        machine.shell("mount -o remount,rw /var/lib").await?;
+        claim(&machine, &owner("m")).await?;
+        machine.shell("mount -o remount,ro /var/lib").await?;
+        assert_eq!(
+            claim(&machine, &owner("m")).await?,
+            Claim::Ours,
             "{flavour:?}"
         );
         Ok(())

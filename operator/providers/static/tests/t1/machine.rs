@@ -34,6 +34,7 @@ mount -t tmpfs tmpfs /etc
 cp -a /run/etc/. /etc/
 rm -r /run/etc
 mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /var/log
 mount -t tmpfs tmpfs /usr/local/bin
 ip link set lo up
 if [ "$1" = Busybox ]; then busybox --install -s /usr/local/bin; fi

@@ -9,5 +9,6 @@ mod hosts;
 mod keys;
 #[allow(dead_code, reason = "shared with the operator's tests")]
 mod machine;
+mod services;
 #[allow(dead_code, reason = "as above")]
 mod sshd;
