@@ -90,6 +90,8 @@ async fn step(ctx: &Context, host: &Arc<Host>) -> Result<Option<Duration>, Error
         return Ok(None);
     };
     if at <= now {
+        // What is done on a machine is a write, too.
+        ctx.leadership.ensure().map_err(Error::Fence)?;
         // Its end brings the Host back.
         ctx.hosts.begin(host, errand);
         return Ok(None);
