@@ -1,11 +1,9 @@
 //! The catalogue itself: every reason that a component of Covey writes, what it means, whose turn it is, what to do.
 //!
-//! Invariant: one line each for meaning, cause and remedy; a person is named a field or a command. The cause is what
-//! usually makes it so, most likely first, for a person's and the developers' turn. A reason of a later version says
-//! so: `Name: Fine, "", since "0.2.0";`. Long because it is one table, and one in two files is looked up twice.
+//! Invariant: one line each for meaning, cause (the likeliest first; of a person's and the developers' turn) and
+//! remedy, which names a field or a command. Long because it is one table, and one in two files is looked up twice.
 
 use super::class::{Class, reasons};
-
 reasons! {
     "Every kind" {
         /// Nothing is wrong.
@@ -304,6 +302,8 @@ reasons! {
         /// Something has the machine's name and was not made for it.
         /// Cause: A machine of that name was there before and its object is left; else somebody made one by hand.
         NameTaken: Person, "Delete that object, or `kubectl delete machine` to have one of another name.";
+        /// The provider has no machine left that fits what the pool asks for; it is tried again.
+        NoneLeft: Waiting, "If it stays: add a Host, or mend one that is not `Available` (`kubectl get hosts`).", since "0.2.0";
     }
     "Of a Host" {
         /// The machine has not been looked at yet.

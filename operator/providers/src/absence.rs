@@ -20,6 +20,9 @@ pub enum Proof {
     Terminated,
     /// Two complete looks did not find it, long enough after it was asked for.
     Missed,
+    /// It may be there, and it may run. Its inventory keeps it from everybody until it is proven that nothing of this
+    /// Machine is left on it, so nobody has to wait for that. Only of a Machine that goes.
+    Quarantined,
 }
 
 /// One look that did not find the machine.

@@ -34,6 +34,9 @@ pub enum Error {
         /// `restart`.
         verb: &'static str,
     },
+    /// There is none to be had. Nothing was made.
+    #[error("{0}; this is tried again by itself")]
+    NoneLeft(String),
     /// Something else has the name.
     #[error(
         "{object} exists and was not made for this Machine: delete it, or delete the Machine to \
@@ -62,6 +65,8 @@ impl Classify for Error {
             Self::NoneNamed | Self::NotConfigured(_) | Self::NotInstalled(_) => Class::Invalid,
             Self::Taken { .. } | Self::NotSupported { .. } => Class::Invalid,
             Self::NoRequest => Class::Bug,
+            // Others give one back.
+            Self::NoneLeft(_) => Class::Transient,
             Self::Request { source, .. } => source.class(),
         }
     }
@@ -79,6 +84,7 @@ impl Error {
             // What it has made may be there still.
             Self::NotInstalled(_) => FaultKind::Unavailable,
             Self::Taken { .. } => FaultKind::Taken,
+            Self::NoneLeft(_) => FaultKind::Capacity { again: None },
             Self::Request { source, .. } => FaultKind::of_kube(source),
         }
     }
@@ -91,6 +97,7 @@ impl Error {
             Self::NotConfigured(_) => Reason::ProviderNotConfigured,
             Self::NotInstalled(_) => Reason::ProviderNotInstalled,
             Self::Taken { .. } => Reason::NameTaken,
+            Self::NoneLeft(_) => Reason::NoneLeft,
             Self::NotSupported { .. } | Self::NoRequest | Self::Request { .. } => {
                 Reason::ProviderFailed
             }
