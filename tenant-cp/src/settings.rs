@@ -16,6 +16,7 @@ pub(crate) mod tenant_pods;
 pub use policy::{ApiServerPolicy, EndpointPolicy, LoadBalancerPolicy, Prefixes};
 pub use providers::{
     ImagePullPolicy, KernelSettings, KubeVirtSettings, MachinePolicy, ProviderSettings,
+    StaticSettings,
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 

@@ -14,6 +14,7 @@ use api::tenant_cluster::{EndpointStatus, Nodes};
 use k8s_openapi::api::core::v1::Taint;
 use pki::Key;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::network::addresses::host_and_port;
 use crate::node::bootstrap_token::Token;
@@ -108,6 +109,30 @@ pub fn user_data(
         data["ssh_authorized_keys"] = json!(machine.ssh_authorized_keys);
     }
     Ok(Key::new(format!("#cloud-config\n{}", yaml(&data)?)))
+}
+
+/// What a machine is told to join that is there already and boots with nothing: one JSON document, for who tells it
+/// in a session. Its fields: `authority`, the digest (SHA-256, hexadecimal) of what its kubelet will believe;
+/// `configuration`, kubeadm's; `kubelet`, what is changed in the kubelet's configuration, where anything is. Disks,
+/// keys of users and files of the tenant cluster's `spec.nodes` are not in it: such a machine has its own.
+///
+/// # Errors
+/// [`Error`].
+pub fn session_data(
+    endpoint: &EndpointStatus,
+    ca_pem: &str,
+    token: &Token,
+    machine: &Machine,
+) -> Result<Key, Error> {
+    let pins = pki::public_key_pins(ca_pem).ok_or(Error::AuthorityUnreadable)?;
+    let mut data = json!({
+        "authority": hex::encode(Sha256::digest(ca_pem)),
+        "configuration": configuration(endpoint, &pins, token, machine),
+    });
+    if let Some(patch) = host_files::kubelet(&machine.kubelet, &machine.feature_gates) {
+        data["kubelet"] = json!(patch.content);
+    }
+    Ok(Key::new(data.to_string()))
 }
 
 /// Joins until it has worked. Whoever takes the lock first does the work; others wait for it and

@@ -16,6 +16,22 @@ use serde::{Deserialize, Serialize};
 pub struct ProviderSettings {
     /// Virtual machines of the management cluster's KubeVirt.
     pub kubevirt: KubeVirtSettings,
+    /// Machines that are there already and are reached by SSH.
+    #[serde(rename = "static")]
+    pub static_: StaticSettings,
+}
+
+/// Machines that are there already and are reached by SSH.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StaticSettings {
+    /// Whether node pools may use it. Hosts are looked at in either case. Default: false, as it is new.
+    pub enabled: bool,
+    /// Whether machines that have only cgroup v1 may become nodes. kubeadm refuses them from 1.35 on, and is told not
+    /// to look; the kubelet has to be told on the machine (`failCgroupV1: false`). Default: false.
+    pub allow_cgroup_v1: bool,
+    /// containerd's `config.toml` for all such machines. Default: empty, each has its own.
+    pub containerd_config: String,
 }
 
 /// Virtual machines of the management cluster's KubeVirt.

@@ -61,6 +61,34 @@ fn read(machine: &Machine) -> (String, Value, Value) {
 }
 
 #[test]
+fn session_data_has_the_same_configuration_and_whom_the_kubelet_will_believe() {
+    let (mut machine, ca) = (machine(), ca());
+    machine.provider_id = None;
+    let read = |machine: &Machine| -> Value {
+        let data = session_data(&endpoint(), &ca, &token(), machine).unwrap();
+        serde_json::from_str(data.reveal()).unwrap()
+    };
+    let data = read(&machine);
+    let pins = pki::public_key_pins(&ca).unwrap();
+    assert_eq!(
+        data["configuration"],
+        configuration(&endpoint(), &pins, &token(), &machine)
+    );
+    assert_eq!(data["authority"], hex::encode(Sha256::digest(&ca)));
+    assert_eq!(data.get("kubelet"), None);
+    machine.kubelet.max_pods = Some(50);
+    let data = read(&machine);
+    let patch: Value = serde_json::from_str(data["kubelet"].as_str().unwrap()).unwrap();
+    assert_eq!(patch["maxPods"], 50);
+    assert_eq!(
+        data["configuration"]["patches"]["directory"],
+        host_files::PATCHES
+    );
+    let none = session_data(&endpoint(), "none", &token(), &machine);
+    assert_eq!(none.err(), Some(Error::AuthorityUnreadable));
+}
+
+#[test]
 fn user_data_is_a_cloud_config_that_joins_and_forgets() {
     let (text, data, join) = read(&machine());
     assert!(text.starts_with("#cloud-config\n"));

@@ -20,6 +20,9 @@ const PROCESSORS: std::ops::RangeInclusive<i32> = 1..=128;
 const LONGEST_SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(3600);
 
 pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: &mut Vec<Problem>) {
+    if provider.static_.is_some() && settings.static_.enabled {
+        return;
+    }
     if provider.static_.is_some() {
         problems.push(Problem::new(
             "spec.provider.static",
