@@ -53,7 +53,12 @@ if [ -z "$found" ]; then
     parameter config > "$config"
     if ! kubeadm join --config "$config" 9>&-; then
         rm -f "$config"
-        give_up failed "kubeadm join failed: $(complaint)"
+        said=$(complaint)
+        # It refuses what its own half has left. There was no kubelet of anybody before it.
+        limit=
+        if has timeout; then limit='timeout 120'; fi
+        $limit kubeadm reset --force 9>&- || true
+        give_up failed "kubeadm join failed: $said"
     fi
 fi
 rm -f "$config" "$job/told"

@@ -252,7 +252,7 @@ async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<(
         machine
             .program(
                 "kubeadm",
-                "if [ \"$1\" = join ]; then cat \"$3\" >&2; exit 1; fi",
+                "echo \"kubeadm $1\" >> /run/tries; if [ \"$1\" = join ]; then cat \"$3\" >&2; exit 1; fi",
             )
             .await?;
         let Progress::Failed(words) = join(&machine).await? else {
@@ -263,6 +263,9 @@ async fn a_join_that_is_killed_goes_on_and_one_that_fails_says_why() -> Result<(
             "{words}"
         );
         assert!(!words.contains("0123456789abcdef"), "{words}");
+        // kubeadm refuses what its own half has left.
+        let tries = machine.shell("cat /run/tries").await?;
+        assert_eq!(tries, "kubeadm join\nkubeadm reset\n", "{flavour:?}");
         machine
             .shell("! grep -r 0123456789abcdef /var/lib/covey && ! test -e /run/covey/join.yaml")
             .await?;
