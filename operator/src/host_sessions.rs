@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{Host, Reason};
 use jiff::Timestamp;
+use kit::lease::Leadership;
 use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
@@ -30,6 +31,7 @@ const READS: usize = 4;
 /// All errands, and what came of the last one of each Host.
 pub struct Sessions {
     client: Client,
+    leadership: Leadership,
     ranges: Arc<ReservedRanges>,
     shared: Arc<Shared>,
     connector: Arc<Connector>,
@@ -54,10 +56,12 @@ impl Shared {
 }
 
 impl Sessions {
-    /// None yet. `ranges`: what is never dialled; `triggers`: who is told at the end of each.
+    /// None yet. `leadership`: whose work it is; `ranges`: what is never dialled; `triggers`: who is told at the end of
+    /// each.
     #[must_use]
     pub fn new(
         client: Client,
+        leadership: Leadership,
         ranges: Arc<ReservedRanges>,
         triggers: UnboundedSender<ObjectRef<Host>>,
     ) -> Self {
@@ -65,6 +69,7 @@ impl Sessions {
         let rules = AddressRules::outside([]);
         Self {
             client,
+            leadership,
             ranges,
             shared: Arc::new(Shared {
                 hosts: Mutex::default(),
@@ -112,6 +117,7 @@ impl Sessions {
         });
         let work = Work {
             client: self.client.clone(),
+            leadership: self.leadership.clone(),
             ranges: Arc::clone(&self.ranges),
             connector: Arc::clone(&self.connector),
             reads: Arc::clone(&self.reads),
@@ -139,6 +145,7 @@ impl Sessions {
 /// One errand.
 struct Work {
     client: Client,
+    leadership: Leadership,
     ranges: Arc<ReservedRanges>,
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
@@ -203,6 +210,12 @@ impl Work {
                 "a jump host does not lead to the machine, and another one does"
             );
         }
+        // It may have taken long to get here.
+        self.leadership.ensure().map_err(|error| Failure {
+            reason: Reason::TransientFailure,
+            message: error.to_string(),
+            is_inside: false,
+        })?;
         let done = Box::pin(errands::run(&session, &order)).await;
         done.map_err(|error| Failure::from(&error))
     }

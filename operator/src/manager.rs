@@ -131,6 +131,7 @@ impl Manager {
             host_state: ControllerState::new(events("covey.dev/host"), metrics.controller("host")),
             hosts: Sessions::new(
                 client.clone(),
+                leadership.clone(),
                 Arc::clone(&reserved_ranges),
                 triggers.hosts.clone(),
             ),
