@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::{Host, Reason};
+use api::{ConditionType, Host, Reason};
 use jiff::Timestamp;
 use kit::lease::Leadership;
 use kit::panics;
@@ -163,7 +163,7 @@ impl Work {
             Err(panicked) => Outcome::Failed(Failure {
                 reason: Reason::InternalError,
                 message: panicked.to_string(),
-                is_inside: false,
+                about: ConditionType::Reachable,
             }),
         };
         let status = self.host.status.as_ref();
@@ -190,7 +190,7 @@ impl Work {
             return Err(Failure {
                 reason: Reason::ReservedRangesUnknown,
                 message: unknown.to_string(),
-                is_inside: false,
+                about: ConditionType::Reachable,
             });
         }
         let rules = AddressRules::outside(settings.network.reserved.iter().copied());
@@ -214,7 +214,7 @@ impl Work {
         self.leadership.ensure().map_err(|error| Failure {
             reason: Reason::TransientFailure,
             message: error.to_string(),
-            is_inside: false,
+            about: ConditionType::Reachable,
         })?;
         let done = Box::pin(errands::run(&session, &order)).await;
         done.map_err(|error| Failure::from(&error))
@@ -245,7 +245,7 @@ impl Work {
                 message:
                     "machines that are reached by SSH do not become nodes yet: delete the Machine"
                         .to_owned(),
-                is_inside: false,
+                about: ConditionType::Reachable,
             }),
         }
     }

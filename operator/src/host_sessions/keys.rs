@@ -4,7 +4,7 @@
 //! a key is in an error.
 
 use api::host::{Escalation, JumpHost};
-use api::{Host, Reason};
+use api::{ConditionType, Host, Reason};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 use provider_static::life::Failure;
@@ -45,7 +45,7 @@ async fn hop(secrets: &Api<Secret>, hop: &JumpHost, field: &str) -> Result<Hop, 
     let host_keys = HostKeys::parse(&hop.host_keys).map_err(|error| Failure {
         reason: Reason::HostKeyUnknown,
         message: format!("{field}: {error}"),
-        is_inside: false,
+        about: ConditionType::Reachable,
     })?;
     Ok(Hop {
         address: hop.address.clone(),

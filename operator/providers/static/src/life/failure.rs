@@ -2,7 +2,7 @@
 //!
 //! Invariant: whose turn it is follows from the kind of the error, never from its words.
 
-use api::Reason;
+use api::{ConditionType, Reason};
 
 use crate::session::error::Error;
 
@@ -13,8 +13,9 @@ pub struct Failure {
     pub reason: Reason,
     /// What is wrong and how to mend it.
     pub message: String,
-    /// The operator was let in, and what it ran there failed.
-    pub is_inside: bool,
+    /// The condition that says so: `Reachable` of what is wrong with the machine or the way to it, `Verified` where the
+    /// machine was asked nothing, because it is not known what to ask of it.
+    pub about: ConditionType,
 }
 
 impl Failure {
@@ -24,34 +25,34 @@ impl Failure {
         Self {
             reason: Reason::LoginFailed,
             message: message.into(),
-            is_inside: false,
+            about: ConditionType::Reachable,
         }
     }
 }
 
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
-        let (reason, is_inside) = match error {
-            Error::WrongHostKey { .. } | Error::NoHostKey { .. } => (Reason::HostKeyUnknown, false),
-            Error::Forbidden { .. } => (Reason::InvalidSpec, false),
-            Error::LoginRefused { .. } | Error::NotRoot { .. } => (Reason::LoginFailed, false),
+        let reason = match error {
+            Error::WrongHostKey { .. } | Error::NoHostKey { .. } => Reason::HostKeyUnknown,
+            Error::Forbidden { .. } => Reason::InvalidSpec,
+            Error::LoginRefused { .. } | Error::NotRoot { .. } => Reason::LoginFailed,
             Error::Unreachable { .. }
             | Error::Forward { .. }
             | Error::TimedOut { .. }
             | Error::Protocol { .. }
             | Error::Busy { .. }
-            | Error::Cut { .. } => (Reason::HostUnreachable, false),
+            | Error::Cut { .. } => Reason::HostUnreachable,
             Error::Stuck { .. }
             | Error::TooMuchOutput { .. }
             | Error::Failed { .. }
             | Error::Answer { .. }
             | Error::Digest { .. }
-            | Error::Source(_) => (Reason::HostFailing, true),
+            | Error::Source(_) => Reason::HostFailing,
         };
         Self {
             reason,
             message: error.to_string(),
-            is_inside,
+            about: ConditionType::Reachable,
         }
     }
 }

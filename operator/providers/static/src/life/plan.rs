@@ -244,7 +244,7 @@ fn unreachable(look: &Finding, draft: &mut Draft) {
     let Outcome::Failed(failure) = &look.outcome else {
         return;
     };
-    draft.no(ConditionType::Reachable, failure.reason, &failure.message);
+    draft.no(failure.about, failure.reason, &failure.message);
 }
 
 /// A Machine has it: gives what is to be done next.
@@ -265,7 +265,12 @@ fn held(observed: &Observed, look: Option<&Finding>, draft: &mut Draft) -> Optio
         draft.observed();
         match &look.outcome {
             Outcome::Failed(_) => unreachable(look, draft),
-            _ => draft.yes(ConditionType::Reachable, Reason::AsExpected),
+            _ => {
+                draft.yes(ConditionType::Reachable, Reason::AsExpected);
+                if draft.says(ConditionType::Verified, Reason::TransientFailure) {
+                    draft.yes(ConditionType::Verified, Reason::AsExpected);
+                }
+            }
         }
         if let Outcome::AnotherMachine { machine_id } = &look.outcome {
             let message = identity::changed(host, machine_id);

@@ -68,7 +68,7 @@ fn failed(reason: Reason) -> Outcome {
     Outcome::Failed(Failure {
         reason,
         message: "not reached".to_owned(),
-        is_inside: false,
+        about: ConditionType::Reachable,
     })
 }
 
@@ -389,4 +389,22 @@ fn nothing_is_undone_while_a_machine_wants_it_or_nobody_knows() {
     let mut case = Case::claimed(HostPhase::Joined);
     case.observed.machine = MachineState::Gone;
     assert_eq!(case.plan().errand, Some((Errand::Reset, now())));
+}
+
+/// It was asked nothing.
+#[test]
+fn what_could_not_be_found_out_to_ask_is_nothing_against_the_way_to_the_machine() {
+    let mut case = Case::claimed(HostPhase::Claimed);
+    case.observed.machine = MachineState::Wanted;
+    let unread = Outcome::Failed(Failure {
+        reason: Reason::TransientFailure,
+        message: "a Secret could not be read".to_owned(),
+        about: ConditionType::Verified,
+    });
+    case.sees(Errand::Claim, unread);
+    case.says(ConditionType::Verified, "False", Reason::TransientFailure);
+    case.says(ConditionType::Reachable, "True", Reason::AsExpected);
+    case.sees(Errand::Claim, Outcome::Claim(Claim::Ours));
+    assert_eq!(case.phase(), HostPhase::Joining);
+    case.says(ConditionType::Verified, "True", Reason::AsExpected);
 }
