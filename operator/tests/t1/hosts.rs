@@ -171,7 +171,6 @@ async fn write(client: &Client, host: &Host, status: &Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the machine's sshd refuses the login of root; see docs/hosts.md"]
 async fn machine_is_seen_and_becomes_available_and_then_nothing_is_written() -> Result<()> {
     let Some(world) = World::new("host-seen").await? else {
         return Ok(());
@@ -254,7 +253,6 @@ async fn another_host_key_is_told_with_the_fingerprint_that_was_seen() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the machine's sshd refuses the login of root; see docs/hosts.md"]
 async fn of_two_machines_one_gets_the_host_which_is_then_not_let_go_but_by_its_uid() -> Result<()> {
     let Some(world) = World::new("host-claim").await? else {
         return Ok(());
