@@ -108,7 +108,7 @@ pub struct HostSpec {
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub labels: BTreeMap<String, String>,
 
-    /// `true`: no Machine takes it. One that has it already keeps it. Default: `false`. Example: `true`.
+    /// `true`: no Machine takes it. One that has it is drained and replaced. Default: `false`. Example: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maintenance: bool,
 

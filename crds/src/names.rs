@@ -153,6 +153,13 @@ pub fn kubevirt_machine(provider_id: &str) -> Option<&str> {
     (name.len() <= 253 && name.split('.').all(is_label)).then_some(name)
 }
 
+/// What a machine that is there already is called by provider and node: `static://<Host>/<Machine>`. With the
+/// Machine in it, because the next one that has the same Host is another machine to everybody.
+#[must_use]
+pub fn static_provider_id(host: &str, machine: &str) -> String {
+    format!("static://{host}/{machine}")
+}
+
 /// The Secret in the tenant namespace with the user data that a machine boots with.
 #[must_use]
 pub fn user_data_secret(machine: &str) -> String {

@@ -1,5 +1,6 @@
 //! What is done on machines, outside of all reconciles: one errand per Host at a time, and of all Hosts as many
-//! sessions as `provider_static::session::Limits` says. [`keys`]: from a Host and its Secrets to where one goes.
+//! sessions as `provider_static::session::Limits` says. [`keys`]: from a Host and its Secrets to where one goes;
+//! [`orders`]: from its claim to what is asked of its machine.
 //!
 //! Invariant: whatever becomes of an errand, a panic too, its Host is reconciled again; what came of it is kept until
 //! the next one, and with the Host.
@@ -14,16 +15,16 @@ use kit::panics;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use provider_static::errands::{self, Order};
-use provider_static::life::{Errand, Failure, Finding, Outcome, identity};
-use provider_static::plan::claim::Owner;
+use provider_static::life::{Errand, Failure, Finding, Outcome};
 use provider_static::session::{AddressRules, Connector, Error, Limits};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::AbortHandle;
 
 use crate::reserved_ranges::ReservedRanges;
 
 pub mod keys;
+mod orders;
 
 /// Hosts whose Secrets are read at the same time.
 const READS: usize = 4;
@@ -36,6 +37,8 @@ pub struct Sessions {
     shared: Arc<Shared>,
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
+    /// UID of the installation, once it was read.
+    installation: Arc<OnceCell<String>>,
 }
 
 struct Shared {
@@ -77,6 +80,7 @@ impl Sessions {
             }),
             connector: Arc::new(Connector::new(Limits::default(), rules)),
             reads: Arc::new(Semaphore::new(READS)),
+            installation: Arc::default(),
         }
     }
 
@@ -121,6 +125,7 @@ impl Sessions {
             ranges: Arc::clone(&self.ranges),
             connector: Arc::clone(&self.connector),
             reads: Arc::clone(&self.reads),
+            installation: Arc::clone(&self.installation),
             host: Arc::clone(host),
             errand,
             is_again,
@@ -149,6 +154,7 @@ struct Work {
     ranges: Arc<ReservedRanges>,
     connector: Arc<Connector>,
     reads: Arc<Semaphore>,
+    installation: Arc<OnceCell<String>>,
     host: Arc<Host>,
     errand: Errand,
     is_again: bool,
@@ -180,12 +186,22 @@ impl Work {
     }
 
     async fn outcome(&self) -> Result<Outcome, Failure> {
-        let order = self.order()?;
-        let target = {
-            let _place = self.reads.acquire().await;
-            keys::target(&self.client, &self.host).await?
-        };
         let settings = self.ranges.settings();
+        let (order, target) = {
+            let _place = self.reads.acquire().await;
+            let order = orders::order(
+                &self.client,
+                &settings.providers.static_,
+                &self.installation,
+                &self.host,
+                self.errand,
+            );
+            let order = Order {
+                is_again: self.is_again,
+                ..order.await?
+            };
+            (order, keys::target(&self.client, &self.host).await?)
+        };
         if let Some(unknown) = &settings.network.reserved_unknown {
             return Err(Failure {
                 reason: Reason::ReservedRangesUnknown,
@@ -218,35 +234,5 @@ impl Work {
         })?;
         let done = Box::pin(errands::run(&session, &order)).await;
         done.map_err(|error| Failure::from(&error))
-    }
-
-    /// What is asked for. A claim is made by the provider `static`, which nobody can name yet.
-    fn order(&self) -> Result<Order, Failure> {
-        let expected = identity::expected(&self.host);
-        match self.errand {
-            Errand::Inspect => Ok(Order::inspect(expected)),
-            Errand::Reset => {
-                let status = self.host.status.as_ref();
-                let claim = status.and_then(|status| status.claim.clone());
-                let claim = claim.unwrap_or_default();
-                Ok(Order {
-                    errand: Errand::Reset,
-                    owner: Owner {
-                        installation: String::new(),
-                        tenant_cluster: claim.tenant_cluster_uid,
-                        machine: claim.machine_uid,
-                    },
-                    is_again: self.is_again,
-                    ..Order::inspect(expected)
-                })
-            }
-            Errand::Claim | Errand::Join => Err(Failure {
-                reason: Reason::ProviderNotConfigured,
-                message:
-                    "machines that are reached by SSH do not become nodes yet: delete the Machine"
-                        .to_owned(),
-                about: ConditionType::Reachable,
-            }),
-        }
     }
 }

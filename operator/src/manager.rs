@@ -20,6 +20,7 @@ use kube::runtime::reflector::store::WriterDropped;
 use kube::{Client, ResourceExt};
 use provider_kubevirt::needs;
 use provider_kubevirt::provider::KubeVirt;
+use provider_static::provider::Static;
 use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
@@ -86,6 +87,11 @@ impl Manager {
             settings.providers.kubevirt.clone(),
             crate::FIELD_MANAGER,
         );
+        let hosts = Static::new(
+            client.clone(),
+            settings.providers.static_.enabled,
+            crate::FIELD_MANAGER,
+        );
         let throttle = Throttle::default();
         let wake = {
             let (throttle, clusters) = (throttle.clone(), triggers.clusters.clone());
@@ -141,7 +147,9 @@ impl Manager {
             ),
             creations: Creations::default(),
             orphans: Orphans::default(),
-            providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
+            providers: Providers::default()
+                .with(ProviderKind::KubeVirt, Arc::new(kubevirt))
+                .with(ProviderKind::Static, Arc::new(hosts)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
             capacity: Arc::new(Capacity::new(needs::labels(&settings.providers.kubevirt))),
             reserved_ranges,

@@ -112,8 +112,10 @@ impl Triggers {
         }
     }
 
-    /// A Host changed, or went: triggers it, and where it went those that were refused as its duplicates.
+    /// A Host changed, or went: triggers it, and where it went those that were refused as its duplicates; and the
+    /// Machines to which it makes a difference.
     pub fn on_host(&self, stores: &Stores, host: &Host, there: bool) {
+        self.on_inventory(stores, host);
         if there {
             let _ = self.hosts.send(ObjectRef::from_obj(host));
             return;
@@ -122,6 +124,29 @@ impl Triggers {
             let mut conditions = other.status.iter().flat_map(|status| &status.conditions);
             if conditions.any(|condition| condition.reason == Reason::Duplicate) {
                 let _ = self.hosts.send(ObjectRef::from_obj(&*other));
+            }
+        }
+    }
+
+    /// The Machine that has a Host. Of one that nobody has: those of its namespace that wait for one, or that go and
+    /// may have had it until now.
+    fn on_inventory(&self, stores: &Stores, host: &Host) {
+        let namespace = host.namespace().unwrap_or_default();
+        let status = host.status.as_ref();
+        if let Some(claim) = status.and_then(|status| status.claim.as_ref()) {
+            let machine = ObjectRef::new(&claim.machine_name).within(&namespace);
+            let _ = self.machines.send(machine);
+            return;
+        }
+        for machine in stores.machines.state() {
+            let status = machine.status.as_ref();
+            let has_joined = status.is_some_and(|status| status.node_name.is_some());
+            let is_going = machine.metadata.deletion_timestamp.is_some();
+            if machine.spec.provider.static_.is_some()
+                && machine.namespace().as_ref() == Some(&namespace)
+                && (is_going || !has_joined)
+            {
+                let _ = self.machines.send(ObjectRef::from_obj(&*machine));
             }
         }
     }
@@ -283,6 +308,9 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use kube::runtime::watcher;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -306,5 +334,52 @@ mod tests {
         };
         assert!(!down.matter_to_machines(&up) && up.matter_to_machines(&down));
         assert!(!newer.matter_to_machines(&up) && another.matter_to_machines(&up));
+    }
+
+    fn machine(namespace: &str, name: &str, node: Option<&str>) -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": name, "namespace": namespace, "uid": name},
+            "spec": {"clusterName": "demo", "clusterUID": "tc", "poolName": "w", "version": "1.35.4",
+                "provider": {"static": {}}},
+            "status": {"nodeName": node},
+        }))
+        .unwrap()
+    }
+
+    fn host(claim: Option<&str>) -> Host {
+        let claim = claim
+            .map(|name| json!({"machineName": name, "machineUID": name, "tenantClusterUID": "tc"}));
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Host",
+            "metadata": {"name": "a", "namespace": "team-a"},
+            "spec": {"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
+            "status": {"claim": claim},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn host_wakes_the_machine_that_has_it_and_one_that_nobody_has_those_that_wait() {
+        let (stores, mut writers) = Stores::new();
+        for machine in [
+            machine("team-a", "waits", None),
+            machine("team-a", "joined", Some("joined")),
+            machine("team-b", "elsewhere", None),
+        ] {
+            let applied = watcher::Event::Apply(machine);
+            writers.machines.apply_watcher_event(&applied);
+        }
+        let woken = |host: &Host, there| {
+            let (triggers, mut triggered) = Triggers::new();
+            triggers.on_host(&stores, host, there);
+            let next = || triggered.machines.try_recv().ok();
+            std::iter::from_fn(next)
+                .map(|machine| machine.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(woken(&host(Some("joined")), true), ["joined"]);
+        assert_eq!(woken(&host(Some("joined")), false), ["joined"]);
+        assert_eq!(woken(&host(None), true), ["waits"]);
     }
 }

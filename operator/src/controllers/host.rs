@@ -108,6 +108,7 @@ async fn observe(ctx: &Context, host: &Arc<Host>) -> Result<Observed, Error> {
         machine: machine_of(ctx, host).await?,
         others: others.filter_map(|other| Twin::of(other)).collect(),
         look: ctx.hosts.finding(&uid.unwrap_or_default()),
+        allows_cgroup1: ctx.settings.providers.static_.allow_cgroup_v1,
         host: Host::clone(host),
     })
 }

@@ -14,11 +14,14 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use provider_static::life::choose;
 use serde_json::{Value, json};
+use tenant_cp::Settings;
 use testkit::fixtures::{wait_for, wait_gone};
 use testkit::programs::or_skip;
 
 use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
+
+mod joining;
 
 #[path = "../../providers/static/tests/t1/machine.rs"]
 #[allow(
@@ -84,8 +87,14 @@ impl World {
 
     /// An operator for which this machine's addresses are not among the management cluster's.
     fn operator(&self) -> Result<Operator> {
+        self.operator_with(|_| {})
+    }
+
+    /// The same with other settings.
+    fn operator_with(&self, change: impl FnOnce(&mut Settings)) -> Result<Operator> {
         let mut launch = Launch::new(&self.site)?;
         launch.settings.network.reserved = vec!["203.0.113.0/24".parse()?];
+        change(&mut launch.settings);
         launch.start(&self.site)
     }
 

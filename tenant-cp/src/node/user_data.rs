@@ -27,6 +27,13 @@ pub const SCRIPT: &str = "/run/covey/join.sh";
 /// The kubeadm configuration with the token; gone once the machine has joined.
 pub const CONFIGURATION: &str = "/run/covey/join.yaml";
 
+/// Key of the Secret that KubeVirt reads (`cloudInitNoCloud.secretRef`), and sessions with machines that are there
+/// already.
+pub const USER_DATA: &str = "userdata";
+/// Key of the same Secret with [`authority_digest`], for machines that are told in a session; it stays when the rest
+/// is blanked.
+pub const AUTHORITY: &str = "authority";
+
 /// What is known of a machine before it boots.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
@@ -112,9 +119,9 @@ pub fn user_data(
 }
 
 /// What a machine is told to join that is there already and boots with nothing: one JSON document, for who tells it
-/// in a session. Its fields: `authority`, the digest (SHA-256, hexadecimal) of what its kubelet will believe;
-/// `configuration`, kubeadm's; `kubelet`, what is changed in the kubelet's configuration, where anything is. Disks,
-/// keys of users and files of the tenant cluster's `spec.nodes` are not in it: such a machine has its own.
+/// in a session. Its fields: `configuration`, kubeadm's; `kubelet`, what is changed in the kubelet's configuration,
+/// where anything is. Disks, keys of users and files of the tenant cluster's `spec.nodes` are not in it: such a
+/// machine has its own.
 ///
 /// # Errors
 /// [`Error`].
@@ -125,14 +132,18 @@ pub fn session_data(
     machine: &Machine,
 ) -> Result<Key, Error> {
     let pins = pki::public_key_pins(ca_pem).ok_or(Error::AuthorityUnreadable)?;
-    let mut data = json!({
-        "authority": hex::encode(Sha256::digest(ca_pem)),
-        "configuration": configuration(endpoint, &pins, token, machine),
-    });
+    let mut data = json!({ "configuration": configuration(endpoint, &pins, token, machine) });
     if let Some(patch) = host_files::kubelet(&machine.kubelet, &machine.feature_gates) {
         data["kubelet"] = json!(patch.content);
     }
     Ok(Key::new(data.to_string()))
+}
+
+/// Digest (SHA-256, hexadecimal) of the authority that the kubelet of a machine believes once it joined: no secret,
+/// and what tells that it joined this tenant cluster.
+#[must_use]
+pub fn authority_digest(ca_pem: &str) -> String {
+    hex::encode(Sha256::digest(ca_pem))
 }
 
 /// Joins until it has worked. Whoever takes the lock first does the work; others wait for it and

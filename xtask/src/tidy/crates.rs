@@ -66,10 +66,9 @@ const RULES: &[Rule] = &[
         uses: &["api", "kit-objects", "providers", "tenant-cp"],
         pure: false,
     },
-    // Sessions, scripts and lives of Hosts; the provider itself will use `providers`.
     Rule {
         name: "provider-static",
-        uses: &["api", "kit-objects"],
+        uses: &["api", "kit-objects", "providers"],
         pure: false,
     },
     Rule {

@@ -19,6 +19,7 @@ use provider_static::session::{Error, Session};
 use serde_json::Value;
 
 mod checkout;
+mod joining;
 #[path = "../support/mod.rs"]
 mod support;
 use checkout::{Lab, connector};

@@ -3,6 +3,7 @@
 //! Invariant: a machine says which one it is before anything is done on it, and nothing is done on one that was
 //! not expected; each errand can be repeated, whatever became of the last one.
 
+use crate::join;
 use crate::life::observed::{Errand, Outcome};
 use crate::plan::claim::{Claim, Owner};
 use crate::plan::cleanliness::Cleanliness;
@@ -29,8 +30,9 @@ pub struct Order {
     pub made_at: String,
     /// SHA-256 of the tenant cluster's authority, in hexadecimal; of [`Errand::Join`].
     pub ca: String,
-    /// What the script is told; of [`Errand::Join`].
-    pub join: Parameters,
+    /// What the script is told, or why it cannot be started: how far it is, is asked all the same, because what it
+    /// was told is blanked as soon as the node is there. Of [`Errand::Join`].
+    pub join: Result<Parameters, join::Error>,
     /// What ran before has ended badly: it is started anew.
     pub is_again: bool,
 }
@@ -45,7 +47,7 @@ impl Order {
             owner: Owner::default(),
             made_at: String::new(),
             ca: String::new(),
-            join: Parameters::default(),
+            join: Ok(Parameters::default()),
             is_again: false,
         }
     }
@@ -116,9 +118,10 @@ async fn progress(
     if found != Progress::Start && !(is_ended && order.is_again) {
         return Ok(found);
     }
-    let (script, told) = match operation {
-        Operation::Join => (&JOIN, order.join.clone()),
-        Operation::Reset => (&RESET, Parameters::default()),
+    let (script, told) = match (operation, &order.join) {
+        (Operation::Reset, _) => (&RESET, Parameters::default()),
+        (Operation::Join, Ok(told)) => (&JOIN, told.clone()),
+        (Operation::Join, Err(why)) => return Ok(Progress::Failed(why.to_string())),
     };
     let told = told
         .plain("operation", script.name)

@@ -9,13 +9,17 @@
 //! | [`plan`] | what that means: pure |
 //! | [`errands`] | what is done in one session |
 //! | [`life`] | what follows for the Host and who has it: pure |
+//! | [`join`] | what a machine is told to become a node: pure |
+//! | [`provider`] | the contract of `docs/providers.md` over the inventory of Hosts |
 //!
 //! Invariant: a machine is told nothing but fixed scripts, and what it answers is data within bounds.
 
 pub mod answer;
 pub mod errands;
+pub mod join;
 pub mod life;
 pub mod plan;
+pub mod provider;
 pub mod scripts;
 pub mod secrets;
 pub mod session;

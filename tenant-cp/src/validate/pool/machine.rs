@@ -27,8 +27,8 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
         problems.push(Problem::new(
             "spec.provider.static",
             Reason::ProviderNotConfigured,
-            "machines that are reached by SSH are not available yet: use kubevirt; Hosts may be listed and are \
-             looked at already",
+            "machines that are reached by SSH are not available yet (config.providers.static.enabled of the chart): use \
+             kubevirt; Hosts may be listed and are looked at already",
         ));
         return;
     }

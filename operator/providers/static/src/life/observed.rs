@@ -214,4 +214,6 @@ pub struct Observed {
     pub others: Vec<Twin>,
     /// The last errand that was run.
     pub look: Option<Finding>,
+    /// The platform lets machines become nodes that have only cgroup v1.
+    pub allows_cgroup1: bool,
 }

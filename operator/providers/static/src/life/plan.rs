@@ -187,7 +187,7 @@ fn seen(
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let problems = problems(facts, look.at);
+    let problems = problems(facts, look.at, observed.allows_cgroup1);
     let (is_usable, phase) = if let Some(owner) = &facts.owner {
         let message = Claim::Foreign(owner.clone()).words();
         draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
@@ -222,13 +222,14 @@ fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
 }
 
 /// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(facts: &Facts, at: Timestamp) -> String {
+fn problems(facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
     let needs = preflight::Needs {
         us: facts.owner.clone().unwrap_or(Owner {
             machine: "nobody".to_owned(),
             ..Owner::default()
         }),
         now: u64::try_from(at.as_second()).unwrap_or_default(),
+        cgroup1: allows_cgroup1,
         ..preflight::Needs::default()
     };
     let found = preflight::problems(facts, &needs);

@@ -99,6 +99,7 @@ impl Case {
             machine: MachineState::Unknown,
             others: Vec::new(),
             look: None,
+            allows_cgroup1: false,
         };
         Self { observed }
     }

@@ -27,6 +27,8 @@ pub struct Needs {
     pub overlay: bool,
     /// The kubelet is configured for swap (NodeSwap).
     pub swap: bool,
+    /// The platform lets machines become nodes that have only cgroup v1.
+    pub cgroup1: bool,
     /// Who asks; what is ours already is no obstacle.
     pub us: Owner,
     /// SHA-256 of our tenant cluster's authority, in hexadecimal.
@@ -163,7 +165,7 @@ fn software(facts: &Facts, needs: &Needs) -> Vec<Problem> {
         ),
     }
     unless(!facts.machine_id.is_empty(), Problem::Unknown("machine-id"));
-    unless(facts.cgroup2, Problem::Cgroup);
+    unless(facts.cgroup2 || needs.cgroup1, Problem::Cgroup);
     unless(facts.overlay, Problem::Module("overlay"));
     unless(facts.bridge_filter, Problem::Module("br_netfilter"));
     unless(

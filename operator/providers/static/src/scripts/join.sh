@@ -50,6 +50,12 @@ service enable kubelet || give_up failed "the kubelet's service cannot be enable
 if [ -z "$found" ]; then
     step join
     trap 'rm -f "$config"' HUP INT TERM
+    # Where the configuration says that kubeadm finds it.
+    rm -rf "$run/patches"
+    if [ -n "$(parameter kubelet)" ]; then
+        mkdir -p "$run/patches"
+        parameter kubelet > "$run/patches/kubeletconfiguration+merge.json"
+    fi
     parameter config > "$config"
     if ! kubeadm join --config "$config" 9>&-; then
         rm -f "$config"
@@ -62,6 +68,7 @@ if [ -z "$found" ]; then
     fi
 fi
 rm -f "$config" "$job/told"
+rm -rf "$run/patches"
 
 step report
 node_name=$(parameter nodeName)

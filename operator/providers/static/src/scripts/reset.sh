@@ -97,7 +97,7 @@ if has conntrack; then conntrack -F || true; fi
 step settings
 rm -f "$module_file" "$sysctl_file" "$run/join.yaml"
 # What a join that failed was told, its token among it.
-rm -rf "$run"/join-*
+rm -rf "$run"/join-* "$run/patches"
 
 step owner
 rm -f "$job/told" "$job/script" "$job/log"

@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use tenant_cp::flags::features;
 use tenant_cp::node::bootstrap_token::{self, Token};
-use tenant_cp::node::user_data;
+use tenant_cp::node::user_data::{self, AUTHORITY, USER_DATA};
 
 use super::{Action, Plan};
 use crate::controllers::machine::observed::{Node, Observed, Seen, Tenant, TokenSeen};
@@ -29,8 +29,6 @@ pub(super) const VALID: SignedDuration = SignedDuration::from_mins(30);
 const REFRESH: SignedDuration = SignedDuration::from_mins(10);
 /// When to look again where what is to be asked for was not looked up.
 const UNASKED: Duration = Duration::from_secs(1);
-/// Key of the Secret that KubeVirt reads (`cloudInitNoCloud.secretRef`).
-const USER_DATA: &str = "userdata";
 /// Key of the Secret with the token's secret half: the user data cannot be read back.
 pub(crate) const TOKEN: &str = "token-secret";
 
@@ -237,9 +235,21 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         feature_gates: feature_gates(machine, cluster),
         disks: disks(machine),
         nodes: cluster.map(|cluster| cluster.spec.nodes.clone()),
-        cloud_provider_external: cluster.is_some_and(external_cloud_provider),
+        // Our cloud controller knows nodes of KubeVirt alone: others would wait for it for ever.
+        cloud_provider_external: machine.spec.provider.kubevirt.is_some()
+            && cluster.is_some_and(external_cloud_provider),
     };
-    let data = user_data::user_data(&seen.endpoint, &seen.authority, token, &of_machine)?;
+    let is_told = machine.spec.provider.static_.is_some();
+    let write = match is_told {
+        true => user_data::session_data,
+        false => user_data::user_data,
+    };
+    let data = write(&seen.endpoint, &seen.authority, token, &of_machine)?;
+    let mut data =
+        json!({ USER_DATA: base64(data.reveal()), TOKEN: base64(token.secret.reveal()) });
+    if is_told {
+        data[AUTHORITY] = base64(&user_data::authority_digest(&seen.authority));
+    }
     Ok(Object::from_value(json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -249,7 +259,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
             "labels": machine.labels_of_parts(),
         },
         "type": "Opaque",
-        "data": { USER_DATA: base64(data.reveal()), TOKEN: base64(token.secret.reveal()) },
+        "data": data,
     })))
 }
 

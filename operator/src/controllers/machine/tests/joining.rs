@@ -64,6 +64,35 @@ fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
     );
 }
 
+/// Our cloud controller would never take the taint off that the kubelet of another provider begins with.
+#[test]
+fn machine_that_is_told_in_a_session_gets_kubeadms_configuration_alone() {
+    let mut world = World::new();
+    world.machine.spec.provider = read(json!({ "static": {} }));
+    world.capabilities = provider_static::provider::CAPABILITIES;
+    world.provider_id = None;
+    let spec = &mut world.cluster.as_mut().unwrap().spec;
+    spec.addons.cloud_controller.enabled = true;
+    world.settle();
+    world.user_data = None;
+    let plan = world.plan();
+    let secret = plan.actions.iter().find_map(|action| match action {
+        Action::CreateUserData(secret) => Some(&secret.value["data"]),
+        _ => None,
+    });
+    let text = |key: &str| {
+        let value = secret.unwrap()[key].as_str().unwrap();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(value);
+        String::from_utf8(bytes.unwrap()).unwrap()
+    };
+    let told: Value = serde_json::from_str(&text("userdata")).unwrap();
+    let configuration = &told["configuration"];
+    assert_eq!(configuration["kind"], "JoinConfiguration");
+    let node = &configuration["nodeRegistration"];
+    assert_eq!(node["kubeletExtraArgs"], json!([]));
+    assert_eq!(text("authority").len(), 64);
+}
+
 /// A node may be older than its control plane, and a kubelet does not start with a gate that it lacks.
 #[test]
 fn machine_is_told_of_the_feature_gates_that_its_version_has() {

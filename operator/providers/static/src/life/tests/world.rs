@@ -118,6 +118,7 @@ impl World {
             machine,
             others: others.filter_map(Twin::of).collect(),
             look: self.looks[n].clone(),
+            allows_cgroup1: false,
             host,
         }
     }

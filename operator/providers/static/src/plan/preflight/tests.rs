@@ -50,6 +50,20 @@ fn a_plain_machine_is_usable() {
 }
 
 #[test]
+fn cgroup_v1_is_fine_where_the_platform_allows_it() {
+    let facts = Facts {
+        cgroup2: false,
+        ..good()
+    };
+    assert_eq!(problems(&facts, &needs()), [Problem::Cgroup]);
+    let allowed = Needs {
+        cgroup1: true,
+        ..needs()
+    };
+    assert_eq!(problems(&facts, &allowed), []);
+}
+
+#[test]
 fn each_thing_that_is_wrong_is_said_alone_and_how_to_mend_it() {
     let cases: [(Vec<Problem>, &str); 17] = [
         (changed(|f| f.arch = "i686".to_owned()), "64-bit"),

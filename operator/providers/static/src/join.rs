@@ -1,0 +1,179 @@
+//! What a machine is told to become a node. Pure.
+//!
+//! Invariant: for the same Host, Machine and user data it is the same, byte for byte; the token in it is a secret of
+//! the parameters, so nothing that is kept has it.
+
+use api::{Host, Machine, names};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::scripts::parameters::Parameters;
+
+/// kubeadm refuses cgroup v1 from 1.35 on, whatever the kubelet is told (`SystemVerification`).
+const SYSTEM_VERIFICATION: &str = "SystemVerification";
+
+/// What the platform says of all such machines.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Machines that have only cgroup v1 may become nodes.
+    pub allows_cgroup1: bool,
+    /// `config.toml` of containerd; empty: the machine's own.
+    pub containerd: String,
+}
+
+/// Why there is nothing to tell it. In none of them is anything of the user data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// They were blanked, which is done once the node joined, or somebody changed them.
+    #[error(
+        "the Secret with what the machine is told has no kubeadm configuration: its node joined already, or somebody \
+         changed it; delete the Machine to have it replaced"
+    )]
+    NoConfiguration,
+    /// As [`Self::NoConfiguration`].
+    #[error(
+        "the Secret with what the machine is told has no token: delete the Machine to have it replaced"
+    )]
+    NoToken,
+}
+
+/// What the script `join` is told. `user_data`: as `tenant_cp::node::user_data::session_data` wrote it; `ca`: SHA-256
+/// of the authority that the kubelet will believe, in hexadecimal.
+///
+/// # Errors
+/// [`Error`].
+pub fn parameters(
+    host: &Host,
+    machine: &Machine,
+    (user_data, ca): (&str, &str),
+    settings: &Settings,
+) -> Result<Parameters, Error> {
+    let data: Value = serde_json::from_str(user_data).map_err(|_| Error::NoConfiguration)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut configuration = data["configuration"].clone();
+    let token = text(&configuration["discovery"]["bootstrapToken"]["token"]);
+    let token = token.ok_or(Error::NoToken)?;
+    let node = configuration["nodeRegistration"]
+        .as_object_mut()
+        .ok_or(Error::NoConfiguration)?;
+    let name = machine.name_any();
+    let id = names::static_provider_id(&host.name_any(), &name);
+    let arguments = node.entry("kubeletExtraArgs").or_insert_with(|| json!([]));
+    let arguments = arguments.as_array_mut().ok_or(Error::NoConfiguration)?;
+    arguments.push(json!({ "name": "provider-id", "value": id }));
+    let facts = host
+        .status
+        .as_ref()
+        .and_then(|status| status.facts.as_ref());
+    if settings.allows_cgroup1 && facts.is_some_and(|facts| !facts.cgroup2) {
+        node.insert(
+            "ignorePreflightErrors".to_owned(),
+            json!([SYSTEM_VERIFICATION]),
+        );
+    }
+    Ok(Parameters::default()
+        .plain("ca", ca)
+        .plain("version", &machine.spec.version)
+        .plain("nodeName", name)
+        .plain("files", "")
+        .plain("containerdConfig", settings.containerd.trim_end())
+        .plain("kubelet", text(&data["kubelet"]).unwrap_or_default())
+        // As JSON, which is YAML that every reader takes alike.
+        .secret("config", format!("{configuration}\n"))
+        .hiding(&token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "abcdef.0123456789abcdef";
+
+    fn host(cgroup2: bool) -> Host {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Host",
+            "metadata": {"name": "rack-a-1", "namespace": "team-a"},
+            "spec": {"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
+            "status": {"facts": {"machineID": "one", "hostKey": "x", "architecture": "amd64", "cpu": 8,
+                "memory": "16000Mi", "os": "debian 12", "kernel": "6.1.0", "cgroup2": cgroup2, "tun": true}},
+        }))
+        .unwrap()
+    }
+
+    fn machine() -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "w-1", "namespace": "team-a"},
+            "spec": {"clusterName": "demo", "clusterUID": "tc", "poolName": "w", "version": "1.35.4",
+                "provider": {"static": {}}},
+        }))
+        .unwrap()
+    }
+
+    fn data() -> Value {
+        json!({
+            "configuration": {
+                "kind": "JoinConfiguration",
+                "discovery": {"bootstrapToken": {"token": TOKEN}},
+                "nodeRegistration": {"name": "w-1", "kubeletExtraArgs": []},
+            },
+            "kubelet": "{\"maxPods\": 50}\n",
+        })
+    }
+
+    fn told(host: &Host, settings: &Settings) -> (Value, Value, Parameters) {
+        let data = data().to_string();
+        let told = parameters(host, &machine(), (&data, "ab12"), settings).unwrap();
+        let line: Value = serde_json::from_str(&told.line()).unwrap();
+        let configuration = serde_json::from_str(line["config"].as_str().unwrap()).unwrap();
+        (line, configuration, told)
+    }
+
+    #[test]
+    fn the_node_is_called_after_host_and_machine_and_the_token_is_a_secret() {
+        let (line, configuration, told) = told(&host(true), &Settings::default());
+        let node = &configuration["nodeRegistration"];
+        assert_eq!(
+            node["kubeletExtraArgs"],
+            json!([{ "name": "provider-id", "value": "static://rack-a-1/w-1" }])
+        );
+        assert_eq!(node.get("ignorePreflightErrors"), None);
+        assert_eq!(
+            (
+                line["version"].as_str(),
+                line["nodeName"].as_str(),
+                line["ca"].as_str()
+            ),
+            (Some("1.35.4"), Some("w-1"), Some("ab12"))
+        );
+        assert_eq!(line["kubelet"], "{\"maxPods\": 50}\n");
+        let kept = told.secrets().redact(TOKEN);
+        assert!(!kept.contains("0123456789abcdef"), "{kept}");
+    }
+
+    #[test]
+    fn cgroup_v1_is_not_looked_at_only_where_it_is_allowed_and_there() {
+        let allowed = Settings {
+            allows_cgroup1: true,
+            ..Settings::default()
+        };
+        let ignored = |cgroup2, settings: &Settings| {
+            let (_, configuration, _) = told(&host(cgroup2), settings);
+            configuration["nodeRegistration"]["ignorePreflightErrors"].clone()
+        };
+        assert_eq!(ignored(false, &allowed), json!([SYSTEM_VERIFICATION]));
+        assert_eq!(ignored(true, &allowed), Value::Null);
+        assert_eq!(ignored(false, &Settings::default()), Value::Null);
+    }
+
+    #[test]
+    fn user_data_that_were_blanked_join_nobody_and_are_not_in_the_words() {
+        let settings = Settings::default();
+        let of = |text: &str| parameters(&host(true), &machine(), (text, "ab12"), &settings).err();
+        assert_eq!(of("#cloud-config\n{}\n"), Some(Error::NoConfiguration));
+        assert_eq!(of("{}"), Some(Error::NoToken));
+        let mut half = data();
+        half["configuration"]["nodeRegistration"] = json!(TOKEN);
+        assert_eq!(of(&half.to_string()), Some(Error::NoConfiguration));
+    }
+}
