@@ -21,9 +21,9 @@ const channel = "org.qemu.guest_agent.0"
 const first = 2
 
 // agent is the guest agent of a hostile machine: it answers questions about interfaces with the addresses
-// given, first at the machine's own interface, then at a second one with the same MAC and `more` made-up
-// addresses, from the third answer on `later` of them. Everything else it answers as the real one would, as far as it
-// is asked. It prints what it was asked, and how many addresses it made up.
+// given and `more` made-up ones at the machine's own interface, from the third answer on `later` of them, and with the
+// addresses given at a second one with the same MAC, of which KubeVirt 1.9 takes the first alone. Everything else it
+// answers as the real one would, as far as it is asked. It prints what it was asked, and how many addresses it made up.
 func agent(more, later int, addresses []string) {
 	times := 0
 	port := open()
@@ -115,8 +115,8 @@ func interfaces(more int, addresses []string) []object {
 	}
 	mac := own()
 	return []object{
-		{"name": "eth0", "hardware-address": mac, "ip-addresses": listed(addresses)},
-		{"name": "eth1", "hardware-address": mac, "ip-addresses": listed(append(addresses, made...))},
+		{"name": "eth0", "hardware-address": mac, "ip-addresses": listed(append(addresses, made...))},
+		{"name": "eth1", "hardware-address": mac, "ip-addresses": listed(addresses)},
 	}
 }
 
