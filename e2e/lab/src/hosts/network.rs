@@ -68,16 +68,19 @@ pub(super) fn connect_private(
 
 /// Nobody but `jump` reaches the host's SSH server.
 pub(super) fn only_from(host: &Host, jump: Ipv4Addr) -> Result<()> {
-    rules(
-        host,
-        &format!(
-            "table ip lab-jump {{
-                chain input {{
-                    type filter hook input priority filter;
-                    iifname eth0 tcp dport {PORT} ip saddr != {jump} reject with tcp reset;
-                }}
-            }}"
-        ),
+    rules(host, &entry(jump))
+}
+
+/// For both families: a network has link-local addresses that nobody gave out.
+fn entry(jump: Ipv4Addr) -> String {
+    format!(
+        "table inet lab-jump {{
+            chain input {{
+                type filter hook input priority filter;
+                iifname eth0 tcp dport {PORT} ip saddr {jump} accept;
+                iifname eth0 tcp dport {PORT} reject with tcp reset;
+            }}
+        }}"
     )
 }
 
@@ -109,4 +112,17 @@ fn within(pid: i32) -> Command {
 
 fn rules(host: &Host, rules: &str) -> Result<()> {
     run::output_with_input(&mut host.inside(NFT, ["-f", "-"]), rules).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_the_jump_host_is_refused_whatever_the_family() {
+        let rules = entry(Ipv4Addr::new(172, 28, 0, 11));
+        assert!(rules.starts_with("table inet "), "{rules}");
+        let refusal = rules.lines().find(|line| line.contains("reject")).unwrap();
+        assert!(!refusal.contains("saddr"), "of one family alone: {refusal}");
+    }
 }

@@ -47,7 +47,8 @@ pub(super) fn start(
     disk: &Disk,
 ) -> Result<()> {
     let folder = layout.host(name);
-    down::delete(&folder)?;
+    // A command that was killed may have left one that runs on this disk and that nobody remembers.
+    end::end(layout, state, name)?;
     let started = bring_up(layout, state, name, place, disk);
     if let Err(error) = started {
         let said = fs::read_to_string(folder.join("root/upper").join(LOG)).unwrap_or_default();
