@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use crate::{
     cgroups::Cgroups,
@@ -139,6 +139,14 @@ pub(crate) fn wait_until(patience: Duration, condition: impl Fn() -> bool) -> bo
             return false;
         }
         thread::sleep(TICK);
+    }
+}
+
+/// Why something failed, and why what there was of it could not be taken back.
+pub(crate) fn with_rest(error: Error, undone: Result<()>) -> Error {
+    match undone {
+        Ok(()) => error,
+        Err(rest) => error.context(rest),
     }
 }
 

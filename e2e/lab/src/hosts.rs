@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 
 use crate::{
+    down,
     layout::Layout,
     progress::Progress,
     slot::Registry,
@@ -60,15 +61,13 @@ pub fn add(
     let added = plan::added(&before, name, options)
         .and_then(|wanted| make(layout, &mut state, wanted, &disk, progress))
         .and_then(|()| describe::describe(layout, &state, name).context("the host is gone"));
-    let undone = match &added {
-        Ok(_) => Ok(()),
-        Err(_) => undo(layout, &mut state, &before, progress),
-    };
-    let left = ground::leave(layout, &state, progress);
-    match (added, undone.and(left)) {
-        (Ok(host), rest) => rest.map(|()| host),
-        (Err(error), Ok(())) => Err(error),
-        (Err(error), Err(rest)) => Err(error.context(rest)),
+    match added {
+        Ok(host) => ground::leave(layout, &state, progress).map(|()| host),
+        Err(error) => {
+            let undone = undo(layout, &mut state, &before, progress);
+            let left = ground::leave(layout, &state, progress);
+            Err(down::with_rest(error, undone.and(left)))
+        }
     }
 }
 

@@ -34,15 +34,14 @@ func agent(more, later int, addresses []string) {
 		commands = append(commands, object{"name": name, "enabled": true, "success-response": true})
 	}
 	answers := map[string]any{
-		"guest-ping":                   object{},
-		"guest-info":                   object{"version": "8.0.0", "supported_commands": commands},
-		"guest-network-get-interfaces": interfaces(more, addresses),
-		"guest-get-fsinfo":             []object{},
-		"guest-get-users":              []object{},
-		"guest-get-host-name":          object{"host-name": "elsewhere"},
-		"guest-get-timezone":           object{"zone": "UTC", "offset": 0},
-		"guest-get-osinfo":             object{"id": "debian", "name": "Debian", "version-id": "12"},
-		"guest-fsfreeze-status":        "thawed",
+		"guest-ping":            object{},
+		"guest-info":            object{"version": "8.0.0", "supported_commands": commands},
+		"guest-get-fsinfo":      []object{},
+		"guest-get-users":       []object{},
+		"guest-get-host-name":   object{"host-name": "elsewhere"},
+		"guest-get-timezone":    object{"zone": "UTC", "offset": 0},
+		"guest-get-osinfo":      object{"id": "debian", "name": "Debian", "version-id": "12"},
+		"guest-fsfreeze-status": "thawed",
 	}
 	lines := bufio.NewReader(port)
 	for {
@@ -65,18 +64,15 @@ func agent(more, later int, addresses []string) {
 		if known, found := answers[asked.Execute]; found {
 			answer = object{"return": known}
 		}
-		said := asked.Execute
-		if asked.Execute == "guest-network-get-interfaces" {
+		said, before := asked.Execute, ""
+		switch asked.Execute {
+		case "guest-network-get-interfaces":
 			if times == first {
 				more = later
-				answers[asked.Execute] = interfaces(more, addresses)
-				answer = object{"return": answers[asked.Execute]}
 			}
 			times++
+			answer = object{"return": interfaces(more, addresses)}
 			said = fmt.Sprintf("%s %d", said, more)
-		}
-		before := ""
-		switch asked.Execute {
 		case "guest-sync-delimited":
 			before = "\xff"
 			fallthrough

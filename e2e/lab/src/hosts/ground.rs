@@ -31,13 +31,7 @@ pub(super) fn ensure(layout: &Layout, progress: &Progress) -> Result<State> {
     }
     down::tear_down(layout, progress)?;
     let slot = Registry::open()?.claim(layout.checkout(), &ProcessId::own()?)?;
-    match begin(layout, slot) {
-        Ok(state) => Ok(state),
-        Err(error) => match down::tear_down(layout, progress) {
-            Ok(()) => Err(error),
-            Err(left) => Err(error.context(left)),
-        },
-    }
+    begin(layout, slot).map_err(|error| down::with_rest(error, down::tear_down(layout, progress)))
 }
 
 fn begin(layout: &Layout, slot: Slot) -> Result<State> {

@@ -20,14 +20,7 @@ const NFT: &str = "/usr/sbin/nft";
 /// Connects a host to the lab's network. All that is not in it goes to the management host, which leads to
 /// pods, Services and load balancers and nowhere else.
 pub(super) fn connect(slot: Slot, number: u8, pid: i32) -> Result<()> {
-    let (bridge, cable) = (slot.bridge(), slot.cable(number));
-    let mut batch = String::new();
-    let _ = writeln!(
-        batch,
-        "link add {cable} type veth peer name eth0 netns {pid}"
-    );
-    let _ = writeln!(batch, "link set {cable} master {bridge} up");
-    ip_batch(Command::new("ip"), &batch)?;
+    plug(Command::new("ip"), &slot.cable(number), &slot.bridge(), pid)?;
     let prefix = slot.node_network().prefix_len();
     let router = slot.host_address(0);
     address(pid, slot.host_address(number), prefix, router)
@@ -56,14 +49,20 @@ pub(super) fn connect_private(
     address_there: Ipv4Addr,
     pid: i32,
 ) -> Result<()> {
+    let port = format!("port-{number}");
+    plug(within(gateway.init.pid), &port, "site", pid)?;
+    address(pid, address_there, SITE_PREFIX, GATEWAY)
+}
+
+/// Connects `eth0` of a host to a bridge where `ip` runs, by an interface that is called `cable` there.
+fn plug(ip: Command, cable: &str, bridge: &str, pid: i32) -> Result<()> {
     let mut batch = String::new();
     let _ = writeln!(
         batch,
-        "link add port-{number} type veth peer name eth0 netns {pid}"
+        "link add {cable} type veth peer name eth0 netns {pid}"
     );
-    let _ = writeln!(batch, "link set port-{number} master site up");
-    ip_batch(within(gateway.init.pid), &batch)?;
-    address(pid, address_there, SITE_PREFIX, GATEWAY)
+    let _ = writeln!(batch, "link set {cable} master {bridge} up");
+    ip_batch(ip, &batch)
 }
 
 /// Nobody but `jump` reaches the host's SSH server.
