@@ -45,17 +45,14 @@ struct Calls {
 impl Calls {
     fn outcome(self, now: Timestamp) -> Outcome {
         let until = self.last.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
-        match self.unanswered {
-            unanswered if unanswered > 0 && now < until => {
-                // Of what another process asked nobody knows whether it was answered.
-                match unanswered == 1 && !self.made && self.all {
-                    true => Outcome::OneOpen { until },
-                    false => Outcome::MoreOpen { until },
-                }
-            }
-            0 if !self.all => Outcome::Unknown,
+        match (self.unanswered, self.all) {
+            (0, true) => Outcome::Settled,
+            (0, false) => Outcome::Unknown,
             // Whoever asked before has not asked since this one did.
-            _ => Outcome::Settled,
+            _ if until <= now => Outcome::Settled,
+            (1, true) if !self.made => Outcome::OneOpen { until },
+            // Of what another process asked nobody knows whether it was answered.
+            _ => Outcome::MoreOpen { until },
         }
     }
 }
