@@ -27,8 +27,8 @@ pub struct ProviderSettings {
 pub struct StaticSettings {
     /// Whether node pools may use it. Hosts are looked at in either case. Default: false, as it is new.
     pub enabled: bool,
-    /// Whether machines that have only cgroup v1 may become nodes. kubeadm refuses them from 1.35 on, and is told not
-    /// to look; the kubelet has to be told on the machine (`failCgroupV1: false`). Default: false.
+    /// Whether machines that have only cgroup v1 may become nodes. kubeadm and kubelet refuse them from 1.35 on, and
+    /// are told not to. Default: false.
     pub allow_cgroup_v1: bool,
     /// containerd's `config.toml` for all such machines. Default: empty, each has its own.
     pub containerd_config: String,

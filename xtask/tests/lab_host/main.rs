@@ -21,6 +21,7 @@ use provider_static::session::{Error, Session};
 use serde_json::Value;
 
 mod checkout;
+mod control_plane;
 mod ends;
 mod joining;
 #[path = "../support/mod.rs"]

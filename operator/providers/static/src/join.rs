@@ -11,6 +11,10 @@ use crate::scripts::parameters::Parameters;
 
 /// kubeadm refuses cgroup v1 from 1.35 on, whatever the kubelet is told (`SystemVerification`).
 const SYSTEM_VERIFICATION: &str = "SystemVerification";
+/// What the kubelet refuses it by, from 1.35 on unless it is told otherwise; a field of its configuration from 1.31 on.
+const FAIL_CGROUP1: &str = "failCgroupV1";
+/// Where the script `join` puts what changes the kubelet's configuration.
+const PATCHES: &str = "/run/covey/patches";
 
 /// What the platform says of all such machines.
 #[derive(Clone, Debug, Default)]
@@ -65,11 +69,14 @@ pub fn parameters(
         .status
         .as_ref()
         .and_then(|status| status.facts.as_ref());
+    let mut kubelet = text(&data["kubelet"]).unwrap_or_default();
     if settings.allows_cgroup1 && facts.is_some_and(|facts| !facts.cgroup2) {
         node.insert(
             "ignorePreflightErrors".to_owned(),
             json!([SYSTEM_VERIFICATION]),
         );
+        kubelet = with_cgroup1(&kubelet)?;
+        configuration["patches"] = json!({ "directory": PATCHES });
     }
     Ok(Parameters::default()
         .plain("ca", ca)
@@ -77,10 +84,21 @@ pub fn parameters(
         .plain("nodeName", name)
         .plain("files", "")
         .plain("containerdConfig", settings.containerd.trim_end())
-        .plain("kubelet", text(&data["kubelet"]).unwrap_or_default())
+        .plain("kubelet", kubelet)
         // As JSON, which is YAML that every reader takes alike.
         .secret("config", format!("{configuration}\n"))
         .hiding(&token))
+}
+
+/// What is changed in the kubelet's configuration, and that it takes cgroup v1, too.
+fn with_cgroup1(kubelet: &str) -> Result<String, Error> {
+    let mut patch = match kubelet.is_empty() {
+        true => json!({}),
+        false => serde_json::from_str(kubelet).map_err(|_| Error::NoConfiguration)?,
+    };
+    let fields = patch.as_object_mut().ok_or(Error::NoConfiguration)?;
+    fields.insert(FAIL_CGROUP1.to_owned(), json!(false));
+    Ok(format!("{patch}\n"))
 }
 
 #[cfg(test)]
@@ -157,13 +175,36 @@ mod tests {
             allows_cgroup1: true,
             ..Settings::default()
         };
-        let ignored = |cgroup2, settings: &Settings| {
-            let (_, configuration, _) = told(&host(cgroup2), settings);
-            configuration["nodeRegistration"]["ignorePreflightErrors"].clone()
+        let (line, configuration, _) = told(&host(false), &allowed);
+        let ignored = &configuration["nodeRegistration"]["ignorePreflightErrors"];
+        assert_eq!(*ignored, json!([SYSTEM_VERIFICATION]));
+        let patch: Value = serde_json::from_str(line["kubelet"].as_str().unwrap()).unwrap();
+        assert_eq!(patch, json!({"maxPods": 50, "failCgroupV1": false}));
+        assert_eq!(configuration["patches"]["directory"], PATCHES);
+        for (cgroup2, settings) in [(true, &allowed), (false, &Settings::default())] {
+            let (line, configuration, _) = told(&host(cgroup2), settings);
+            let node = &configuration["nodeRegistration"];
+            assert_eq!(node.get("ignorePreflightErrors"), None);
+            assert_eq!(line["kubelet"], "{\"maxPods\": 50}\n");
+        }
+    }
+
+    #[test]
+    fn cgroup_v1_is_told_to_a_kubelet_of_which_nothing_else_is_changed() {
+        let allowed = Settings {
+            allows_cgroup1: true,
+            ..Settings::default()
         };
-        assert_eq!(ignored(false, &allowed), json!([SYSTEM_VERIFICATION]));
-        assert_eq!(ignored(true, &allowed), Value::Null);
-        assert_eq!(ignored(false, &Settings::default()), Value::Null);
+        let mut data = data();
+        data.as_object_mut().unwrap().remove("kubelet");
+        let of = |data: &Value| {
+            let data = data.to_string();
+            parameters(&host(false), &machine(), (&data, "ab12"), &allowed)
+        };
+        let line: Value = serde_json::from_str(&of(&data).unwrap().line()).unwrap();
+        assert_eq!(line["kubelet"], "{\"failCgroupV1\":false}\n");
+        data["kubelet"] = json!("[]");
+        assert_eq!(of(&data).err(), Some(Error::NoConfiguration));
     }
 
     #[test]
