@@ -1,5 +1,5 @@
-//! Reasons of conditions and Events come from one catalogue (`crds/src/reason/catalogue.rs`), never from a
-//! text beside it.
+//! Reasons of conditions and Events come from one catalogue (`crds/src/reason/catalogue.rs` and what is below it),
+//! never from a text beside it.
 //!
 //! Invariant: types keep texts out where they can; here is found what they cannot see, and what nobody says.
 
@@ -9,7 +9,18 @@ use super::finding::Finding;
 use super::source::{code, is_of_tests, test_lines};
 use super::text::Text;
 
-const CATALOGUE: &str = "crds/src/reason/catalogue.rs";
+/// The catalogue's files.
+const CATALOGUE: [&str; 2] = [
+    "crds/src/reason/catalogue.rs",
+    "crds/src/reason/catalogue/refusals.rs",
+];
+
+/// A reason, and where the catalogue has it.
+struct Entry<'a> {
+    name: &'a str,
+    path: &'a str,
+    line: usize,
+}
 
 /// Crates whose programs write reasons. The start gate of etcd uses no other crate, so its words stand in a
 /// table of their own, which `operator/src/pod_failures.rs` translates.
@@ -41,8 +52,8 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
 
 /// Every reason that is a text, and every one that nobody says.
 pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
-    let catalogue = texts.iter().find(|text| text.path == CATALOGUE);
-    let names = catalogue.map(names).unwrap_or_default();
+    let catalogue = texts.iter().filter(|text| is_catalogue(&text.path));
+    let names: Vec<_> = catalogue.flat_map(entries).collect();
     let (mut findings, mut said) = (Vec::new(), BTreeSet::new());
     for text in texts.iter().filter(|text| is_judged(&text.path)) {
         let tests: BTreeSet<_> = test_lines(text).into_iter().map(|(at, _)| at).collect();
@@ -59,43 +70,49 @@ pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
             findings.extend(found);
         }
     }
-    let silent = names.iter().filter(|(name, _)| !said.contains(*name));
-    findings.extend(silent.map(|(name, at)| Finding {
-        path: CATALOGUE.to_owned(),
-        line: *at,
-        message: format!("nobody says {name}: take it out"),
+    let silent = names.iter().filter(|entry| !said.contains(entry.name));
+    findings.extend(silent.map(|entry| Finding {
+        path: entry.path.to_owned(),
+        line: entry.line,
+        message: format!("nobody says {}: take it out", entry.name),
     }));
     findings
+}
+
+fn is_catalogue(path: &str) -> bool {
+    CATALOGUE.contains(&path)
 }
 
 fn is_judged(path: &str) -> bool {
     CRATES.iter().any(|folder| path.starts_with(folder))
         && path.ends_with(".rs")
         && path.contains("/src/")
-        && path != CATALOGUE
+        && !is_catalogue(path)
         && !path.starts_with("crds/src/foreign/")
         && !is_of_tests(path)
 }
 
 /// The reasons of the catalogue with their lines: `        Answering: Fine, "";`.
-fn names(catalogue: &Text) -> Vec<(&str, usize)> {
+fn entries(catalogue: &Text) -> Vec<Entry<'_>> {
     let lines = catalogue.text.lines().map(str::trim).zip(1..);
-    let entries = lines.filter_map(|(line, at)| {
-        let (name, rest) = line.split_once(": ")?;
+    let entries = lines.filter_map(|(text, line)| {
+        let (name, rest) = text.split_once(": ")?;
         let is_entry = word(name) == name && rest.ends_with("\";") && !name.is_empty();
-        is_entry.then_some((name, at))
+        let path = &catalogue.path;
+        is_entry.then_some(Entry { name, path, line })
     });
     entries.collect()
 }
 
-fn wrong(line: &str, names: &[(&str, usize)]) -> Option<String> {
+fn wrong(line: &str, names: &[Entry<'_>]) -> Option<String> {
     let literal = ["passed_on(\"", "\"reason\": \""];
     if literal.iter().any(|start| line.contains(start)) {
         return Some("a reason is not a text: put it into the catalogue".to_owned());
     }
     let is_others = |name: &str| ALSO_OTHERS.iter().any(|(other, _)| *other == name);
     let mut texts = line.split('"').skip(1).step_by(2);
-    let name = texts.find(|text| !is_others(text) && names.iter().any(|(name, _)| name == text))?;
+    let name =
+        texts.find(|text| !is_others(text) && names.iter().any(|entry| entry.name == *text))?;
     Some(format!("say Reason::{name}, not the text \"{name}\""))
 }
 
@@ -118,7 +135,7 @@ mod tests {
         };
         let said = "fn all() { (Reason::Starting, Reason::Ready); }\n";
         let texts = [
-            text(CATALOGUE, catalogue),
+            text(CATALOGUE[0], catalogue),
             text("operator/src/plan.rs", &format!("{said}{source}")),
             text("operator/src/tests.rs", "\"Starting\""),
             text("etcd-agent/src/gate.rs", "\"Starting\""),
@@ -145,13 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn reason_that_nobody_says_is_found() {
-        let catalogue = Text {
-            path: CATALOGUE.to_owned(),
-            text: "        Starting: Waiting, \"\";\n".to_owned(),
-        };
-        let found = check(&[catalogue]);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].message, "nobody says Starting: take it out");
+    fn reason_that_nobody_says_is_found_in_each_file_of_the_catalogue() {
+        for path in CATALOGUE {
+            let catalogue = Text {
+                path: path.to_owned(),
+                text: "        Starting: Waiting, \"\";\n".to_owned(),
+            };
+            let found = check(&[catalogue]);
+            assert_eq!(found.len(), 1);
+            assert_eq!((&*found[0].path, found[0].line), (path, 1));
+            assert_eq!(found[0].message, "nobody says Starting: take it out");
+        }
     }
 }
