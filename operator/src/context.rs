@@ -24,6 +24,7 @@ use crate::capacity::Capacity;
 use crate::creations::Creations;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
+use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::ControllerState;
@@ -66,6 +67,8 @@ pub struct Context {
     pub machine_state: ControllerState,
     /// Which of their creations were refused.
     pub creations: Creations,
+    /// Which addresses of them were published last.
+    pub publications: Publications,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
     /// What is kept about tenant namespaces.

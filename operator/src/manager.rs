@@ -30,6 +30,7 @@ use crate::controllers;
 use crate::creations::Creations;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
+use crate::publications::Publications;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::{self, ControllerState};
@@ -131,6 +132,7 @@ impl Manager {
                 metrics.controller("tenant_namespace"),
             ),
             creations: Creations::default(),
+            publications: Publications::default(),
             orphans: Orphans::default(),
             providers: Providers::default().with(ProviderKind::KubeVirt, Arc::new(kubevirt)),
             vms: VmWatches::new(client.clone(), triggers.machines.clone()),
