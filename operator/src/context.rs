@@ -25,6 +25,7 @@ use crate::creations::Creations;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
+use crate::publications::Publications;
 use crate::reserved_ranges::ReservedRanges;
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::ControllerState;
@@ -67,6 +68,8 @@ pub struct Context {
     pub machine_state: ControllerState,
     /// Which of their creations were refused.
     pub creations: Creations,
+    /// Which addresses of them were published last.
+    pub publications: Publications,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
     /// What is kept about Hosts.

@@ -42,6 +42,7 @@ pub mod parts;
 pub mod pod_failures;
 pub mod print;
 mod process;
+pub mod publications;
 pub mod rbac;
 pub mod request_rate;
 pub mod reserved_ranges;

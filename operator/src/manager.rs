@@ -32,6 +32,7 @@ use crate::creations::Creations;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
+use crate::publications::Publications;
 use crate::reserved_ranges::{self, ReservedRanges};
 use crate::rollouts::queue::RolloutQueue;
 use crate::state::{self, ControllerState};
@@ -146,6 +147,7 @@ impl Manager {
                 metrics.controller("tenant_namespace"),
             ),
             creations: Creations::default(),
+            publications: Publications::default(),
             orphans: Orphans::default(),
             providers: Providers::default()
                 .with(ProviderKind::KubeVirt, Arc::new(kubevirt))

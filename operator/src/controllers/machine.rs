@@ -129,6 +129,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             ctx.machine_state
                 .forget(&format!("{namespace}/{name}"), &uid);
             ctx.creations.forget(&uid);
+            ctx.publications.forget(&uid);
             return Ok(None);
         }
         if plan.actions.contains(&Action::DeleteSelf) {

@@ -21,9 +21,11 @@ const channel = "org.qemu.guest_agent.0"
 const first = 2
 
 // agent is the guest agent of a hostile machine: it answers questions about interfaces with the addresses
-// given and `more` made-up ones at the machine's own interface, from the third answer on `later` of them, and with the
-// addresses given at a second one with the same MAC, of which KubeVirt 1.9 takes the first alone. Everything else it
-// answers as the real one would, as far as it is asked. It prints what it was asked, and how many addresses it made up.
+// given and `more` made-up ones at the machine's own interface, from the third answer on `later` of them; with the
+// addresses given at a second one with the same MAC; and with these at one that nobody gave the machine. KubeVirt 1.9
+// keeps the IPv4 address that the pod has, takes what else is said of its interface, and believes the last one whole
+// (pkg/network/setup/netstat.go). Everything else it answers as the real one would, as far as it is asked. It prints
+// what it was asked, and how many addresses it made up.
 func agent(more, later int, addresses []string) {
 	times := 0
 	port := open()
@@ -107,12 +109,13 @@ func open() *os.File {
 func interfaces(more int, addresses []string) []object {
 	made := []string{}
 	for number := range more {
-		made = append(made, fmt.Sprintf("10.250.%d.%d", number/250, 1+number%250))
+		made = append(made, fmt.Sprintf("fd00:bad:1::%x", 1+number))
 	}
 	mac := own()
 	return []object{
 		{"name": "eth0", "hardware-address": mac, "ip-addresses": listed(append(addresses, made...))},
 		{"name": "eth1", "hardware-address": mac, "ip-addresses": listed(addresses)},
+		{"name": "eth2", "hardware-address": "02:00:00:00:00:01", "ip-addresses": listed(addresses)},
 	}
 }
 

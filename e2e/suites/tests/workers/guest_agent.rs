@@ -1,7 +1,7 @@
 //! Needs: operator, ccm, vm, lab-agent
 //!
-//! A hostile guest: its agent says that it has addresses of somebody else, hundreds more, and two
-//! interfaces of one MAC. KubeVirt believes it; load balancers, nodes, Machines and certificates do not
+//! A hostile guest: its agent says that it has addresses of somebody else, hundreds more, two interfaces of one
+//! MAC, and one that nobody gave it. KubeVirt believes it; load balancers, nodes, Machines and certificates do not
 //! (findings D3 and S2). Then it says ten thousand, of which KubeVirt 1.9 hears nothing: it asks libvirt, which gives
 //! at most 2048 parameters of a guest (`virTypedParamsSerialize`), three for an address. What it heard before stays.
 

@@ -39,11 +39,16 @@ pub(super) async fn publish(
     };
     let patch = Patch::Merge(&patch);
     let apply = || api.patch(machine_addresses::NAME, &params, &patch);
+    let uid = machine.uid().unwrap_or_default();
+    let keep = |answer: &MachineAddresses| ctx.publications.keep(&uid, answer, addresses);
     match apply().await {
         Err(kube::Error::Api(status)) if status.code == 404 && addresses.is_some() => {}
         // With the tenant namespace.
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        patched => return patched.map(drop),
+        patched => {
+            keep(&patched?);
+            return Ok(());
+        }
     }
     let empty = MachineAddresses::new(machine_addresses::NAME, Default::default());
     let params = PostParams {
@@ -55,7 +60,8 @@ pub(super) async fn publish(
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         made => drop(made?),
     }
-    apply().await.map(drop)
+    keep(&apply().await?);
+    Ok(())
 }
 
 fn takes_out(change: &Value) -> bool {

@@ -176,10 +176,13 @@ pub(super) fn whose(found: Option<&Namespace>, cluster_uid: &str) -> Known<()> {
     }
 }
 
-/// Its addresses, as they were last seen to be published.
+/// Its addresses, as they were last published.
 fn published(ctx: &Context, machine: &Machine) -> Option<PublishedAddresses> {
     let all = ObjectRef::new(machine_addresses::NAME).within(&tenant_namespace(machine));
-    ctx.stores.addresses.get(&all)?.of(&machine.name_any())
+    let seen = ctx.stores.addresses.get(&all);
+    let uid = machine.uid().unwrap_or_default();
+    ctx.publications
+        .latest(&uid, &machine.name_any(), seen.as_deref())
 }
 
 async fn describe(
