@@ -26,8 +26,8 @@ pub struct Provider {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubevirt: Option<KubeVirt>,
 
-    /// Machines that are there already and are reached by SSH: Hosts of the same namespace. Not available yet.
-    /// Default: not this provider. Example: `{"selector": {"matchLabels": {"rack": "a"}}}`.
+    /// Machines that are there already and are reached by SSH: Hosts of the same namespace. Default: not this provider.
+    /// Example: `{"selector": {"matchLabels": {"rack": "a"}}}`.
     #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
     pub static_: Option<Static>,
 }

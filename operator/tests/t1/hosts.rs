@@ -14,7 +14,6 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use provider_static::life::choose;
 use serde_json::{Value, json};
-use tenant_cp::Settings;
 use testkit::fixtures::{wait_for, wait_gone};
 use testkit::programs::or_skip;
 
@@ -87,14 +86,8 @@ impl World {
 
     /// An operator for which this machine's addresses are not among the management cluster's.
     fn operator(&self) -> Result<Operator> {
-        self.operator_with(|_| {})
-    }
-
-    /// The same with other settings.
-    fn operator_with(&self, change: impl FnOnce(&mut Settings)) -> Result<Operator> {
         let mut launch = Launch::new(&self.site)?;
         launch.settings.network.reserved = vec!["203.0.113.0/24".parse()?];
-        change(&mut launch.settings);
         launch.start(&self.site)
     }
 
@@ -145,6 +138,10 @@ async fn prepare(real: &machine::Machine) -> Result<()> {
     real.program("modprobe", "exit 0").await?;
     real.program("systemctl", "exit 0").await?;
     real.program("iptables", "exit 0").await?;
+    for name in ["containerd", "kubeadm"] {
+        real.program(name, "exit 0").await?;
+    }
+    real.program("kubelet", "echo Kubernetes v1.35.4").await?;
     real.program("df", "echo 'x 1 1 52428800 1% /var/lib'")
         .await?;
     real.program(

@@ -22,16 +22,26 @@ pub struct ProviderSettings {
 }
 
 /// Machines that are there already and are reached by SSH.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StaticSettings {
-    /// Whether node pools may use it. Hosts are looked at in either case. Default: false, as it is new.
+    /// Whether node pools may use it. Hosts are looked at in either case. Default: true.
     pub enabled: bool,
     /// Whether machines that have only cgroup v1 may become nodes. kubeadm and kubelet refuse them from 1.35 on, and
     /// are told not to. Default: false.
     pub allow_cgroup_v1: bool,
     /// containerd's `config.toml` for all such machines. Default: empty, each has its own.
     pub containerd_config: String,
+}
+
+impl Default for StaticSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            allow_cgroup_v1: false,
+            containerd_config: String::new(),
+        }
+    }
 }
 
 /// Virtual machines of the management cluster's KubeVirt.

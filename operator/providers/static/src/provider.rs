@@ -119,8 +119,9 @@ fn is_conflict(error: &kube::Error) -> bool {
 fn none_left(machine: &Machine) -> Error {
     let namespace = machine.namespace().unwrap_or_default();
     Error::NoneLeft(format!(
-        "no Host of namespace {namespace} that spec.provider.static.selector matches is Available and without a \
-         Machine: add one, or see kubectl get hosts -n {namespace} for what keeps the others"
+        "no Host of namespace {namespace} that spec.provider.static.selector matches and whose kubelet is v{} is \
+         Available and without a Machine: add one, or see kubectl get hosts -n {namespace} for what keeps the others",
+        machine.spec.version
     ))
 }
 
@@ -162,7 +163,7 @@ impl Provider for Static {
             let uid = machine.uid().unwrap_or_default();
             for _ in 0..TRIES {
                 let hosts = self.hosts(machine).await?;
-                let Some(host) = choose::choose(&hosts, selector, &uid) else {
+                let Some(host) = choose::choose(&hosts, selector, machine) else {
                     return Err(none_left(machine));
                 };
                 if choose::is_of(host, &uid) {

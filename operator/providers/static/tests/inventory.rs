@@ -66,7 +66,8 @@ impl World {
             "phase": "Available", "availableSince": since, "observedGeneration": made.metadata.generation,
             "conditions": conditions,
             "facts": {"machineID": format!("id-{name}"), "hostKey": format!("key-{name}"), "architecture": "amd64",
-                "cpu": 8, "memory": "16000Mi", "os": "debian 12", "kernel": "6.1.0", "cgroup2": true, "tun": true},
+                "cpu": 8, "memory": "16000Mi", "os": "debian 12", "kernel": "6.1.0", "cgroup2": true, "tun": true,
+                "kubelet": "1.35.4"},
         });
         self.says(name, &status).await
     }

@@ -25,10 +25,6 @@ async fn programs(world: &World, authority: &str) -> Result<()> {
          echo '    certificate-authority-data: {authority}' > /etc/kubernetes/kubelet.conf; fi"
     );
     world.real.program("kubeadm", &kubeadm).await?;
-    world
-        .real
-        .program("kubelet", "echo Kubernetes v1.35.4")
-        .await?;
     let service = "echo \"rc-service $*\" >> /run/calls";
     world.real.program("rc-service", service).await?;
     let update = "echo \"rc-update $*\" >> /run/calls";
@@ -40,7 +36,7 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
     let Some(world) = World::new("host-join").await? else {
         return Ok(());
     };
-    let operator = world.operator_with(|settings| settings.providers.static_.enabled = true)?;
+    let operator = world.operator()?;
     let site = &world.site;
     let cluster = site.wait_ready("demo").await?;
     let tenant = tenant_namespace(&cluster);

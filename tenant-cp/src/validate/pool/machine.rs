@@ -20,16 +20,23 @@ const PROCESSORS: std::ops::RangeInclusive<i32> = 1..=128;
 const LONGEST_SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(3600);
 
 pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: &mut Vec<Problem>) {
-    if provider.static_.is_some() && settings.static_.enabled {
-        return;
-    }
-    if provider.static_.is_some() {
-        problems.push(Problem::new(
-            "spec.provider.static",
-            Reason::ProviderNotConfigured,
-            "machines that are reached by SSH are not available yet (config.providers.static.enabled of the chart): use \
-             kubevirt; Hosts may be listed and are looked at already",
-        ));
+    if let Some(hosts) = &provider.static_ {
+        if !settings.static_.enabled {
+            problems.push(Problem::new(
+                "spec.provider.static",
+                Reason::ProviderNotConfigured,
+                "this management cluster takes no machines that are reached by SSH: use another provider, or ask its \
+                 administrator for providers.static.enabled in the operator's configuration",
+            ));
+        }
+        let memory = hosts.selector.memory.as_ref();
+        if let Some(memory) = memory.filter(|memory| quantity::nanos(&memory.0).is_none()) {
+            problems.push(Problem::new(
+                "spec.provider.static.selector.memory",
+                Reason::QuantityMalformed,
+                quantity::malformed(&memory.0),
+            ));
+        }
         return;
     }
     let Some(kubevirt) = &provider.kubevirt else {

@@ -404,6 +404,27 @@ fn a_provider_that_is_switched_off_is_refused() {
     let problems = check_pool(&pool(&json!({})), &settings);
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].reason, "ProviderNotConfigured");
+    let hosts = spec(&json!({"provider": {"kubevirt": null, "static": {}}}));
+    assert_eq!(said(&check_pool(&hosts, &settings)), [""; 0]);
+    settings.providers.static_.enabled = false;
+    let problems = check_pool(&hosts, &settings);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(
+        (problems[0].reason, &*problems[0].field),
+        (Reason::ProviderNotConfigured, "spec.provider.static")
+    );
+}
+
+#[test]
+fn an_amount_of_memory_of_hosts_that_is_none_is_refused() {
+    let of = |memory: &str| {
+        let selector = json!({"selector": {"memory": memory}});
+        let hosts = spec(&json!({"provider": {"kubevirt": null, "static": selector}}));
+        let problems = check_pool(&hosts, &Settings::default());
+        problems.iter().map(|p| p.reason).collect::<Vec<_>>()
+    };
+    assert_eq!(of("8Gi"), [""; 0]);
+    assert_eq!(of("8 gigabytes"), [Reason::QuantityMalformed]);
 }
 
 #[test]

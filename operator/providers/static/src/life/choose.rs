@@ -41,9 +41,10 @@ pub fn is_free(host: &Host) -> bool {
             .any(|finalizer| finalizer == names::FINALIZER_HOST)
 }
 
-/// Whether a Host is what a node pool asks for; one that was not seen yet is not.
+/// Whether a Host is what a node pool asks for, and its kubelet is of this version (`1.35.4`), since a machine is sent
+/// no programs; one that was not seen yet is not.
 #[must_use]
-pub fn matches(selector: &HostSelector, host: &Host) -> bool {
+pub fn matches(selector: &HostSelector, version: &str, host: &Host) -> bool {
     let HostSelector {
         match_labels,
         architecture,
@@ -64,6 +65,7 @@ pub fn matches(selector: &HostSelector, host: &Host) -> bool {
         has.zip(least).is_some_and(|(has, least)| has >= least)
     });
     has_labels
+        && facts.kubelet.as_deref() == Some(version)
         && architecture.is_none_or(|wanted| facts.architecture == wanted.as_str())
         && cpu.is_none_or(|least| facts.cpu >= i64::from(least))
         && has_memory
@@ -75,10 +77,11 @@ pub fn matches(selector: &HostSelector, host: &Host) -> bool {
 pub fn choose<'a, H: Borrow<Host>>(
     hosts: &'a [H],
     selector: &HostSelector,
-    machine_uid: &str,
+    machine: &Machine,
 ) -> Option<&'a Host> {
     let all = || hosts.iter().map(Borrow::borrow);
-    if let Some(own) = all().find(|host| is_of(host, machine_uid)) {
+    let uid = machine.uid().unwrap_or_default();
+    if let Some(own) = all().find(|host| is_of(host, &uid)) {
         return Some(own);
     }
     let twins: Vec<Twin> = all().filter_map(Twin::of).collect();
@@ -90,7 +93,7 @@ pub fn choose<'a, H: Borrow<Host>>(
         status.and_then(|status| status.available_since.clone())
     };
     all()
-        .filter(|host| is_free(host) && matches(selector, host))
+        .filter(|host| is_free(host) && matches(selector, &machine.spec.version, host))
         .filter(is_listed_once)
         .min_by_key(|host| (since(host).map(|time| time.0), host.name_any()))
 }

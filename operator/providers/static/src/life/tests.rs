@@ -52,6 +52,7 @@ fn facts(machine_id: &str) -> Facts {
         bridge_filter: true,
         writable: true,
         run_is_memory: true,
+        kubelet: Some("1.35.4".to_owned()),
         ..Facts::default()
     }
 }

@@ -22,6 +22,10 @@ missing=
 for tool in awk base64 cut find flock grep head ip mount mv readlink sed setsid sha256sum sort tr umount; do
     has "$tool" || missing="$missing $tool"
 done
+# Those of a node are sent nowhere yet.
+for program in containerd kubeadm kubelet; do
+    has "$program" || missing="$missing $program"
+done
 has iptables || has nft || missing="$missing iptables"
 has systemctl || has rc-service || missing="$missing systemd"
 runtimes=

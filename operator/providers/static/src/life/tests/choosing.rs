@@ -23,7 +23,7 @@ fn machine_takes_who_fits_and_was_unused_longest() {
     ];
     let selector = |value| serde_json::from_value::<HostSelector>(value).unwrap();
     let chosen = |hosts: &[Host], value| {
-        let chosen = choose::choose(hosts, &selector(value), "uid-w-1");
+        let chosen = choose::choose(hosts, &selector(value), &world::machine("w-1"));
         chosen.and_then(|host| host.metadata.name.clone())
     };
     assert_eq!(chosen(&hosts, json!({})).as_deref(), Some("a"));
@@ -45,6 +45,15 @@ fn machine_takes_who_fits_and_was_unused_longest() {
     ] {
         assert_eq!(chosen(&hosts, asked.clone()).is_some(), fits, "{asked}");
     }
+    let facts = |host: &mut Host, kubelet: Option<&str>| {
+        let facts = host.status.as_mut().and_then(|it| it.facts.as_mut());
+        facts.unwrap().kubelet = kubelet.map(str::to_owned);
+    };
+    for kubelet in [Some("1.36.3"), None] {
+        facts(&mut hosts[2], kubelet);
+        assert_eq!(chosen(&hosts, json!({})), None, "{kubelet:?}");
+    }
+    facts(&mut hosts[2], Some("1.35.4"));
     // A claim whose answer was lost.
     hosts[0].status = choose::claim(&hosts[2], &world::machine("w-1"), now());
     assert_eq!(chosen(&hosts, json!({"cpu": 9})).as_deref(), Some("c"));

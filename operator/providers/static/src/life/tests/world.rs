@@ -216,8 +216,7 @@ impl World {
         if *state != MachineState::Wanted {
             return;
         }
-        let uid = machine.metadata.uid.clone().unwrap();
-        let chosen = choose::choose(&self.snapshots[n], &HostSelector::default(), &uid);
+        let chosen = choose::choose(&self.snapshots[n], &HostSelector::default(), machine);
         let Some(chosen) = chosen.cloned() else {
             return;
         };
