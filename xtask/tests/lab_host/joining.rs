@@ -2,11 +2,13 @@
 //!
 //! Invariant: the machine is clean at the end, and may be claimed by the next one.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{Host, Machine};
-use lab::programs::KubernetesVersion;
+use lab::programs::{self, KubernetesVersion, Program};
 use provider_static::errands::{Order, run};
 use provider_static::join::{self, Settings};
 use provider_static::life::{Errand, Outcome};
@@ -31,12 +33,17 @@ const FORGET: &str = "rm -f /etc/default/kubelet\nprintf '{\"result\":\"ok\"}\\n
 const NETWORK: &str = "mkdir -p /etc/cni/net.d\n\
     echo '{\"cniVersion\":\"1.0.0\",\"name\":\"test\",\"plugins\":[{\"type\":\"loopback\"}]}' > /etc/cni/net.d/10-test.conflist\n\
     printf '{\"result\":\"ok\"}\\n'\n";
-/// Files that hold a text, wherever a node might have left it.
+/// A container of a pod that runs on, of a program that needs no image.
+const CONTAINER: &str = "said=$(ctr -n k8s.io run -d --null-io --rootfs /opt/test pod-1 /pause 2>&1) && said=ok\n\
+    printf '{\"result\":\"%s\"}\\n' \"$(printf '%s' \"$said\" | tr -cd 'a-zA-Z0-9 .:/_-')\"\n";
+/// Files that hold a text, wherever a node might have left it, and one where it is for certain.
 const FIND: Script = Script {
     name: "find",
     text: "found=$(printf '%s' \"$parameters\" | sed 's/.*\"text\":\"//; s/\".*//')\n\
            [ ${#found} = 16 ] || exit 64\n\
+           printf '%s' \"$found\" > /tmp/planted\n\
            files=$(grep -rlsF -D skip -- \"$found\" /etc /var /run /root /tmp /home 2> /dev/null | head -n 5 | tr '\\n' ' ' || true)\n\
+           rm -f /tmp/planted\n\
            printf '{\"result\":\"%s\"}\\n' \"$files\"\n",
 };
 
@@ -219,6 +226,10 @@ async fn live(
     assert_eq!(get("{.status.nodeInfo.kubeletVersion}"), version);
     assert_eq!(is_switched(&session).await?, "on");
     assert_token_is_nowhere(&session, &invitation).await?;
+    let runs = run_script(&session, CONTAINER).await?;
+    assert_eq!(runs.get("result"), "ok");
+    let busy = self::facts(&session).await?;
+    ensure!(busy.tasks == 1, "{busy:?}");
     // A look after the operator was started anew finds what it found before, though the token is gone.
     control_plane.revoke(&invitation)?;
     let (again, _) = orders.to_its_end(&session, Errand::Join).await?;
@@ -228,7 +239,7 @@ async fn live(
     assert_eq!(is_switched(&session).await?, "off");
     let seen = self::facts(&session).await?;
     ensure!(
-        seen.owner.is_none() && own_problems(&seen).is_empty(),
+        seen.owner.is_none() && seen.tasks == 0 && own_problems(&seen).is_empty(),
         "{seen:?}"
     );
     assert_token_is_nowhere(&session, &invitation).await?;
@@ -241,7 +252,7 @@ async fn live(
 async fn assert_token_is_nowhere(session: &Session, invitation: &Invitation) -> Result<()> {
     let told = Parameters::default().secret("text", &invitation.secret);
     let found = session.run(&FIND, &told).await?;
-    ensure!(found.get("result").trim().is_empty(), "{found:?}");
+    ensure!(found.get("result").trim() == "/tmp/planted", "{found:?}");
     Ok(())
 }
 
@@ -253,6 +264,13 @@ async fn a_host_becomes_a_node_is_reset_and_becomes_the_next_one() -> Result<()>
     let control_plane = ControlPlane::start(&lab).await?;
     let edge = lab.add("edge", &[])?;
     run_script(&edge.enter().await?, FORGET).await?;
+    let pause = programs::find(&[Program::PAUSE])?.path("pause")?;
+    let pid = lab.state()?.ssh_hosts["edge"].host.init.pid;
+    let to = Path::new("/proc")
+        .join(pid.to_string())
+        .join("root/opt/test");
+    fs::create_dir(&to)?;
+    fs::copy(pause, to.join("pause"))?;
     for (name, uid) in [
         ("w-1", "0a1b2c3d-0000-4000-8000-000000000001"),
         ("w-2", "1b2c3d4e-0000-4000-8000-000000000002"),

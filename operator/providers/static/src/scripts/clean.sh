@@ -24,4 +24,5 @@ done
 for file in /etc/modules-load.d/covey.conf /etc/sysctl.d/90-covey.conf /var/lib/covey/owner.json /run/covey/join.yaml /run/covey/join-*/told /run/covey/join-*/told.new; do
     if [ -e "$file" ]; then trace "file $file"; fi
 done
+if grep -qs ' # covey$' /etc/hosts; then trace "line # covey of /etc/hosts"; fi
 if [ -z "$traces" ]; then answer result clean; else answer result traces traces "$traces"; fi

@@ -19,7 +19,7 @@ for file in /var/lib/kubelet/pki/kubelet-client-current.pem; do
     certificate=$(awk '/-----END CERT/ { exit } inside { printf "%s", $0 } /-----BEGIN CERT/ { inside = 1 }' "$file" | cut -c 1-8192)
 done
 missing=
-for tool in awk base64 cut find flock grep head ip mount mv readlink sed setsid sha256sum sort tr umount; do
+for tool in awk base64 cut find flock grep head ip mount mv readlink sed setsid sha256sum sort tail tr umount; do
     has "$tool" || missing="$missing $tool"
 done
 # Those of a node are sent nowhere yet.

@@ -20,6 +20,15 @@ chmod 0644 "$module_file" "$sysctl_file"
 # Without the bridge module its settings are not there yet; preflight has asked for it.
 sysctl -p "$sysctl_file" || true
 
+# kubeadm and the kubelet look the node's name up again and again, for 10 s each time where no DNS answers. The kubelet
+# takes no address of loopback for the node's.
+step name
+forget_name
+if [ -w /etc/hosts ]; then
+    if [ -n "$(tail -c 1 /etc/hosts)" ]; then echo >> /etc/hosts; fi
+    printf '127.0.0.1 %s # covey\n' "$(parameter nodeName)" >> /etc/hosts || true
+fi
+
 step files
 if [ -n "$(parameter files)" ]; then
     parameter files > "$job/files"

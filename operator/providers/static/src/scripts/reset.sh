@@ -95,6 +95,7 @@ done
 if has conntrack; then conntrack -F || true; fi
 
 step settings
+forget_name
 rm -f "$module_file" "$sysctl_file" "$run/join.yaml"
 # What a join that failed was told, its token among it.
 rm -rf "$run"/join-* "$run/patches"

@@ -20,5 +20,15 @@ service() {
     fi
     # What is started here outlives the worker and must not hold its lock.
 } 9>&-
+# The machine's own names are others, and no DNS knows the node's.
+forget_name() {
+    if grep -qs ' # covey$' /etc/hosts; then
+        kept=0
+        grep -v ' # covey$' /etc/hosts > "$run/hosts" || kept=$?
+        # Into the file as it is, which may be a mount. 1: no other line is there.
+        if [ "$kept" -le 1 ] && [ -e "$run/hosts" ]; then cat "$run/hosts" > /etc/hosts || true; fi
+        rm -f "$run/hosts"
+    fi
+}
 module_file=/etc/modules-load.d/covey.conf
 sysctl_file=/etc/sysctl.d/90-covey.conf

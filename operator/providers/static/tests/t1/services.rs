@@ -37,6 +37,31 @@ async fn a_node_that_joined_after_a_reset_comes_back_with_a_boot() -> Result<()>
     .await
 }
 
+/// No DNS knows it, and kubeadm and the kubelet ask for it.
+#[tokio::test]
+async fn a_nodes_name_is_known_to_the_machine_for_as_long_as_it_is_a_node() -> Result<()> {
+    on_each(async |flavour, machine| {
+        programs(&machine, "our authority").await?;
+        // Without a line break at its end.
+        let theirs = "127.0.0.1 localhost\n192.0.2.1 covey # covey mine";
+        machine
+            .shell(&format!("printf '{theirs}' > /etc/hosts"))
+            .await?;
+        for _ in 0..2 {
+            claim(&machine, &owner("m")).await?;
+            let joined = join(&machine).await?;
+            assert!(matches!(joined, Progress::Joined(_)), "{flavour:?}");
+            let hosts = machine.shell("cat /etc/hosts").await?;
+            assert_eq!(hosts, format!("{theirs}\n127.0.0.1 worker-1 # covey\n"));
+            assert_eq!(reset(&machine).await?, Progress::Undone);
+            let hosts = machine.shell("cat /etc/hosts").await?;
+            assert_eq!(hosts, format!("{theirs}\n"), "{flavour:?}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn containerd_is_started_with_the_configuration_that_the_machine_has() -> Result<()> {
     on_each(async |flavour, machine| {
