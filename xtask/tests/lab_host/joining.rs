@@ -211,7 +211,7 @@ async fn live(
     let (joined, _) = orders.to_its_end(&session, Errand::Join).await?;
     let is_node = Outcome::Join(Progress::Joined(name.to_owned()));
     ensure!(joined == is_node, "{joined:?}");
-    let joined = begun.elapsed();
+    let to_join = begun.elapsed();
     run_script(&session, NETWORK).await?;
     let get = |path: &str| {
         let said = control_plane.kubectl(&["get", "node", name, "-o", &format!("jsonpath={path}")]);
@@ -219,7 +219,7 @@ async fn live(
     };
     let ready = "{.status.conditions[?(@.type==\"Ready\")].status}";
     until("the node is Ready", || get(ready) == "True").await?;
-    let ready = begun.elapsed();
+    let to_ready = begun.elapsed();
     assert_eq!(get("{.spec.providerID}"), format!("static://edge/{name}"));
     assert_eq!(get("{.metadata.labels.tier}"), "edge");
     let version = format!("v{}", KubernetesVersion::default());
@@ -235,7 +235,7 @@ async fn live(
     let (again, _) = orders.to_its_end(&session, Errand::Join).await?;
     ensure!(again == is_node, "{again:?}");
 
-    let reset = orders.reset(&session).await?;
+    let to_reset = orders.reset(&session).await?;
     assert_eq!(is_switched(&session).await?, "off");
     let seen = self::facts(&session).await?;
     ensure!(
@@ -245,7 +245,7 @@ async fn live(
     assert_token_is_nowhere(&session, &invitation).await?;
     control_plane.kubectl(&["delete", "node", name])?;
     Ok(format!(
-        "joined after {joined:.1?}, Ready after {ready:.1?}, clean again {reset:.1?} after its deletion"
+        "joined after {to_join:.1?}, Ready after {to_ready:.1?}, clean again {to_reset:.1?} after its deletion"
     ))
 }
 

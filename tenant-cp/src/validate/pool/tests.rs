@@ -404,7 +404,7 @@ fn a_provider_that_is_switched_off_is_refused() {
     let problems = check_pool(&pool(&json!({})), &settings);
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].reason, "ProviderNotConfigured");
-    let hosts = spec(&json!({"provider": {"kubevirt": null, "static": {}}}));
+    let hosts = spec(&json!({"provider": {"kubevirt": null, "static": {"selector": {"cpu": 1}}}}));
     assert_eq!(said(&check_pool(&hosts, &settings)), [""; 0]);
     settings.providers.static_.enabled = false;
     let problems = check_pool(&hosts, &settings);

@@ -107,6 +107,7 @@ proptest! {
             }
             for n in 0..3 {
                 world.happens(&Event::Accept(n));
+                world.happens(&Event::Clean(n));
                 for _ in 0..4 {
                     world.happens(&Event::Reconcile(n));
                     world.happens(&Event::Run(n, false));

@@ -50,6 +50,8 @@ pub(super) enum Event {
     Reimage(usize),
     /// A person says that a machine is clean, whether or not it is.
     SayClean(usize),
+    /// A person cleans a machine that nobody has any more by its Host.
+    Clean(usize),
     /// A person accepts the machine that is there.
     Accept(usize),
     /// Time passes.
@@ -147,6 +149,13 @@ impl World {
                         names::ANNOTATION_HOST_IS_CLEAN,
                         claim.machine_uid,
                     );
+                }
+            }
+            Event::Clean(n) => {
+                let status = self.hosts[n % hosts].status.as_ref();
+                if status.is_none_or(|status| status.claim.is_none()) {
+                    let real = &mut self.reals[n % hosts];
+                    (real.owner, real.node_of) = (None, None);
                 }
             }
             Event::Accept(n) => {
