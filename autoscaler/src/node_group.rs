@@ -7,7 +7,8 @@
 //! | [`options`] | by which rules nodes of a pool are taken away |
 //! | [`template`] | the node that a pool would get, for growing from zero |
 //!
-//! Invariant: a pool is a group while it has `spec.autoscaling` and is not being deleted; whoever
+//! Invariant: a pool is a group while it has `spec.autoscaling`, is not being deleted, and the operator has said
+//! what a node of it offers, because the client remembers for ever what a group looked like first; whoever
 //! goes is not counted in any size.
 
 pub mod decide;
@@ -36,7 +37,10 @@ pub struct Group<'a> {
 /// The pool as a group; none when it is none.
 #[must_use]
 pub fn group(pool: &Pool) -> Option<Group<'_>> {
-    let autoscaling = pool.autoscaling.as_ref().filter(|_| !pool.going)?;
+    let autoscaling = pool
+        .autoscaling
+        .as_ref()
+        .filter(|_| !pool.going && pool.told)?;
     Some(Group { pool, autoscaling })
 }
 

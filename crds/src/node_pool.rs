@@ -16,10 +16,12 @@ pub use crate::taints::{Taint, TaintEffect};
 
 mod autoscaling;
 pub(crate) mod kubelet;
+pub mod locations;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
 pub use kubelet::Kubelet;
+pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
 pub use provider::{
     Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
 };
@@ -45,6 +47,8 @@ pub use status::NodePoolStatus;
     doc = "Workers of one tenant cluster that are made from one template.",
     validation = Rule::new("self.metadata.name.size() <= 46").message("the name may have at most 46 characters, because nodes are called <name>-<5 characters> and certificates hold system:node:<node> in at most 64; choose a shorter one"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of the names of nodes"),
+    validation = Rule::new("has(self.spec.provider) != has(self.spec.locations)").message("set exactly one of provider and locations: provider is the short form of one location"),
+    validation = Rule::new("!has(self.spec.locations) || self.spec.locations.exists(l, l.weight > 0)").message("the weight of every location is 0, so no machine could be made anywhere; give one of them 1 or more"),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
@@ -84,8 +88,23 @@ pub struct NodePoolSpec {
     pub version: Option<String>,
 
     /// Who makes the machines, and of what size: exactly one. A change replaces the machines as
-    /// `rollout` says. Required, no default. Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
-    pub provider: Provider,
+    /// `rollout` says. The short form of one location. Default: none, then `locations` says it.
+    /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
+
+    /// Where the machines are made, 1 to 16 places; `replicas` are divided among them by their weights.
+    /// Whoever changes from `provider` to `locations` keeps the machines of a location with that same
+    /// provider. Default: none, then `provider` says it.
+    /// Example: `[{"name": "north", "weight": 2, "provider": {"kubevirt": {}}}, {"name": "south", "provider": {"kubevirt": {}}}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub locations: Vec<Location>,
+
+    /// How the machines are spread over `locations`. Replaces no machine by itself. Default: new machines
+    /// follow the weights, and none is moved. Example: `{"rebalance": "Gradual"}`.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
 
     /// Settings of the kubelets. A change replaces the machines as `rollout` says. Default: none beyond
     /// Covey's own. Example: `{"maxPods": 200, "systemReserved": {"memory": "200Mi"}}`.

@@ -62,13 +62,15 @@ pub struct Pool {
     pub named: BTreeSet<String>,
     /// It is being deleted.
     pub going: bool,
+    /// The operator has said what a node of it offers.
+    pub told: bool,
     /// Machines that stay, as the operator counted them last.
     pub counted: i32,
     /// Whether machines are being replaced by newer ones; none while the operator has not looked at
     /// the newest spec.
     pub rolling: Option<bool>,
-    /// The management cluster has no room, or no quota, for one machine more, as the operator saw it
-    /// last.
+    /// The management cluster has no room, or no quota, for one machine more, or no location of the pool may
+    /// have one, as the operator saw it last.
     pub full: bool,
     /// Size, labels and taints of a node.
     pub shape: Shape,
@@ -87,7 +89,7 @@ impl Pool {
         let named = named.into_iter().flat_map(|text| text.split(','));
         let named = named.map(str::trim).filter(|name| !name.is_empty());
         let status = pool.status.as_ref();
-        let shape = Shape::of(&pool.spec);
+        let shape = Shape::of(pool);
         Self {
             version: Version::of(meta),
             generation: meta.generation.unwrap_or_default(),
@@ -96,6 +98,7 @@ impl Pool {
             replicas: pool.spec.replicas.max(0),
             named: named.map(str::to_owned).collect(),
             going: meta.deletion_timestamp.is_some(),
+            told: status.is_some_and(|s| !s.locations.is_empty()),
             counted: status.map_or(0, |s| s.replicas),
             rolling: rolling(pool),
             full: is_full(pool),
@@ -132,8 +135,10 @@ fn rolling(pool: &api::NodePool) -> Option<bool> {
 
 fn is_full(pool: &api::NodePool) -> bool {
     let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    let capacity = conditions.find(|c| c.type_ == ConditionType::Capacity.as_str());
-    capacity.is_some_and(|c| c.status == "False")
+    conditions.any(|c| {
+        let has_no_room = c.type_ == ConditionType::Capacity.as_str() && c.status == "False";
+        has_no_room || c.reason == Reason::LocationsFull
+    })
 }
 
 /// A Machine.

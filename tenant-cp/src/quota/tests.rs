@@ -113,7 +113,14 @@ fn further_disks_of_machines_are_storage() {
     let mut pool = pool("team-a", "workers", 3, 1);
     assert_eq!(amounts(&takes::pool(&pool))["storage"], "0");
     let disks = json!([{ "name": "a", "size": "2Gi" }, { "name": "b", "size": "1Gi" }]);
-    pool.spec.provider.kubevirt.as_mut().unwrap().disks = read(disks);
+    pool.spec
+        .provider
+        .as_mut()
+        .unwrap()
+        .kubevirt
+        .as_mut()
+        .unwrap()
+        .disks = read(disks);
     assert_eq!(amounts(&takes::pool(&pool))["storage"], "9Gi");
 }
 

@@ -212,6 +212,46 @@ fn an_empty_pool_is_in_the_zone_that_its_labels_name_and_else_in_none() {
     assert_eq!(named.as_deref(), Some("a"));
 }
 
+/// A pool is one group, and the next machine may be made in any of its locations.
+#[test]
+fn of_several_locations_it_offers_what_a_node_of_each_does() {
+    let at = |name: &str, weight: i32, cpu: i32, memory: &str, arch: &str| {
+        json!({ "name": name, "weight": weight, "provider": { "kubevirt": {
+            "cpu": cpu, "memory": memory, "nodeSelector": { "kubernetes.io/arch": arch } } } })
+    };
+    let of = |all: Value| {
+        let spec = json!({ "provider": null, "locations": all, "labels": { "disk": "fast" } });
+        template(spec, []).unwrap()
+    };
+    let alone = of(json!([at("a", 1, 4, "8Gi", "amd64")]));
+    assert_eq!(labels_of(&alone)["kubernetes.io/arch"], "amd64");
+    let both = of(json!([
+        at("a", 1, 4, "8Gi", "amd64"),
+        at("b", 1, 8, "6Gi", "arm64")
+    ]));
+    let labels = labels_of(&both);
+    assert_eq!(labels["disk"], "fast");
+    assert!(!labels.contains_key("kubernetes.io/arch"), "it differs");
+    assert!(!labels.contains_key(LABEL_INSTANCE_TYPE), "it differs");
+    let smaller = of(json!([at("a", 1, 4, "6Gi", "amd64")]));
+    let amounts = |template: &Template| template.status.clone().unwrap().allocatable;
+    assert_eq!(amounts(&both), amounts(&smaller));
+    // Nothing new is made where the weight is 0.
+    let unused = of(json!([
+        at("a", 1, 4, "8Gi", "amd64"),
+        at("b", 0, 1, "1Gi", "arm64")
+    ]));
+    assert_eq!(unused, alone);
+}
+
+#[test]
+fn pool_of_which_the_operator_has_said_nothing_is_no_group() {
+    let mut pool = pool("workers", 0, 0, 5);
+    pool.status = None;
+    let cache = cache([pool_event(&pool)]);
+    assert!(cache.read(|state| find(state, "workers.x").is_none()));
+}
+
 #[test]
 fn it_is_none_where_nobody_knows_how_large() {
     for provider in [

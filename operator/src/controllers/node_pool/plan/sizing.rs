@@ -1,14 +1,25 @@
-//! How many Machines are made and which of them go: scaling and rollouts, as pure arithmetic.
+//! How many Machines are made, where, and which of them go: scaling and rollouts, as pure arithmetic.
 //!
 //! Invariant: afterwards there are no more than replicas + surge Machines, those included that a
 //! rollout takes away and that are not gone yet, and of those that were ready no fewer than
-//! replicas − unavailable, unless an annotation on a Machine named the victim.
+//! replicas − unavailable, unless an annotation on a Machine named the victim. Replicas are those for which
+//! locations have places: what none may have is missing. A machine that is moved is one more for a while. A pool
+//! with one location without `max` is sized as if there were none.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use placement::next::{self, Readiness, Rebalance, Why};
+use placement::place::Place;
+use placement::targets::{self, Targets};
 
 /// A Machine that nobody asked to go.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Member {
     /// Its name.
     pub(super) name: String,
+    /// Its location, as the status calls it; none where the pool has it no more.
+    pub(super) location: Option<String>,
     /// Made from the template and version in force.
     pub(super) updated: bool,
     /// Its node is ready.
@@ -32,11 +43,28 @@ pub(super) struct Size {
     pub(super) going: usize,
 }
 
+/// Where Machines may be.
+#[derive(Clone, Debug)]
+pub(super) struct Spread {
+    /// The locations, one or more.
+    pub(super) locations: Vec<targets::Location>,
+    /// Whether machines are moved without need.
+    pub(super) rebalance: Rebalance,
+    /// Nothing of the pool is going, so one may be moved.
+    pub(super) is_still: bool,
+    /// The time.
+    pub(super) now: Timestamp,
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Sizing {
-    /// So many are made.
-    pub(super) create: usize,
+    /// In these locations one is made, the first one first.
+    pub(super) create: Vec<String>,
+    /// The one that is made is there to let another one go.
+    pub(super) moves: bool,
+    /// Machines of each location in the end, and what keeps it from having more.
+    pub(super) targets: Targets,
     /// These go because the pool is to be smaller.
     pub(super) surplus: Vec<String>,
     /// These go because newer ones take their place.
@@ -44,20 +72,23 @@ pub(super) struct Sizing {
 }
 
 /// Decides. Among equals the member that comes first goes first.
-pub(super) fn size(members: &[Member], size: Size) -> Sizing {
+pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let mut sizing = Sizing::default();
     // Nothing runs there and nobody waits for them: they need no turn.
     let (unused, mut left): (Vec<_>, Vec<_>) = members.iter().partition(|m| !m.updated && m.fresh);
     sizing.outdated.extend(names(&unused));
 
-    let updated = left.iter().filter(|m| m.updated).count();
+    let replicas = u32::try_from(size.replicas).unwrap_or(u32::MAX);
+    let targets = targets::targets(replicas, &spread.locations, &tally(left.iter().copied()));
     let mut order: Vec<_> = left.iter().copied().filter(|m| m.updated).collect();
-    order.sort_by_key(|m| (!m.named, m.ready));
-    order.truncate(updated.saturating_sub(size.replicas));
-    sizing.surplus.extend(names(&order));
-    left.retain(|m| !order.contains(m));
+    order.sort_by_key(|m| m.ready);
+    let updated: Vec<_> = order.into_iter().map(machine).collect();
+    let (surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
+    left.retain(|m| !surplus.contains(&m.name));
+    sizing.surplus = surplus;
 
-    let least = size.replicas.saturating_sub(size.unavailable);
+    let possible = size.replicas.saturating_sub(number(targets.missing));
+    let least = possible.saturating_sub(size.unavailable);
     let coming = left.iter().filter(|m| m.updated && !m.ready).count();
     let mut order: Vec<_> = left.iter().copied().filter(|m| !m.updated).collect();
     order.sort_by_key(|m| (m.ready, !m.named));
@@ -75,17 +106,77 @@ pub(super) fn size(members: &[Member], size: Size) -> Sizing {
         }
     }
 
-    let updated = left.iter().filter(|m| m.updated).count();
-    let most = size.replicas + size.surge;
+    let updated = || left.iter().copied().filter(|m| m.updated);
+    let most = possible + size.surge;
     // Up-to-date ones that go do not count: a pool that is made smaller and then larger again waits
     // for no drain.
     let there = left.len() + sizing.outdated.len() + size.going;
     let (wanted, room) = (
-        size.replicas.saturating_sub(updated),
+        size.replicas.saturating_sub(updated().count()),
         most.saturating_sub(there),
     );
-    sizing.create = wanted.min(room);
+    let wanted = u32::try_from(wanted.min(room)).unwrap_or(u32::MAX);
+    // New ones take the places of the targets, those of outdated ones too.
+    let places = next::places(wanted, &spread.locations, &targets, &tally(updated()));
+    sizing.create = places.into_iter().map(|place| place.location).collect();
+    sizing.targets = targets;
+    move_one(&mut sizing, &left, replicas, spread);
     sizing
+}
+
+/// Makes a Machine so that another one can go, when there is nothing else to do.
+fn move_one(sizing: &mut Sizing, left: &[&Member], replicas: u32, spread: &Spread) {
+    let busy =
+        !sizing.create.is_empty() || !sizing.surplus.is_empty() || !sizing.outdated.is_empty();
+    if busy || !spread.is_still {
+        return;
+    }
+    let pool = next::Pool {
+        replicas,
+        max_extra: 0,
+        rebalance: spread.rebalance,
+        is_rolling_out: left.iter().any(|m| !m.updated),
+        budget: None,
+        canaries: Vec::new(),
+    };
+    let machines: Vec<_> = left.iter().copied().map(machine).collect();
+    let step = next::plan(&pool, &spread.locations, &machines, spread.now);
+    let moved = step.create.into_iter().filter(|c| c.why == Why::Rebalance);
+    sizing.create = moved.map(|creation| creation.place.location).collect();
+    sizing.moves = !sizing.create.is_empty();
+}
+
+/// As crate `placement` sees one. There are no zones here, and whether it is coming or silent makes no difference
+/// to who goes first.
+fn machine(member: &Member) -> next::Machine {
+    next::Machine {
+        name: member.name.clone(),
+        place: place(member),
+        made: Timestamp::UNIX_EPOCH,
+        readiness: match member.ready {
+            true => Readiness::Ready,
+            false => Readiness::Silent,
+        },
+        is_named: member.named,
+        is_replacement: false,
+    }
+}
+
+fn place(member: &Member) -> Place {
+    Place::new(member.location.clone().unwrap_or_default(), "")
+}
+
+/// How many of them there are in each place.
+fn tally<'a>(members: impl Iterator<Item = &'a Member>) -> BTreeMap<Place, u32> {
+    let mut counts = BTreeMap::new();
+    for member in members {
+        *counts.entry(place(member)).or_default() += 1;
+    }
+    counts
+}
+
+fn number(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn names(members: &[&Member]) -> Vec<String> {
@@ -94,13 +185,30 @@ fn names(members: &[&Member]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::node_pool::locations::ONLY_LOCATION;
+
     use super::*;
+    use crate::controllers::node_pool::plan::places;
+
+    /// Locations with weight and most machines.
+    fn spread(locations: &[(&str, u32, Option<u32>)]) -> Spread {
+        let location = |(name, weight, max): &(&str, u32, Option<u32>)| {
+            places::location((*name).to_owned(), *weight, *max)
+        };
+        Spread {
+            locations: locations.iter().map(location).collect(),
+            rebalance: Rebalance::Never,
+            is_still: true,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
 
     /// `o`utdated or `u`pdated; upper case: ready; `f`: outdated and fresh; `!`: named.
     fn members(text: &str) -> Vec<Member> {
         let parts = text.split(' ').filter(|part| !part.is_empty());
         let one = |(at, part): (usize, &str)| Member {
             name: format!("{at}{part}"),
+            location: Some(ONLY_LOCATION.to_owned()),
             updated: part.to_lowercase().starts_with('u'),
             ready: part.starts_with(char::is_uppercase),
             fresh: part.starts_with('f') || part.starts_with('u'),
@@ -131,8 +239,9 @@ mod tests {
             create,
             surplus,
             outdated,
-        } = size(&members(text), size_);
-        format!("+{create} -{surplus:?} ~{outdated:?}").replace('"', "")
+            ..
+        } = size(&members(text), size_, &spread(&[(ONLY_LOCATION, 1, None)]));
+        format!("+{} -{surplus:?} ~{outdated:?}", create.len()).replace('"', "")
     }
 
     #[test]

@@ -9,12 +9,13 @@ use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, set_conditi
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use placement::targets::Targets;
 use tenant_cp::problem::Problem;
 
 use super::health::{Held, Verdict};
 use super::members::{self, Limits};
 use super::template::Template;
-use super::{Plan, list, tally, unchanged};
+use super::{Plan, list, locations, tally, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::status::Waiting;
 
@@ -28,6 +29,7 @@ pub(super) struct Seen<'a> {
     pub(super) machines: &'a [&'a Machine],
     pub(super) template: &'a Template,
     pub(super) verdict: &'a Verdict,
+    pub(super) targets: &'a Targets,
     pub(super) limits: &'a Limits,
 }
 
@@ -65,7 +67,11 @@ fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
     count(&mut plan, machines, Some(seen.template));
+    plan.status.locations = locations::status(observed, seen);
     let replicas = observed.pool.spec.replicas;
+    let missing = i32::try_from(seen.targets.missing).unwrap_or(i32::MAX);
+    // For so many there are places.
+    let possible = replicas.saturating_sub(missing);
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
     let going = machines.iter().filter(|m| is_going(m)).count();
@@ -90,21 +96,24 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
             Reason::RollingOut,
             format!("{updated} of {replicas} machines are of the newest template"),
         )
-    } else if there < replicas {
+    } else if there < possible {
         (
             Reason::WaitingForDeletion,
             format!("{going} machines are going; others are made once they are gone"),
         )
-    } else if !enough {
+    } else if ready < possible {
         (
             Reason::WaitingForNodes,
-            format!("{} nodes are not ready yet", replicas - ready),
+            format!("{} nodes are not ready yet", possible - ready),
         )
     } else if going > 0 {
         (
             Reason::WaitingForDeletion,
             format!("{going} machines are going"),
         )
+    } else if there > replicas {
+        let message = "one machine more is there so that one above its location's share can go";
+        (Reason::Rebalancing, message.to_owned())
     } else {
         (Reason::AsDesired, String::new())
     };
@@ -121,7 +130,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         reason,
         message,
     );
-    let degraded = degraded(seen);
+    let degraded = degraded(observed, seen);
     let was = degraded_reason(&observed.pool);
     if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2.as_str()) {
         plan.publish(true, degraded.2, degraded.3.clone());
@@ -136,7 +145,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     plan
 }
 
-fn degraded(seen: &Seen<'_>) -> Said {
+fn degraded(observed: &Observed, seen: &Seen<'_>) -> Said {
     let kept = seen.verdict.kept.len();
     let (value, reason, message) = match seen.verdict.held {
         Some(Held::AllSilent) => (
@@ -155,6 +164,10 @@ fn degraded(seen: &Seen<'_>) -> Said {
                  (health.maxReplaced at a time)"
             ),
         ),
+        None if seen.targets.missing > 0 => {
+            let message = locations::missing(observed.pool.spec.replicas, seen);
+            (true, Reason::LocationsFull, message)
+        }
         None => (false, Reason::AsExpected, String::new()),
     };
     (ConditionType::Degraded, value.into(), reason, message)

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use api::node_pool::locations::LocationRef;
 use api::node_pool::{Kubelet, Provider};
 use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
 use kit_objects::object::Object;
@@ -28,18 +29,57 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(super) struct Template {
     /// Kubernetes version, without the leading `v`.
     pub(super) version: String,
-    provider: Provider,
+    /// Where they are made, and of what size there.
+    pub(super) locations: Vec<Location>,
     kubelet: Kubelet,
+}
+
+/// A location of the pool.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Location {
+    /// What its Machines say; none where the pool has `spec.provider`.
+    name: Option<String>,
+    /// What the status calls it.
+    pub(super) shown: String,
+    /// Its share.
+    pub(super) weight: u32,
+    /// Most machines there.
+    pub(super) max: Option<u32>,
+    provider: Provider,
+}
+
+impl Location {
+    fn of(place: &LocationRef<'_>) -> Self {
+        Self {
+            name: place.name.map(str::to_owned),
+            shown: place.shown().to_owned(),
+            weight: place.weight,
+            max: place.max,
+            provider: place.provider.clone(),
+        }
+    }
 }
 
 impl Template {
     /// Whether a Machine is made from this. Labels, taints and keys are those of the day it was
-    /// made: a change of them replaces nobody.
+    /// made: a change of them replaces nobody, nor does one of weights.
     pub(super) fn fits(&self, machine: &Machine) -> bool {
         let spec = &machine.spec;
+        let location = self.location_of(machine);
         spec.version == self.version
-            && spec.provider == self.provider
+            && location.is_some_and(|location| location.provider == spec.provider)
             && spec.kubelet == self.kubelet
+    }
+
+    /// The location that a Machine is in; none where the pool has it no more. One that was made while the pool
+    /// had another form is in a location with the same provider, so that changing the form replaces nobody.
+    pub(super) fn location_of(&self, machine: &Machine) -> Option<&Location> {
+        let mut locations = self.locations.iter();
+        match (&machine.spec.location, self.locations.as_slice()) {
+            (_, [only]) if only.name.is_none() => Some(only),
+            (None, _) => locations.find(|location| location.provider == machine.spec.provider),
+            (name, _) => locations.find(|location| location.name == *name),
+        }
     }
 }
 
@@ -61,7 +101,7 @@ pub(super) fn template(
     let wanted = checked.map_err(|e| Problem::new("spec.version", e.reason(), e.to_string()))?;
     Ok(Some(Template {
         version: wanted.to_string(),
-        provider: pool.spec.provider.clone(),
+        locations: pool.spec.places().iter().map(Location::of).collect(),
         kubelet: pool.spec.kubelet.clone(),
     }))
 }
@@ -79,11 +119,11 @@ pub(super) fn name(pool: &NodePool, number: i64) -> String {
     names::machine(&pool.name_any(), &letters)
 }
 
-/// A Machine to be made.
+/// A Machine to be made there.
 pub(super) fn machine(
     pool: &NodePool,
     cluster: &TenantCluster,
-    template: &Template,
+    (template, location): (&Template, &Location),
     name: &str,
     number: i64,
 ) -> Object {
@@ -91,8 +131,9 @@ pub(super) fn machine(
         cluster_name: pool.spec.cluster_name.clone(),
         cluster_uid: cluster.uid().unwrap_or_default(),
         pool_name: pool.name_any(),
+        location: location.name.clone(),
         version: template.version.clone(),
-        provider: template.provider.clone(),
+        provider: location.provider.clone(),
         kubelet: template.kubelet.clone(),
         labels: pool.spec.labels.clone(),
         taints: pool.spec.taints.clone(),
