@@ -249,12 +249,14 @@ fn plan_machines(
     }
     let left = staying(&plan);
     let limits = limits(observed);
-    let drains = |m: &&&Machine| {
+    let drains = |m: &&Machine| {
         !template.fits(m) && members::awaited_until(m, &limits).is_some_and(|until| now < until)
     };
-    let target = size_of(pool, machines.iter().filter(drains).count());
+    let outdated: Vec<_> = machines.iter().copied().filter(drains).collect();
     let is_still = plan.deletions.is_empty() && !machines.iter().any(|m| is_going(m));
-    let spread = places::spread(&pool.spec, template, is_still, now);
+    // Nobody knows who is ready while the API does not answer.
+    let target = size_of(pool, is_still && limits.answers_since.is_some());
+    let spread = places::spread(&pool.spec, template, &outdated, now);
     let (verdict, sizing) = health::judge(observed, template, &left, (target, &spread), &limits);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(Reason, &Vec<String>, bool, &str); 3] = [
@@ -327,14 +329,14 @@ fn limits(observed: &Observed) -> Limits {
     }
 }
 
-fn size_of(pool: &api::NodePool, going: usize) -> sizing::Size {
+fn size_of(pool: &api::NodePool, is_still: bool) -> sizing::Size {
     let (surge, unavailable) = pool.spec.rollout.resolve(pool.spec.replicas);
     let count = |number: i32| usize::try_from(number).unwrap_or_default();
     sizing::Size {
         replicas: count(pool.spec.replicas),
         surge: count(surge),
         unavailable: count(unavailable),
-        going,
+        is_still,
     }
 }
 

@@ -83,9 +83,9 @@ pub(super) fn judge(
             .iter()
             .filter(|m| matches!(health(m), Health::Coming(_)))
             .count();
-        let missing = target
-            .replicas
-            .saturating_sub(rest.len() + sizing.create.len());
+        // What no location may have is not on its way.
+        let possible = sizing.possible(target.replicas);
+        let missing = possible.saturating_sub(rest.len() + sizing.create.len());
         if coming + sizing.create.len() + missing >= budget {
             verdict.held.get_or_insert(Held::Share);
             verdict.kept.push(name);
@@ -124,6 +124,11 @@ fn resize(
             .contains_key(names::ANNOTATION_DELETE_MACHINE),
     };
     let members: Vec<_> = machines.iter().filter(stays).map(member).collect();
+    let target = Size {
+        // Who is replaced goes with this plan.
+        is_still: target.is_still && verdict.replaced.is_empty(),
+        ..target
+    };
     size(&members, target, spread)
 }
 

@@ -1,52 +1,69 @@
 //! What the status says of each location.
 //!
 //! Invariant: a function of the pool and its Machines alone, so that nothing is written while nothing happens;
-//! every location of the spec is there, in the spec's order, also while it has no machine.
+//! every location of the spec is there, in the spec's order, also while it has no machine, and what a node there
+//! offers also while the pool is refused.
 
-use api::Machine;
+use std::collections::BTreeMap;
+
 use api::node_pool::LocationStatus;
 use api::node_pool::locations::LocationRef;
+use api::{Machine, NodePool};
+use placement::targets::Targets;
 
-use super::members;
-use super::status::Seen;
-use crate::controllers::node_pool::observed::{Observed, is_going};
+use super::template::{Location, Template};
+use super::{members, template};
+use crate::controllers::node_pool::observed::is_going;
 
-pub(super) fn status(observed: &Observed, seen: &Seen<'_>) -> Vec<LocationStatus> {
-    let spec = &observed.pool.spec;
+/// Of all locations; without targets, because nothing is decided, as many are wanted as was said before.
+pub(super) fn status(
+    pool: &NodePool,
+    machines: &[&Machine],
+    targets: Option<&Targets>,
+) -> Vec<LocationStatus> {
+    let locations = template::locations(&pool.spec);
+    let mut found: BTreeMap<&str, (i32, i32)> = BTreeMap::new();
+    for machine in machines.iter().filter(|m| !is_going(m)) {
+        if let Some(at) = template::location_of(&locations, machine) {
+            let (there, ready) = found.entry(&at.shown).or_default();
+            *there += 1;
+            *ready += i32::from(members::is_ready(machine));
+        }
+    }
+    let said = pool.status.iter().flat_map(|status| &status.locations);
+    let said: BTreeMap<_, _> = said.map(|at| (at.name.as_str(), at.desired)).collect();
     let status = |place: LocationRef<'_>| {
         let name = place.shown();
-        let here = |m: &&Machine| {
-            let location = seen.template.location_of(m);
-            !is_going(m) && location.is_some_and(|at| at.shown == name)
+        let (machines, ready) = found.get(name).copied().unwrap_or_default();
+        let desired = match targets {
+            Some(targets) => {
+                let target = targets.locations.get(name).copied().unwrap_or_default();
+                i32::try_from(target).unwrap_or(i32::MAX)
+            }
+            None => said.get(name).copied().unwrap_or_default(),
         };
-        let machines: Vec<_> = seen.machines.iter().copied().filter(here).collect();
-        let desired = seen.targets.locations.get(name).copied();
         LocationStatus {
             name: name.to_owned(),
-            desired: i32::try_from(desired.unwrap_or_default()).unwrap_or(i32::MAX),
-            machines: number(machines.len()),
-            ready: number(machines.iter().filter(|m| members::is_ready(m)).count()),
-            template: provider_kubevirt::template::node(spec, place.provider),
+            desired,
+            machines,
+            ready,
+            template: provider_kubevirt::template::node(&pool.spec, place.provider),
         }
     };
-    spec.places().into_iter().map(status).collect()
+    pool.spec.places().into_iter().map(status).collect()
 }
 
 /// Why machines have no place, and what of each location.
-pub(super) fn missing(replicas: i32, seen: &Seen<'_>) -> String {
-    let why = |at: &super::template::Location| match (at.weight, at.max) {
+pub(super) fn missing(replicas: i32, template: &Template, targets: &Targets) -> String {
+    let why = |at: &Location| match (at.weight, at.max) {
         (0, _) => format!("{}: its weight is 0", at.shown),
         (_, Some(max)) => format!("{}: its max is {max}", at.shown),
         (_, None) => format!("{}: it takes no more", at.shown),
     };
-    let all: Vec<_> = seen.template.locations.iter().map(why).collect();
+    let all: Vec<_> = template.locations.iter().map(why).collect();
     format!(
         "{} of {replicas} machines have no place ({}); raise max in spec.locations, or lower replicas",
-        seen.targets.missing,
+        targets.missing,
         all.join("; ")
     )
-}
-
-fn number(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }

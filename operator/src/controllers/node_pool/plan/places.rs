@@ -3,23 +3,31 @@
 //! Invariant: it follows from the spec alone: nothing is judged here, so every location is healthy, and what is
 //! not known of one is no limit.
 
-use api::NodePoolSpec;
+use std::collections::BTreeMap;
+
 use api::node_pool::Rebalance;
+use api::{Machine, NodePoolSpec};
 use jiff::Timestamp;
 use placement::next;
 use placement::place::State;
 use placement::targets::{Headroom, Location, Zone};
 
-use super::sizing::Spread;
+use super::sizing::{Spread, place_of};
 use super::template::Template;
 
-/// What the pool says of it.
+/// What the pool says of it, while these outdated Machines go.
 pub(super) fn spread(
     spec: &NodePoolSpec,
     template: &Template,
-    is_still: bool,
+    outdated: &[&Machine],
     now: Timestamp,
 ) -> Spread {
+    let mut going = BTreeMap::new();
+    for machine in outdated {
+        let location = template.location_of(machine);
+        let place = place_of(location.map(|at| at.shown.as_str()));
+        *going.entry(place).or_default() += 1;
+    }
     let locations = template.locations.iter();
     let locations = locations.map(|at| location(at.shown.clone(), at.weight, at.max));
     Spread {
@@ -28,7 +36,7 @@ pub(super) fn spread(
             Rebalance::Never => next::Rebalance::Never,
             Rebalance::Gradual => next::Rebalance::Gradual,
         },
-        is_still,
+        going,
         now,
     }
 }

@@ -4,9 +4,10 @@
 //! rollout takes away and that are not gone yet, and of those that were ready no fewer than
 //! replicas − unavailable, unless an annotation on a Machine named the victim. Replicas are those for which
 //! locations have places: what none may have is missing. A machine that is moved is one more for a while. A pool
-//! with one location without `max` is sized as if there were none.
+//! with one location without `max` is sized as if there were none. A rollout brings no location more than `surge`
+//! above its target that was not so already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use placement::next::{self, Readiness, Rebalance, Why};
@@ -39,8 +40,8 @@ pub(super) struct Size {
     pub(super) surge: usize,
     /// Machines of it that may be missing or not ready.
     pub(super) unavailable: usize,
-    /// Outdated ones that were told to go, and have their place until they are gone.
-    pub(super) going: usize,
+    /// Nobody is going and all is known, so one may be moved.
+    pub(super) is_still: bool,
 }
 
 /// Where Machines may be.
@@ -50,8 +51,8 @@ pub(super) struct Spread {
     pub(super) locations: Vec<targets::Location>,
     /// Whether machines are moved without need.
     pub(super) rebalance: Rebalance,
-    /// Nothing of the pool is going, so one may be moved.
-    pub(super) is_still: bool,
+    /// Outdated ones that were told to go, and have their place until they are gone.
+    pub(super) going: BTreeMap<Place, u32>,
     /// The time.
     pub(super) now: Timestamp,
 }
@@ -71,6 +72,13 @@ pub(super) struct Sizing {
     pub(super) outdated: Vec<String>,
 }
 
+impl Sizing {
+    /// Of so many machines those for which locations have places.
+    pub(super) fn possible(&self, replicas: usize) -> usize {
+        replicas.saturating_sub(number(self.targets.missing))
+    }
+}
+
 /// Decides. Among equals the member that comes first goes first.
 pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let mut sizing = Sizing::default();
@@ -83,11 +91,17 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let mut order: Vec<_> = left.iter().copied().filter(|m| m.updated).collect();
     order.sort_by_key(|m| m.ready);
     let updated: Vec<_> = order.into_iter().map(machine).collect();
-    let (surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
+    (sizing.surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
+    let surplus: BTreeSet<_> = sizing.surplus.iter().collect();
     left.retain(|m| !surplus.contains(&m.name));
-    sizing.surplus = surplus;
+    // Who has a place until it is gone.
+    let mut held = spread.going.clone();
+    for member in members.iter().filter(|m| !surplus.contains(&m.name)) {
+        *held.entry(place(member)).or_default() += 1;
+    }
+    sizing.targets = targets;
 
-    let possible = size.replicas.saturating_sub(number(targets.missing));
+    let possible = sizing.possible(size.replicas);
     let least = possible.saturating_sub(size.unavailable);
     let coming = left.iter().filter(|m| m.updated && !m.ready).count();
     let mut order: Vec<_> = left.iter().copied().filter(|m| !m.updated).collect();
@@ -110,29 +124,37 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let most = possible + size.surge;
     // Up-to-date ones that go do not count: a pool that is made smaller and then larger again waits
     // for no drain.
-    let there = left.len() + sizing.outdated.len() + size.going;
+    let going = spread.going.values().fold(0, |sum, n| sum + number(*n));
+    let there = left.len() + sizing.outdated.len() + going;
     let (wanted, room) = (
         size.replicas.saturating_sub(updated().count()),
         most.saturating_sub(there),
     );
     let wanted = u32::try_from(wanted.min(room)).unwrap_or(u32::MAX);
-    // New ones take the places of the targets, those of outdated ones too.
-    let places = next::places(wanted, &spread.locations, &targets, &tally(updated()));
-    sizing.create = places.into_iter().map(|place| place.location).collect();
-    sizing.targets = targets;
-    move_one(&mut sizing, &left, replicas, spread);
+    // Free places first, so that the surge does not add up in one location while outdated ones go in another;
+    // then those of outdated ones.
+    let places = |wanted, have: &_| next::places(wanted, &spread.locations, &sizing.targets, have);
+    let mut made = places(wanted, &held);
+    let mut have = tally(updated());
+    for place in &made {
+        *have.entry(place.clone()).or_default() += 1;
+    }
+    let rest = wanted.saturating_sub(u32::try_from(made.len()).unwrap_or(u32::MAX));
+    made.extend(places(rest, &have));
+    sizing.create = made.into_iter().map(|place| place.location).collect();
+    move_one(&mut sizing, &left, size, spread);
     sizing
 }
 
 /// Makes a Machine so that another one can go, when there is nothing else to do.
-fn move_one(sizing: &mut Sizing, left: &[&Member], replicas: u32, spread: &Spread) {
+fn move_one(sizing: &mut Sizing, left: &[&Member], size: Size, spread: &Spread) {
     let busy =
         !sizing.create.is_empty() || !sizing.surplus.is_empty() || !sizing.outdated.is_empty();
-    if busy || !spread.is_still {
+    if spread.rebalance == Rebalance::Never || busy || !size.is_still {
         return;
     }
     let pool = next::Pool {
-        replicas,
+        replicas: u32::try_from(size.replicas).unwrap_or(u32::MAX),
         max_extra: 0,
         rebalance: spread.rebalance,
         is_rolling_out: left.iter().any(|m| !m.updated),
@@ -163,7 +185,12 @@ fn machine(member: &Member) -> next::Machine {
 }
 
 fn place(member: &Member) -> Place {
-    Place::new(member.location.clone().unwrap_or_default(), "")
+    place_of(member.location.as_deref())
+}
+
+/// The only zone of a location; that of one that the pool has no more has no name.
+pub(super) fn place_of(location: Option<&str>) -> Place {
+    Place::new(location.unwrap_or_default(), "")
 }
 
 /// How many of them there are in each place.
@@ -198,7 +225,7 @@ mod tests {
         Spread {
             locations: locations.iter().map(location).collect(),
             rebalance: Rebalance::Never,
-            is_still: true,
+            going: BTreeMap::new(),
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -233,15 +260,61 @@ mod tests {
             replicas,
             surge,
             unavailable,
-            going,
+            is_still: true,
         };
+        let mut spread = spread(&[(ONLY_LOCATION, 1, None)]);
+        let going = u32::try_from(going).unwrap();
+        spread.going.insert(place_of(Some(ONLY_LOCATION)), going);
         let Sizing {
             create,
             surplus,
             outdated,
             ..
-        } = size(&members(text), size_, &spread(&[(ONLY_LOCATION, 1, None)]));
+        } = size(&members(text), size_, &spread);
         format!("+{} -{surplus:?} ~{outdated:?}", create.len()).replace('"', "")
+    }
+
+    /// As [`members`], in the location that their first letter is.
+    fn spread_out(text: &str) -> Vec<Member> {
+        let parts = text.split(' ').filter(|part| !part.is_empty());
+        let (locations, rest): (Vec<_>, Vec<_>) = parts.map(|part| part.split_at(1)).unzip();
+        let mut all = members(&rest.join(" "));
+        for (member, location) in all.iter_mut().zip(locations) {
+            member.location = Some(location.to_owned());
+        }
+        all
+    }
+
+    /// Where machines are made, in a rollout with one above replicas.
+    fn made(text: &str, going: &[(&str, u32)], replicas: usize, is_still: bool) -> String {
+        let size_ = Size {
+            replicas,
+            surge: 1,
+            unavailable: 0,
+            is_still,
+        };
+        let mut spread = spread(&[("a", 1, Some(2)), ("b", 1, Some(2))]);
+        spread.rebalance = Rebalance::Gradual;
+        spread.now = Timestamp::from_second(600).unwrap();
+        let going = going.iter().map(|(name, n)| (place_of(Some(name)), *n));
+        spread.going = going.collect();
+        size(&spread_out(text), size_, &spread).create.join(" ")
+    }
+
+    #[test]
+    fn new_ones_take_free_places_before_those_of_outdated_ones() {
+        assert_eq!(made("aO aO bO bO", &[], 4, false), "a");
+        // By the weights alone it would be a.
+        assert_eq!(made("aO aO bO", &[("", 1)], 4, false), "b");
+        assert_eq!(made("aO aU bU", &[("b", 1)], 4, false), "a");
+        assert_eq!(made("aO aU bU", &[], 4, false), "b a");
+    }
+
+    #[test]
+    fn none_is_moved_while_somebody_goes() {
+        assert_eq!(made("aU aU", &[], 2, false), "");
+        assert_eq!(made("aU aU", &[], 2, true), "b");
+        assert_eq!(made("aU au", &[], 2, true), "");
     }
 
     #[test]

@@ -51,14 +51,22 @@ pub(super) fn set(
 }
 
 /// Counts the Machines that stay; without a template nobody knows which of them are of the newest, and as
-/// many are said to be as before, but no more than there are.
-fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
+/// many are said to be as before, but no more than there are. What nodes offer is told in any case: a pool that
+/// is refused is a node group of the autoscaler's all the same.
+fn count(
+    plan: &mut Plan,
+    observed: &Observed,
+    machines: &[&Machine],
+    decided: Option<(&Template, &Targets)>,
+) {
     let staying = || machines.iter().filter(|m| !is_going(m));
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     plan.status.replicas = number(staying().count());
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
-    plan.status.updated_replicas = match template {
-        Some(template) => number(staying().filter(|m| template.fits(m)).count()),
+    let targets = decided.map(|(_, targets)| targets);
+    plan.status.locations = locations::status(&observed.pool, machines, targets);
+    plan.status.updated_replicas = match decided {
+        Some((template, _)) => number(staying().filter(|m| template.fits(m)).count()),
         None => plan.status.updated_replicas.min(plan.status.replicas),
     };
 }
@@ -66,12 +74,13 @@ fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
-    count(&mut plan, machines, Some(seen.template));
-    plan.status.locations = locations::status(observed, seen);
+    let decided = Some((seen.template, seen.targets));
+    count(&mut plan, observed, machines, decided);
     let replicas = observed.pool.spec.replicas;
     let missing = i32::try_from(seen.targets.missing).unwrap_or(i32::MAX);
-    // For so many there are places.
-    let possible = replicas.saturating_sub(missing);
+    // For so many there are places, or there were when they were made.
+    let places = replicas.saturating_sub(missing);
+    let possible = places.max(plan.status.replicas.min(replicas));
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
     let going = machines.iter().filter(|m| is_going(m)).count();
@@ -112,8 +121,11 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
             format!("{going} machines are going"),
         )
     } else if there > replicas {
-        let message = "one machine more is there so that one above its location's share can go";
-        (Reason::Rebalancing, message.to_owned())
+        let message = format!(
+            "{} machines above replicas are there until those above their location's share can go",
+            there - replicas
+        );
+        (Reason::Rebalancing, message)
     } else {
         (Reason::AsDesired, String::new())
     };
@@ -130,7 +142,9 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         reason,
         message,
     );
-    let degraded = degraded(observed, seen);
+    // While a rollout has one more for a while, what is missing is missing still.
+    let is_short = there < replicas || updated < there;
+    let degraded = degraded(observed, seen, is_short);
     let was = degraded_reason(&observed.pool);
     if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2.as_str()) {
         plan.publish(true, degraded.2, degraded.3.clone());
@@ -145,7 +159,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     plan
 }
 
-fn degraded(observed: &Observed, seen: &Seen<'_>) -> Said {
+fn degraded(observed: &Observed, seen: &Seen<'_>, is_short: bool) -> Said {
     let kept = seen.verdict.kept.len();
     let (value, reason, message) = match seen.verdict.held {
         Some(Held::AllSilent) => (
@@ -164,8 +178,8 @@ fn degraded(observed: &Observed, seen: &Seen<'_>) -> Said {
                  (health.maxReplaced at a time)"
             ),
         ),
-        None if seen.targets.missing > 0 => {
-            let message = locations::missing(observed.pool.spec.replicas, seen);
+        None if seen.targets.missing > 0 && is_short => {
+            let message = locations::missing(observed.pool.spec.replicas, seen.template, seen.targets);
             (true, Reason::LocationsFull, message)
         }
         None => (false, Reason::AsExpected, String::new()),
@@ -276,7 +290,7 @@ pub(super) fn unusable(
     now: Timestamp,
 ) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, None);
+    count(&mut plan, observed, &machines, None);
     let enough = plan.status.ready_replicas >= observed.pool.spec.replicas.max(1);
     if degraded_reason(&observed.pool).as_deref() != Some(reason.as_str()) {
         plan.publish(true, reason, message.clone());
@@ -302,7 +316,7 @@ pub(super) fn unusable(
 
 pub(super) fn going(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, None);
+    count(&mut plan, observed, &machines, None);
     let message = match machines.is_empty() {
         true => String::new(),
         false => format!(

@@ -4,13 +4,13 @@
 //! fills in when it makes the virtual machine. So a changed default of the operator rolls nobody's
 //! pool.
 //! Invariant: the version is never newer than the control plane's that runs, nor more than
-//! [`MOST_MINORS_OLDER`] older.
+//! [`MOST_MINORS_OLDER`] older; there is one location at least.
 
 use std::collections::BTreeMap;
 
 use api::node_pool::locations::LocationRef;
 use api::node_pool::{Kubelet, Provider};
-use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
+use api::{Machine, MachineSpec, NodePool, NodePoolSpec, Reason, TenantCluster, names};
 use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::json;
@@ -48,6 +48,29 @@ pub(super) struct Location {
     provider: Provider,
 }
 
+/// All locations of the pool, in the order of its spec.
+pub(super) fn locations(spec: &NodePoolSpec) -> Vec<Location> {
+    spec.places().iter().map(Location::of).collect()
+}
+
+/// The one of `locations` that a Machine is in; none where the pool has it no more. One that was made while the
+/// pool had `spec.provider` is in the location with the same provider, so that changing the form replaces nobody;
+/// of several the one whose name comes first, whatever the order of the list.
+pub(super) fn location_of<'a>(
+    locations: &'a [Location],
+    machine: &Machine,
+) -> Option<&'a Location> {
+    let spec = &machine.spec;
+    match (locations, &spec.location) {
+        ([only], _) if only.name.is_none() => Some(only),
+        (all, None) => {
+            let same = all.iter().filter(|at| at.provider == spec.provider);
+            same.min_by(|a, b| a.name.cmp(&b.name))
+        }
+        (all, name) => all.iter().find(|at| at.name == *name),
+    }
+}
+
 impl Location {
     fn of(place: &LocationRef<'_>) -> Self {
         Self {
@@ -71,15 +94,9 @@ impl Template {
             && spec.kubelet == self.kubelet
     }
 
-    /// The location that a Machine is in; none where the pool has it no more. One that was made while the pool
-    /// had another form is in a location with the same provider, so that changing the form replaces nobody.
+    /// The location that a Machine is in: [`location_of`].
     pub(super) fn location_of(&self, machine: &Machine) -> Option<&Location> {
-        let mut locations = self.locations.iter();
-        match (&machine.spec.location, self.locations.as_slice()) {
-            (_, [only]) if only.name.is_none() => Some(only),
-            (None, _) => locations.find(|location| location.provider == machine.spec.provider),
-            (name, _) => locations.find(|location| location.name == *name),
-        }
+        location_of(&self.locations, machine)
     }
 }
 
@@ -99,9 +116,17 @@ pub(super) fn template(
         version::check_worker(&running, &wanted).map(|()| wanted)
     });
     let wanted = checked.map_err(|e| Problem::new("spec.version", e.reason(), e.to_string()))?;
+    let locations = locations(&pool.spec);
+    // A rule keeps it out; a definition of before `locations` takes them off what is stored, and no machine goes
+    // because of that.
+    if locations.is_empty() {
+        let message = "name exactly one provider, such as kubevirt: {}, or locations";
+        let problem = Problem::new("spec.provider", Reason::ProviderMissing, message);
+        return Err(problem);
+    }
     Ok(Some(Template {
         version: wanted.to_string(),
-        locations: pool.spec.places().iter().map(Location::of).collect(),
+        locations,
         kubelet: pool.spec.kubelet.clone(),
     }))
 }

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod changes;
+
 /// `name: (weight, max)`, each of KubeVirt.
 fn locations(all: &[(&str, i32, Option<i32>)]) -> Value {
     let location = |(name, weight, max): &(&str, i32, Option<i32>)| {
@@ -146,29 +148,6 @@ fn changed_location_rolls_in_that_location_alone() {
             .any(|old| old.name_any() == machine.name_any());
         assert_eq!(is_old, location != Some("b"));
     }
-}
-
-#[test]
-fn changing_the_form_replaces_nobody_and_a_location_that_is_gone_all_of_its_machines() {
-    let mut world = World::running(4, &json!({}));
-    let before = world.live();
-    let provider = world.pool.spec.provider.take();
-    world.set(&spread(&[("a", 1, None)]));
-    world.comes_to_rest();
-    assert_eq!(world.live(), before);
-    world.set(&spread(&[("a", 1, None), ("b", 1, None)]));
-    world.pool.spec.replicas = 8;
-    world.comes_to_rest();
-    assert_eq!(world.told()[1].2, 4);
-    world.set(&spread(&[("b", 1, None)]));
-    world.comes_to_rest();
-    let found = world.found();
-    assert_eq!(found.values().sum::<usize>(), 8, "{found:?}");
-    world.pool.spec.locations.clear();
-    world.pool.spec.provider = provider;
-    let before = world.live();
-    world.comes_to_rest();
-    assert_eq!(world.live(), before);
 }
 
 #[test]
