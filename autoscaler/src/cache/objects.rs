@@ -18,7 +18,7 @@ use kit_client::errors::OVER_QUOTA;
 use kube::Resource as _;
 use kube::api::ObjectMeta;
 
-use super::shape::Shape;
+use super::shape::{self, Shape};
 use crate::names::SCALE_DOWN_DISABLED_BY_US;
 
 /// Which state of an object it was.
@@ -62,8 +62,10 @@ pub struct Pool {
     pub named: BTreeSet<String>,
     /// It is being deleted.
     pub going: bool,
-    /// The operator has said what a node of it offers.
+    /// It is known what a node of it offers, as far as anybody knows.
     pub told: bool,
+    /// Most machines that its locations may have together; none where that is no limit.
+    pub most: Option<i32>,
     /// Machines that stay, as the operator counted them last.
     pub counted: i32,
     /// Whether machines are being replaced by newer ones; none while the operator has not looked at
@@ -89,7 +91,7 @@ impl Pool {
         let named = named.into_iter().flat_map(|text| text.split(','));
         let named = named.map(str::trim).filter(|name| !name.is_empty());
         let status = pool.status.as_ref();
-        let shape = Shape::of(pool);
+        let node = Shape::of(pool);
         Self {
             version: Version::of(meta),
             generation: meta.generation.unwrap_or_default(),
@@ -98,12 +100,13 @@ impl Pool {
             replicas: pool.spec.replicas.max(0),
             named: named.map(str::to_owned).collect(),
             going: meta.deletion_timestamp.is_some(),
-            told: status.is_some_and(|s| !s.locations.is_empty()),
+            told: shape::is_told(pool),
+            most: shape::most(pool),
             counted: status.map_or(0, |s| s.replicas),
             rolling: rolling(pool),
             full: is_full(pool),
-            group: format!("{name}.{}", shape.hash()),
-            shape,
+            group: format!("{name}.{}", node.hash()),
+            shape: node,
             name,
         }
     }
@@ -128,8 +131,13 @@ fn rolling(pool: &api::NodePool) -> Option<bool> {
     if status.observed_generation < pool.metadata.generation {
         return None;
     }
-    let stuck =
-        status.updated_replicas == 0 && is_true(&status.conditions, ConditionType::Degraded);
+    // One whose locations are full is carried out as far as it can be.
+    let is_full = status
+        .conditions
+        .iter()
+        .any(|c| c.reason == Reason::LocationsFull);
+    let is_degraded = is_true(&status.conditions, ConditionType::Degraded) && !is_full;
+    let stuck = status.updated_replicas == 0 && is_degraded;
     Some(status.updated_replicas < status.replicas && !stuck)
 }
 

@@ -1,17 +1,20 @@
 //! Shape of a NodePool: what a node of it looks like to a scheduler. Pure.
 //!
 //! The operator writes what a node of each location offers into the pool's status, and nothing else is read: what
-//! providers make of a spec is not known here. A pool is one group, so of several locations a node offers what
+//! providers make of a spec is not known here, those pools aside that it has not told of yet ([`untold`]). A pool is one group, so of several locations a node offers what
 //! one of each does: what fits that fits wherever the next machine is made.
 //! Invariant: two pools have one hash exactly when a node of the one is as good as a node of the
 //! other; how an amount was written, and the order of taints, make no difference.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::node_pool::locations::LocationRef;
+use api::node_pool::locations::{LocationRef, LocationStatus};
 use api::node_pool::{Architecture, Kubelet, ProviderKind, Taint};
 use api::{NodePool, Quantity};
 use sha2::{Digest as _, Sha256};
+
+mod untold;
 
 /// What a node of a pool looks like to a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,20 +172,50 @@ fn common<'a>(
     })
 }
 
+/// Places where new machines are made.
+fn used(pool: &NodePool) -> Vec<LocationRef<'_>> {
+    let places = pool.spec.places().into_iter();
+    places.filter(|place| place.weight > 0).collect()
+}
+
+/// What the operator says of a place.
+fn said<'a>(pool: &'a NodePool, place: &LocationRef<'_>) -> Option<&'a LocationStatus> {
+    let mut said = pool.status.iter().flat_map(|status| &status.locations);
+    said.find(|at| at.name == place.shown())
+}
+
+/// Whether anything is known of what a node offers: the operator has told of a place where machines are made, or the
+/// pool has `spec.provider`.
+#[must_use]
+pub fn is_told(pool: &NodePool) -> bool {
+    let mut used = used(pool).into_iter();
+    used.any(|place| place.name.is_none() || said(pool, &place).is_some())
+}
+
+/// Most machines that all places of a pool may have together; none where one of them has no limit.
+#[must_use]
+pub fn most(pool: &NodePool) -> Option<i32> {
+    used(pool).into_iter().try_fold(0_i32, |sum, place| {
+        let max = i32::try_from(place.max?).unwrap_or(i32::MAX);
+        Some(sum.saturating_add(max))
+    })
+}
+
 impl Shape {
-    /// Of a NodePool, as its status tells; of no size while it does not.
+    /// Of a NodePool, as its status tells; of no size where one place has none that is known. A place that is so new
+    /// that nothing was told of it counts once it was.
     #[must_use]
     pub fn of(pool: &NodePool) -> Self {
         let spec = &pool.spec;
-        let told = pool.status.iter().flat_map(|status| &status.locations);
-        let told: Vec<_> = told.collect();
-        let used = spec.places().into_iter().filter(|place| place.weight > 0);
-        let used: Vec<_> = used.collect();
-        let template = |place: &LocationRef<'_>| {
-            let found = told.iter().find(|at| at.name == place.shown());
-            found.and_then(|at| at.template.as_ref())
+        let used = used(pool);
+        let template = |place: &LocationRef<'_>| match said(pool, place) {
+            Some(at) => Some(at.template.as_ref().map(Cow::Borrowed)),
+            None if place.name.is_none() => {
+                Some(untold::node(spec, place.provider, DISK).map(Cow::Owned))
+            }
+            None => None,
         };
-        let templates: Option<Vec<_>> = used.iter().map(template).collect();
+        let templates: Option<Vec<_>> = used.iter().filter_map(template).collect();
         let kinds = used.iter().map(|place| place.provider.kind());
         let nodes = templates.unwrap_or_default();
         let memory = nodes.iter().map(|t| bytes(&t.memory)).min();
@@ -211,8 +244,7 @@ impl Shape {
     pub fn hash(&self) -> String {
         let Self {
             provider,
-            // It follows from the rest.
-            instance_type: _,
+            instance_type,
             cpu,
             memory,
             labels,
@@ -243,6 +275,12 @@ impl Shape {
                 extended,
             } = offer;
             all.push(serde_json::json!({ "offer": [disk, architecture.map(Architecture::as_str), extended] }));
+        }
+        // One that has a name is named after its processors and its memory (KubeVirt's are, and no others are
+        // there); one that has none is of locations that differ.
+        let is_of_many_sizes = instance_type.is_none() && *cpu > 0;
+        if let Some(all) = text.as_array_mut().filter(|_| is_of_many_sizes) {
+            all.push(serde_json::json!({ "instanceType": null }));
         }
         let text = text.to_string();
         hex::encode(&Sha256::digest(text)[..4])

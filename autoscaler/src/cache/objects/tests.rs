@@ -119,13 +119,23 @@ fn specs() -> impl Strategy<Value = Value> {
     let labels = proptest::collection::btree_map("[ab]", "[xy]", 0..3);
     let taint = ("[ab]", prop_oneof![Just("NoSchedule"), Just("NoExecute")]);
     let taints = proptest::collection::vec(taint, 0..3);
-    (1..3, memory, labels, taints, 0..5, "[mn]").prop_map(
-        |(cpu, memory, labels, taints, replicas, image)| {
+    let other = proptest::option::of(1..3);
+    (1..3, memory, labels, taints, 0..5, "[mn]", other).prop_map(
+        |(cpu, memory, labels, taints, replicas, image, other)| {
             let taint = |(key, effect): &(String, &str)| json!({ "key": key, "effect": effect });
-            json!({ "spec": { "replicas": replicas, "labels": labels,
+            let provider =
+                |cpu: i32| json!({ "kubevirt": { "cpu": cpu, "memory": memory, "image": image } });
+            let mut pool = json!({ "spec": { "replicas": replicas, "labels": labels,
                 "taints": taints.iter().map(taint).collect::<Vec<_>>(),
-                "version": format!("1.35.{replicas}"),
-                "provider": { "kubevirt": { "cpu": cpu, "memory": memory, "image": image } } } })
+                "version": format!("1.35.{replicas}"), "provider": provider(cpu) } });
+            if let Some(other) = other {
+                pool["spec"]["provider"] = json!(null);
+                pool["spec"]["locations"] = json!([
+                    { "name": "a", "provider": provider(cpu) },
+                    { "name": "b", "provider": provider(other) },
+                ]);
+            }
+            pool
         },
     )
 }

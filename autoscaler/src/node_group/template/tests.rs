@@ -244,12 +244,39 @@ fn of_several_locations_it_offers_what_a_node_of_each_does() {
     assert_eq!(unused, alone);
 }
 
+/// An upgrade of the operator takes no group away, nor gives it another name.
 #[test]
-fn pool_of_which_the_operator_has_said_nothing_is_no_group() {
-    let mut pool = pool("workers", 0, 0, 5);
-    pool.status = None;
-    let cache = cache([pool_event(&pool)]);
-    assert!(cache.read(|state| find(state, "workers.x").is_none()));
+fn pool_that_was_not_told_of_yet_is_the_group_that_it_will_be() {
+    let told = pool("workers", 0, 0, 5);
+    let mut untold = told.clone();
+    untold.status = None;
+    let [told, untold] = [told, untold].map(|pool| {
+        cache([pool_event(&pool)]).read(|state| {
+            let group = find(state, "workers.x").unwrap();
+            (group.told().id, node(group, state))
+        })
+    });
+    assert!(told.1.is_some());
+    assert_eq!(untold, told);
+}
+
+#[test]
+fn pool_with_locations_is_a_group_once_one_of_them_was_told_of() {
+    let location = |name: &str| json!({ "name": name, "provider": { "kubevirt": {} } });
+    let spec = json!({ "provider": null, "locations": [location("a"), location("b")] });
+    let mut pool = changed(&pool("workers", 0, 0, 5), json!({ "spec": spec }));
+    let status = pool.status.as_mut().unwrap();
+    status.locations.remove(1);
+    let seen = |pool: &api::NodePool| {
+        cache([pool_event(pool)]).read(|state| {
+            let group = find(state, "workers.x");
+            group.map(|group| node(group, state).is_some())
+        })
+    };
+    assert_eq!(seen(&pool), Some(true));
+    // Of the form that it had before.
+    "default".clone_into(&mut pool.status.as_mut().unwrap().locations[0].name);
+    assert_eq!(seen(&pool), None);
 }
 
 #[test]
