@@ -128,13 +128,15 @@ impl NodePoolSpec {
         }
     }
 
-    /// Every provider that is named, with the path of its field, such as `spec.locations[1].provider`.
+    /// Every provider that is named, with the path of its field, such as `spec.locations[north].provider`: by name, so
+    /// that what was let in is not taken for another mistake once the list has another order.
     #[must_use]
     pub fn providers(&self) -> Vec<(String, &Provider)> {
         let only = self.provider.iter();
         let only = only.map(|provider| ("spec.provider".to_owned(), provider));
-        let many = self.locations.iter().enumerate();
-        let many = many.map(|(n, at)| (format!("spec.locations[{n}].provider"), &at.provider));
+        let path = |name: &str| format!("spec.locations[{name}].provider");
+        let many = self.locations.iter();
+        let many = many.map(|at| (path(&at.name), &at.provider));
         only.chain(many).collect()
     }
 }

@@ -185,9 +185,8 @@ fn registry(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
 pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     let providers = pool.spec.providers().into_iter();
     let problems = providers.flat_map(|(field, provider)| {
-        let mut problems = check_provider(provider, settings);
-        super::pool::locations::move_to(&field, &mut problems);
-        problems
+        let problems = check_provider(provider, settings).into_iter();
+        problems.map(move |problem| problem.moved("spec.provider", &field))
     });
     problems.collect()
 }

@@ -18,7 +18,7 @@ use crate::version::{self, VersionError};
 
 mod capacity;
 mod kubelet;
-pub(super) mod locations;
+mod locations;
 pub(super) mod machine;
 mod node;
 mod offer;

@@ -3,7 +3,7 @@
 //! Invariant: what is wrong below a provider is said with the path of that provider, whichever form the pool
 //! has, so that the same mistake reads the same in `spec.provider` and in `spec.locations`.
 
-use api::node_pool::{Kubelet, Location};
+use api::node_pool::{Kubelet, Location, Provider};
 use api::{NodePool, Reason};
 
 use super::{kubelet, machine};
@@ -54,12 +54,14 @@ pub(super) fn check(pool: &NodePool, settings: &ProviderSettings, problems: &mut
         let mut found = Vec::new();
         machine::check(provider, settings, &mut found);
         sizes(&spec.kubelet, provider, &mut found);
-        move_to(&field, &mut found);
+        let found = found
+            .into_iter()
+            .map(|problem| problem.moved(PROVIDER, &field));
         problems.extend(found);
     }
 }
 
-fn sizes(kubelet: &Kubelet, provider: &api::node_pool::Provider, problems: &mut Vec<Problem>) {
+fn sizes(kubelet: &Kubelet, provider: &Provider, problems: &mut Vec<Problem>) {
     if let Some(machine) = &provider.kubevirt {
         kubelet::check_size(kubelet, machine, problems);
     }
@@ -89,13 +91,4 @@ fn itself(location: &Location, before: &[Location]) -> Option<(&'static str, Str
         .filter(|(_, number)| !NUMBERS.contains(number));
     let (field, number) = wrong.next()?;
     Some((field, format!("{number} is out of range: choose 0 to 1000")))
-}
-
-/// Moves what was found below `spec.provider` to where that provider is.
-pub(in crate::validate) fn move_to(field: &str, problems: &mut [Problem]) {
-    for problem in problems {
-        if let Some(rest) = problem.field.strip_prefix(PROVIDER) {
-            problem.field = format!("{field}{rest}");
-        }
-    }
 }
