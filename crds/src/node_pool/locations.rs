@@ -39,7 +39,8 @@ pub struct Location {
     pub weight: i32,
 
     /// Most machines there, 0 to 1000; what is over goes to the other locations, and what is there already
-    /// stays. A rollout may have `rollout.maxSurge` more for a while. Default: no limit but `replicas`. Example: 10.
+    /// stays until a rollout replaces it, which may have `rollout.maxSurge` more for a while.
+    /// Default: no limit but `replicas`. Example: 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub max: Option<i32>,
