@@ -20,13 +20,15 @@ fn names_of_who_goes_are_read_with_or_without_blanks() {
 
 #[test]
 fn a_pool_rolls_while_machines_are_outdated_and_the_operator_can_do_something_about_it() {
-    let status = |observed: i64, updated: i32, degraded: &str| {
-        let degraded = json!({ "type": "Degraded", "status": degraded, "reason": "R",
+    let because = |observed: i64, updated: i32, degraded: &str, reason: &str| {
+        let degraded = json!({ "type": "Degraded", "status": degraded, "reason": reason,
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let status = json!({ "observedGeneration": observed, "replicas": 3,
             "updatedReplicas": updated, "conditions": [degraded] });
         read(json!({ "status": status })).rolling
     };
+    let status = |observed, updated, degraded| because(observed, updated, degraded, "R");
+    assert_eq!(because(1, 0, "True", "LocationsFull"), Some(true));
     assert_eq!(status(1, 2, "False"), Some(true));
     assert_eq!(status(1, 2, "True"), Some(true));
     assert_eq!(status(1, 3, "False"), Some(false));
