@@ -21,6 +21,7 @@ pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
 pub use kubelet::Kubelet;
+use locations::LocationRef;
 pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
 pub use provider::{
     Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
@@ -147,6 +148,43 @@ pub struct NodePoolSpec {
     /// not ready, at most 40% of the pool at a time. Example: `{"joinTimeout": "20m"}`.
     #[serde(default)]
     pub health: Health,
+}
+
+impl NodePoolSpec {
+    /// All locations, in the order of the spec; none where the pool names no provider, which a rule keeps out.
+    #[must_use]
+    pub fn places(&self) -> Vec<LocationRef<'_>> {
+        let number = |n: i32| u32::try_from(n).unwrap_or_default();
+        let only = self.provider.iter().map(|provider| LocationRef {
+            name: None,
+            weight: 1,
+            max: None,
+            provider,
+        });
+        let many = self.locations.iter().map(|location| LocationRef {
+            name: Some(&location.name),
+            weight: number(location.weight),
+            max: location.max.map(number),
+            provider: &location.provider,
+        });
+        // Both are refused; who has both all the same has what it had.
+        match self.provider {
+            Some(_) => only.collect(),
+            None => many.collect(),
+        }
+    }
+
+    /// Every provider that is named, with the path of its field, such as `spec.locations[north].provider`: by name, so
+    /// that what was let in is not taken for another mistake once the list has another order.
+    #[must_use]
+    pub fn providers(&self) -> Vec<(String, &Provider)> {
+        let only = self.provider.iter();
+        let only = only.map(|provider| ("spec.provider".to_owned(), provider));
+        let path = |name: &str| format!("spec.locations[{name}].provider");
+        let many = self.locations.iter();
+        let many = many.map(|at| (path(&at.name), &at.provider));
+        only.chain(many).collect()
+    }
 }
 
 fn default_replicas() -> i32 {

@@ -1,7 +1,7 @@
 //! `spec.locations` and `spec.placement`: where the machines of a node pool are made.
 //!
 //! Invariant: a pool with `spec.provider` is one with a single location, so that whoever reads pools needs
-//! to know one form only ([`NodePoolSpec::places`]); what defines a machine is below `provider`, and weight,
+//! to know one form only (`NodePoolSpec::places`); what defines a machine is below `provider`, and weight,
 //! most and placement replace nobody.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::NodePoolSpec;
 use super::autoscaling::Architecture;
 use super::provider::Provider;
 use crate::quantity::Quantity;
@@ -102,43 +101,6 @@ impl LocationRef<'_> {
     #[must_use]
     pub fn shown(&self) -> &str {
         self.name.unwrap_or(ONLY_LOCATION)
-    }
-}
-
-impl NodePoolSpec {
-    /// All locations, in the order of the spec; none where the pool names no provider, which a rule keeps out.
-    #[must_use]
-    pub fn places(&self) -> Vec<LocationRef<'_>> {
-        let number = |n: i32| u32::try_from(n).unwrap_or_default();
-        let only = self.provider.iter().map(|provider| LocationRef {
-            name: None,
-            weight: 1,
-            max: None,
-            provider,
-        });
-        let many = self.locations.iter().map(|location| LocationRef {
-            name: Some(&location.name),
-            weight: number(location.weight),
-            max: location.max.map(number),
-            provider: &location.provider,
-        });
-        // Both are refused; who has both all the same has what it had.
-        match self.provider {
-            Some(_) => only.collect(),
-            None => many.collect(),
-        }
-    }
-
-    /// Every provider that is named, with the path of its field, such as `spec.locations[north].provider`: by name, so
-    /// that what was let in is not taken for another mistake once the list has another order.
-    #[must_use]
-    pub fn providers(&self) -> Vec<(String, &Provider)> {
-        let only = self.provider.iter();
-        let only = only.map(|provider| ("spec.provider".to_owned(), provider));
-        let path = |name: &str| format!("spec.locations[{name}].provider");
-        let many = self.locations.iter();
-        let many = many.map(|at| (path(&at.name), &at.provider));
-        only.chain(many).collect()
     }
 }
 
