@@ -111,7 +111,7 @@ fn a_pool_takes_what_the_autoscaler_may_make_without_asking() {
 #[test]
 fn machines_of_several_locations_count_as_the_largest_of_each_amount() {
     let mut pool = pool("team-a", "workers", 3, 1);
-    let at = |name: &str, cpu: i32, memory: &str, disks: serde_json::Value| json!({ "name": name, "provider": { "kubevirt": { "cpu": cpu, "memory": memory, "disks": disks } } });
+    let at = |name: &str, cpu: i32, memory: &str, disks: Value| json!({ "name": name, "provider": { "kubevirt": { "cpu": cpu, "memory": memory, "disks": disks } } });
     pool.spec.provider = None;
     let disk = json!([{ "name": "a", "size": "2Gi" }]);
     pool.spec.locations = read(json!([
