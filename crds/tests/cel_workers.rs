@@ -92,6 +92,8 @@ const MACHINE_OWNERS: &str = "clusterName, clusterUID and poolName of a Machine 
 const MACHINE_TEMPLATE: &str = "version and provider of a Machine cannot change; change the \
                                 NodePool, which replaces its Machines";
 
+const MACHINE_REQUEST: &str = "status.request of a Machine cannot change: whatever is asked again must be the \
+                               same; delete the Machine to have it replaced";
 const MACHINE_KUBELET: &str = "kubelet of a Machine cannot change; change the NodePool, which \
                                replaces its Machines";
 
@@ -154,12 +156,22 @@ fn a_right_node_pool_is_let_through() {
     }
 }
 
+/// With what its provider is asked for stored.
+fn asked(request: Value) -> Value {
+    let mut machine = machine(&json!({}));
+    machine["status"] = json!({ "request": request });
+    machine
+}
+
 #[test]
 fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
     let none = json!({});
     let good = machine(&none);
     let pods = |most: i32| json!({"kubelet": {"maxPods": most}});
     let bigger = json!({"provider": {"kubevirt": {"cpu": 4}}});
+    let image = || json!({"image": "a"});
+    let sized = json!({"image": "a", "type": "kubevirt-2cpu-4096Mi"});
+    let booted = |kernel: &str| json!({"image": "a", "kernelBoot": {"image": kernel}});
     check(
         "Machine",
         &[
@@ -201,6 +213,16 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 MACHINE_LOCATION,
             ),
             change(machine(&pods(30)), machine(&pods(31)), MACHINE_KUBELET),
+            change(
+                asked(image()),
+                asked(json!({"image": "b"})),
+                MACHINE_REQUEST,
+            ),
+            change(asked(sized.clone()), asked(image()), MACHINE_REQUEST),
+            change(asked(image()), asked(sized), MACHINE_REQUEST),
+            change(asked(booted("k")), asked(booted("l")), MACHINE_REQUEST),
+            change(asked(image()), asked(booted("k")), MACHINE_REQUEST),
+            change(asked(image()), machine(&none), MACHINE_REQUEST),
         ],
     );
 }
@@ -212,7 +234,10 @@ fn what_does_not_need_a_new_machine_may_change() {
     for new in [
         machine_named(&"n".repeat(52), &json!({})),
         machine(&json!({"drainTimeout": "1m", "labels": {"a": "b"}})),
+        asked(json!({"image": "a"})),
     ] {
         assert_eq!(refusals(&schema, Some(&old), &new), [""; 0], "{new}");
     }
+    let asked = asked(json!({"image": "a", "kernelBoot": {"image": "k"}}));
+    assert_eq!(refusals(&schema, Some(&asked), &asked), [""; 0]);
 }

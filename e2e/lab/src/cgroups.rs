@@ -73,6 +73,18 @@ impl Cgroups {
         })
     }
 
+    /// Those of all hosts of a lab that are reached by SSH.
+    ///
+    /// # Errors
+    /// When the machine's mounts cannot be read.
+    pub fn of_hosts(slot: u8) -> Result<Self> {
+        Ok(Self {
+            hierarchies: hierarchies()?,
+            name: format!("covey-lab-{slot}/hosts"),
+            joined: "",
+        })
+    }
+
     /// The kubelet's `cgroupRoot`.
     #[must_use]
     pub fn kubelet_root(slot: u8) -> String {

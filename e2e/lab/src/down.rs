@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use crate::{
     cgroups::Cgroups,
     host::{Host, Order},
     layout::Layout,
-    leftovers, loops, network, procfs,
+    leftovers, loops, network,
+    procfs::{self, ProcessId},
     progress::Progress,
     slot::{Registry, Slot},
     state::{self, State},
@@ -63,11 +64,17 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
     let disks: Vec<_> = by_ssh.map(|name| layout.host(name)).collect();
     // The state file may be older than a reboot, and another checkout have its slot by now.
     let remembered = state.map(|state| state.slot);
-    slots.extend(remembered.filter(|s| !slots.contains(s) && registry.holder(*s).is_none()));
+    let checkout = layout.checkout();
+    slots.extend(remembered.filter(|s| !slots.contains(s) && !registry.is_foreign(*s, checkout)));
     if slots.is_empty() && !hosts.iter().any(Host::is_alive) {
         return State::remove(layout);
     }
 
+    // While its owner dies and the rest is cleared away nobody may take it.
+    let me = ProcessId::own()?;
+    slots
+        .iter()
+        .try_for_each(|slot| registry.hand_over(*slot, checkout, &me))?;
     let step = progress.step("taking the lab down");
     let result = end_hosts(&hosts).and_then(|()| {
         slots.iter().try_for_each(|slot| clear_slot(*slot))?;
@@ -77,7 +84,7 @@ pub(crate) fn tear_down(layout: &Layout, progress: &Progress) -> Result<()> {
     step.finish(result)?;
     // A machine that is made anew has an empty disk.
     disks.iter().try_for_each(|disk| delete(disk))?;
-    registry.release(layout.checkout())?;
+    registry.release(checkout)?;
     State::remove(layout)
 }
 
@@ -132,6 +139,14 @@ pub(crate) fn wait_until(patience: Duration, condition: impl Fn() -> bool) -> bo
             return false;
         }
         thread::sleep(TICK);
+    }
+}
+
+/// Why something failed, and why what there was of it could not be taken back.
+pub(crate) fn with_rest(error: Error, undone: Result<()>) -> Error {
+    match undone {
+        Ok(()) => error,
+        Err(rest) => error.context(rest),
     }
 }
 

@@ -11,8 +11,8 @@
 //! | `start`, `end` | one host's life |
 //! | `describe` | what a user is told |
 //!
-//! Invariant: a host is remembered as soon as it runs, and what [`remove`] or `lab down` leaves of it on the
-//! machine is an error.
+//! Invariant: a host is remembered as soon as it runs, what [`remove`] or `lab down` leaves of it on the
+//! machine is an error, and an [`add`] that fails leaves nothing that was not there before.
 
 mod describe;
 mod end;
@@ -29,8 +29,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 
 use crate::{
+    down,
     layout::Layout,
     progress::Progress,
+    slot::Registry,
     ssh_host::Place,
     state::{self, State},
 };
@@ -55,13 +57,57 @@ pub fn add(
     plan::added(&there, name, options)?;
     let disk = prepare(options.version.filter(|_| !options.jump), progress)?;
     let mut state = ground::ensure(layout, progress)?;
-    for (name, place) in plan::added(&places(&state), name, options)? {
-        let step = progress.step(format!("starting the host {name}"));
-        let started = start::start(layout, &mut state, &name, place, &disk);
-        step.finish(started)?;
-        ground::hold(layout, &state)?;
+    let before = places(&state);
+    let added = plan::added(&before, name, options)
+        .and_then(|wanted| make(layout, &mut state, wanted, &disk, progress))
+        .and_then(|()| describe::describe(layout, &state, name).context("the host is gone"));
+    match added {
+        Ok(host) => ground::leave(layout, &state, progress).map(|()| host),
+        Err(error) => {
+            let undone = undo(layout, &mut state, &before, progress);
+            let left = ground::leave(layout, &state, progress);
+            Err(down::with_rest(error, undone.and(left)))
+        }
     }
-    describe::describe(layout, &state, name).context("the host is gone")
+}
+
+fn make(
+    layout: &Layout,
+    state: &mut State,
+    wanted: Vec<(String, Place)>,
+    disk: &root::Disk,
+    progress: &Progress,
+) -> Result<()> {
+    for (name, place) in wanted {
+        let step = progress.step(format!("starting the host {name}"));
+        step.finish(start::start(layout, state, &name, place, disk))?;
+    }
+    Ok(())
+}
+
+/// Ends the hosts that were not there before.
+fn undo(
+    layout: &Layout,
+    state: &mut State,
+    before: &BTreeMap<String, Place>,
+    progress: &Progress,
+) -> Result<()> {
+    let names = state.ssh_hosts.keys().cloned();
+    let made = names.filter(|name| !before.contains_key(name)).collect();
+    end_all(layout, state, made, progress)
+}
+
+fn end_all(
+    layout: &Layout,
+    state: &mut State,
+    names: Vec<String>,
+    progress: &Progress,
+) -> Result<()> {
+    for name in names {
+        let step = progress.step(format!("ending the host {name}"));
+        step.finish(end::end(layout, state, &name))?;
+    }
+    Ok(())
 }
 
 /// Ends a host and removes everything of it; with the last one of a site its gateway, too.
@@ -71,12 +117,14 @@ pub fn add(
 pub fn remove(layout: &Layout, name: &str, progress: &Progress) -> Result<()> {
     let _lock = state::lock(layout, progress)?;
     let mut state = State::read(layout).context("there is no lab, and no host")?;
-    for name in plan::removed(&places(&state), name)? {
-        let step = progress.step(format!("ending the host {name}"));
-        step.finish(end::end(layout, &mut state, &name))?;
-        ground::hold(layout, &state)?;
+    let names = plan::removed(&places(&state), name)?;
+    // In a slot that is another checkout's by now there is nothing to keep from others.
+    if !Registry::open()?.is_foreign(state.slot, layout.checkout()) {
+        ground::take(layout, &state)?;
     }
-    ground::leave(layout, &state, progress)
+    let ended = end_all(layout, &mut state, names, progress);
+    let left = ground::leave(layout, &state, progress);
+    ended.and(left)
 }
 
 /// All of them by name.

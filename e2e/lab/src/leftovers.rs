@@ -42,22 +42,29 @@ pub fn find(layout: &Layout, slots: &[Slot], hosts: &[Host]) -> Result<Vec<Strin
     Ok(found)
 }
 
-/// Everything of one host that is reached by SSH, one line each.
+/// Everything of one host that is reached by SSH, one line each; `host` is what is remembered of it.
 ///
 /// # Errors
 /// When the machine's interfaces or mounts cannot be read.
-pub fn of_host(layout: &Layout, slot: Slot, name: &str, host: &SshHost) -> Result<Vec<String>> {
+pub fn of_host(
+    layout: &Layout,
+    slot: Slot,
+    name: &str,
+    host: Option<&SshHost>,
+) -> Result<Vec<String>> {
     let cgroups = Cgroups::of_host(slot.number(), name)?;
     let folders = cgroups.folders().into_iter();
     let mut found: Vec<_> = folders
         .map(|path| format!("cgroup {}", path.display()))
         .collect();
-    let cable = slot.cable(host.place.number);
-    if !host.place.is_private() && network::interfaces(slot)?.contains(&cable) {
-        found.push(format!("interface {cable}"));
-    }
     let mut pids = cgroups.processes();
-    pids.extend(processes(&host.host));
+    if let Some(host) = host {
+        let cable = slot.cable(host.place.number);
+        if !host.place.is_private() && network::interfaces(slot)?.contains(&cable) {
+            found.push(format!("interface {cable}"));
+        }
+        pids.extend(processes(&host.host));
+    }
     found.extend(shown(pids));
     found.extend(mounts_below(&layout.host(name))?);
     Ok(found)

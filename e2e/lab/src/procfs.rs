@@ -5,6 +5,7 @@
 
 use std::{fs, path::Path};
 
+use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,16 @@ impl ProcessId {
             start_ticks,
             boot_id: boot_id(),
         })
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// When /proc does not show it.
+    pub fn own() -> Result<Self> {
+        let pid = i32::try_from(std::process::id()).ok();
+        let own = pid.and_then(Self::of);
+        own.context("our own process is missing in /proc")
     }
 
     /// Whether exactly this process still runs. A zombie does not.

@@ -84,9 +84,8 @@ impl Program {
     /// What tests without a lab may use: both versions of the default run among it.
     #[must_use]
     pub fn of_tests() -> Vec<Self> {
-        let pair = [KubernetesVersion::V1_35, KubernetesVersion::V1_36];
         let mut programs = vec![Self::ETCD, Self::HELM];
-        programs.extend(pair.map(Self::kubernetes));
+        programs.extend(KubernetesVersion::NEIGHBOURS.map(Self::kubernetes));
         programs.extend(Self::REFERENCES);
         programs.extend(Self::STORAGE);
         programs

@@ -1,7 +1,8 @@
 //! Slots: which names and addresses a lab uses, so that labs of several checkouts never meet.
 //!
 //! Invariant: two live labs never hold the same slot. The claim is a file in the user's cache
-//! folder, written under a file lock; it is taken over only from a lab that is provably dead.
+//! folder, written under a file lock; it is taken over only from a lab that is provably dead: its owner is,
+//! and so are its hosts that are reached by SSH.
 
 pub(crate) mod addresses;
 mod routes;
@@ -22,7 +23,8 @@ pub use addresses::{COUNT, REGISTRY_PORT, Slot};
 pub struct Claim {
     /// Root of the checkout.
     pub checkout: PathBuf,
-    /// The process that keeps the claim alive: first `lab up`, then the host's first process.
+    /// The process that keeps the claim alive: the command that is at work on the lab, then a host's first
+    /// process.
     pub owner: ProcessId,
 }
 
@@ -57,16 +59,19 @@ impl Registry {
     pub fn claim(&self, checkout: &Path, owner: &ProcessId) -> Result<Slot> {
         let used = routes::used_networks()?;
         self.claim_beside(checkout, owner, |slot| {
-            routes::conflict(slot, &used).or_else(|| self.unknown_lab(slot))
+            routes::conflict(slot, &used).or_else(|| self.lives(slot, checkout))
         })
     }
 
-    /// A lab whose claim is in the cache folder of somebody else: another user's, or one with
-    /// another `XDG_CACHE_HOME`. A dead lab of this user has a claim here.
-    fn unknown_lab(&self, slot: Slot) -> Option<String> {
-        let cgroups = Cgroups::of_slot(slot.number()).ok()?;
-        let lives = self.read(slot).is_none() && !cgroups.processes().is_empty();
-        lives.then(|| "processes are in its control group, of a lab with another cache".to_owned())
+    fn lives(&self, slot: Slot, checkout: &Path) -> Option<String> {
+        let has = |groups: Result<Cgroups>| groups.is_ok_and(|g| !g.processes().is_empty());
+        let number = slot.number();
+        inhabited(
+            self.read(slot).as_ref(),
+            checkout,
+            || has(Cgroups::of_slot(number)),
+            || has(Cgroups::of_hosts(number)),
+        )
     }
 
     fn claim_beside(
@@ -113,12 +118,16 @@ impl Registry {
         )
     }
 
-    /// Hands a claim over to a longer-lived process of the same lab.
+    /// Hands a claim over to another process of the same lab.
     ///
     /// # Errors
-    /// When the claim cannot be written.
+    /// When the slot is another checkout's by now, or the claim cannot be written.
     pub fn hand_over(&self, slot: Slot, checkout: &Path, owner: &ProcessId) -> Result<()> {
         let _lock = self.lock()?;
+        if self.is_foreign(slot, checkout) {
+            let holder = self.holder(slot).unwrap_or_default();
+            bail!("slot {slot} belongs to {} by now", holder.display())
+        }
         self.write(
             slot,
             &Claim {
@@ -159,6 +168,12 @@ impl Registry {
         self.read(slot).map(|claim| claim.checkout)
     }
 
+    /// Whether another checkout holds `slot`, dead or alive: nothing in it is this one's.
+    #[must_use]
+    pub fn is_foreign(&self, slot: Slot, checkout: &Path) -> bool {
+        self.holder(slot).is_some_and(|holder| holder != checkout)
+    }
+
     fn file(&self, slot: Slot) -> PathBuf {
         self.folder.join(format!("{slot}.json"))
     }
@@ -181,6 +196,27 @@ impl Registry {
         file.lock()
             .with_context(|| format!("{}: cannot be locked", path.display()))?;
         Ok(file)
+    }
+}
+
+/// Why a slot that nobody alive has claimed is not free: processes in its control groups, of anybody or of
+/// hosts that are reached by SSH.
+fn inhabited(
+    claim: Option<&Claim>,
+    checkout: &Path,
+    has_processes: impl Fn() -> bool,
+    has_hosts: impl Fn() -> bool,
+) -> Option<String> {
+    match claim {
+        // Its claim is in the cache folder of somebody else: another user's, or one with another
+        // `XDG_CACHE_HOME`. A dead lab of this user has a claim here.
+        None => has_processes()
+            .then(|| "processes are in its control group, of a lab with another cache".to_owned()),
+        // The owner is one host of several, and the others may outlive it.
+        Some(claim) if claim.checkout != checkout => {
+            has_hosts().then(|| format!("hosts of {} live in it", claim.checkout.display()))
+        }
+        Some(_) => None,
     }
 }
 

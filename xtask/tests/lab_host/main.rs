@@ -1,14 +1,16 @@
 //! `cargo xtask lab host` with real parts: namespaces, sshd, OpenRC and containerd, entered as the operator
 //! enters machines. No management cluster is needed.
 //!
-//! Invariant: each test has a lab of its own, in a folder that is a checkout by its looks, and takes it down.
+//! Invariant: each test has labs of its own, in folders that are checkouts by their looks, and takes them down.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::net::{SocketAddrV6, TcpStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use lab::programs::KubernetesVersion;
+use lab::ssh_host::PORT;
 use provider_static::answer::Answer;
 use provider_static::plan::claim::{Claim, Owner};
 use provider_static::plan::cleanliness::Cleanliness;
@@ -19,9 +21,13 @@ use provider_static::session::{Error, Session};
 use serde_json::Value;
 
 mod checkout;
+mod ends;
 #[path = "../support/mod.rs"]
 mod support;
 use checkout::{Lab, connector};
+
+/// What `lab status` says without a lab.
+const DOWN: &str = "the lab is down: `cargo xtask lab up` starts it\n";
 
 async fn facts(session: &Session) -> Result<Facts> {
     Ok(Facts::read(
@@ -63,6 +69,23 @@ fn owner() -> Owner {
     }
 }
 
+/// Whether this machine reaches a host's SSH server by its link-local address; none: it has no such address.
+fn by_ipv6(lab: &Lab, name: &str) -> Result<Option<bool>> {
+    let show = "ip -o -6 addr show dev eth0 scope link";
+    let exec = ["exec", "--host", name, "--", "sh", "-c", show];
+    let shown = lab.xtask(&exec)?;
+    let mut words = shown.split_whitespace();
+    let Some(address) = words.find_map(|word| word.strip_suffix("/64")) else {
+        return Ok(None);
+    };
+    let bridge = lab.state()?.slot.bridge();
+    let index = std::fs::read_to_string(format!("/sys/class/net/{bridge}/ifindex"))?;
+    let server = SocketAddrV6::new(address.parse()?, PORT, 0, index.trim().parse()?);
+    Ok(Some(
+        TcpStream::connect_timeout(&server.into(), Duration::from_secs(5)).is_ok(),
+    ))
+}
+
 /// A script of this test, whose last line is its answer.
 async fn run(session: &Session, text: &'static str) -> Result<Answer> {
     let script = Script { name: "test", text };
@@ -71,7 +94,7 @@ async fn run(session: &Session, text: &'static str) -> Result<Answer> {
 
 #[tokio::test]
 async fn a_host_can_become_a_node_and_leaves_nothing() -> Result<()> {
-    let Some(lab) = Lab::begin()? else {
+    let Some(lab) = Lab::begin("node")? else {
         return Ok(());
     };
     let host = lab.add("edge", &[])?;
@@ -106,13 +129,13 @@ async fn a_host_can_become_a_node_and_leaves_nothing() -> Result<()> {
     assert!(list.contains("edge") && list.contains("runs"), "{list}");
     lab.xtask(&["host", "remove", "edge"])?;
     let status = lab.status()?;
-    assert_eq!(status, "the lab is down: `cargo xtask lab up` starts it\n");
+    assert_eq!(status, DOWN);
     Ok(())
 }
 
 #[tokio::test]
 async fn hosts_behind_jump_hosts_are_reached_through_them_alone() -> Result<()> {
-    let Some(lab) = Lab::begin()? else {
+    let Some(lab) = Lab::begin("jump")? else {
         return Ok(());
     };
     let gate = lab.add("gate", &["--jump"])?;
@@ -134,6 +157,7 @@ async fn hosts_behind_jump_hosts_are_reached_through_them_alone() -> Result<()> 
         assert_eq!(own_problems(&facts), [], "{facts:?}");
         seen.push(facts.machine_id);
     }
+    seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 3, "three machines");
     // The gateway of the other site leads to a machine with the same address and another key.
@@ -143,6 +167,9 @@ async fn hosts_behind_jump_hosts_are_reached_through_them_alone() -> Result<()> 
     assert!(matches!(error, Error::WrongHostKey { .. }), "{error}");
     let error = connector().connect(&behind.straight()).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    // Addresses that nobody gave out; a machine without IPv6 has none.
+    assert_ne!(by_ipv6(&lab, "gate")?, Some(false));
+    assert_ne!(by_ipv6(&lab, "behind")?, Some(true));
     // From its site a machine reaches the lab's network, with its gateway's address.
     let gate = lab.xtask(&["host", "list", "--json"])?;
     let gate: Vec<Value> = serde_json::from_str(&gate)?;
@@ -166,6 +193,6 @@ async fn hosts_behind_jump_hosts_are_reached_through_them_alone() -> Result<()> 
     // The rest goes with the lab, which fails where something is left.
     lab.xtask(&["down"])?;
     let status = lab.status()?;
-    assert_eq!(status, "the lab is down: `cargo xtask lab up` starts it\n");
+    assert_eq!(status, DOWN);
     Ok(())
 }

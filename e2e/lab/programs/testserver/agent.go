@@ -21,9 +21,9 @@ const channel = "org.qemu.guest_agent.0"
 const first = 2
 
 // agent is the guest agent of a hostile machine: it answers questions about interfaces with the addresses
-// given, first at the machine's own interface, then at a second one with the same MAC and `more` made-up
-// addresses, from the third answer on `later` of them. Everything else it answers as the real one would, as far as it
-// is asked. It prints what it was asked, and how many addresses it made up.
+// given and `more` made-up ones at the machine's own interface, from the third answer on `later` of them, and with the
+// addresses given at a second one with the same MAC, of which KubeVirt 1.9 takes the first alone. Everything else it
+// answers as the real one would, as far as it is asked. It prints what it was asked, and how many addresses it made up.
 func agent(more, later int, addresses []string) {
 	times := 0
 	port := open()
@@ -34,15 +34,14 @@ func agent(more, later int, addresses []string) {
 		commands = append(commands, object{"name": name, "enabled": true, "success-response": true})
 	}
 	answers := map[string]any{
-		"guest-ping":                   object{},
-		"guest-info":                   object{"version": "8.0.0", "supported_commands": commands},
-		"guest-network-get-interfaces": interfaces(more, addresses),
-		"guest-get-fsinfo":             []object{},
-		"guest-get-users":              []object{},
-		"guest-get-host-name":          object{"host-name": "elsewhere"},
-		"guest-get-timezone":           object{"zone": "UTC", "offset": 0},
-		"guest-get-osinfo":             object{"id": "debian", "name": "Debian", "version-id": "12"},
-		"guest-fsfreeze-status":        "thawed",
+		"guest-ping":            object{},
+		"guest-info":            object{"version": "8.0.0", "supported_commands": commands},
+		"guest-get-fsinfo":      []object{},
+		"guest-get-users":       []object{},
+		"guest-get-host-name":   object{"host-name": "elsewhere"},
+		"guest-get-timezone":    object{"zone": "UTC", "offset": 0},
+		"guest-get-osinfo":      object{"id": "debian", "name": "Debian", "version-id": "12"},
+		"guest-fsfreeze-status": "thawed",
 	}
 	lines := bufio.NewReader(port)
 	for {
@@ -65,18 +64,15 @@ func agent(more, later int, addresses []string) {
 		if known, found := answers[asked.Execute]; found {
 			answer = object{"return": known}
 		}
-		said := asked.Execute
-		if asked.Execute == "guest-network-get-interfaces" {
+		said, before := asked.Execute, ""
+		switch asked.Execute {
+		case "guest-network-get-interfaces":
 			if times == first {
 				more = later
-				answers[asked.Execute] = interfaces(more, addresses)
-				answer = object{"return": answers[asked.Execute]}
 			}
 			times++
+			answer = object{"return": interfaces(more, addresses)}
 			said = fmt.Sprintf("%s %d", said, more)
-		}
-		before := ""
-		switch asked.Execute {
 		case "guest-sync-delimited":
 			before = "\xff"
 			fallthrough
@@ -115,8 +111,8 @@ func interfaces(more int, addresses []string) []object {
 	}
 	mac := own()
 	return []object{
-		{"name": "eth0", "hardware-address": mac, "ip-addresses": listed(addresses)},
-		{"name": "eth1", "hardware-address": mac, "ip-addresses": listed(append(addresses, made...))},
+		{"name": "eth0", "hardware-address": mac, "ip-addresses": listed(append(addresses, made...))},
+		{"name": "eth1", "hardware-address": mac, "ip-addresses": listed(addresses)},
 	}
 }
 

@@ -1,7 +1,9 @@
 //! Gives a host a root of its own, from inside its new namespaces: a machine with its own disk.
 //!
-//! Invariant: when this is done no path leads to the machine's files but through what was asked to be
-//! shown, and the machine sees no mount of it.
+//! Invariant: when this is done no path of its tree leads to the machine's files but through what was asked
+//! to be shown, and the machine sees no mount of it. That keeps programs from meeting the machine by
+//! accident. Root in it is the machine's root, and finds a way out: device nodes of its own, or the host's
+//! folder that its first process holds open (`/proc/1/fd`), from which `..` leads up.
 
 use std::{
     fs::{self, File},

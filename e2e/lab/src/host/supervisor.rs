@@ -63,7 +63,7 @@ pub fn run(folder: &Path) -> Result<()> {
     let me = ProcessId::of(outside).context("our own process is missing in /proc")?;
     let namespace = procfs::pid_namespace(outside).context("our PID namespace has no name")?;
 
-    // Held to the end: with a root of its own no path leads there any more.
+    // Held to the end: with a root of its own no path of its tree leads there any more.
     let open = File::open(folder)?;
     if spec.has_own_root() {
         rootfs::set_up(&spec)?;

@@ -20,14 +20,7 @@ const NFT: &str = "/usr/sbin/nft";
 /// Connects a host to the lab's network. All that is not in it goes to the management host, which leads to
 /// pods, Services and load balancers and nowhere else.
 pub(super) fn connect(slot: Slot, number: u8, pid: i32) -> Result<()> {
-    let (bridge, cable) = (slot.bridge(), slot.cable(number));
-    let mut batch = String::new();
-    let _ = writeln!(
-        batch,
-        "link add {cable} type veth peer name eth0 netns {pid}"
-    );
-    let _ = writeln!(batch, "link set {cable} master {bridge} up");
-    ip_batch(Command::new("ip"), &batch)?;
+    plug(Command::new("ip"), &slot.cable(number), &slot.bridge(), pid)?;
     let prefix = slot.node_network().prefix_len();
     let router = slot.host_address(0);
     address(pid, slot.host_address(number), prefix, router)
@@ -56,28 +49,37 @@ pub(super) fn connect_private(
     address_there: Ipv4Addr,
     pid: i32,
 ) -> Result<()> {
+    let port = format!("port-{number}");
+    plug(within(gateway.init.pid), &port, "site", pid)?;
+    address(pid, address_there, SITE_PREFIX, GATEWAY)
+}
+
+/// Connects `eth0` of a host to a bridge where `ip` runs, by an interface that is called `cable` there.
+fn plug(ip: Command, cable: &str, bridge: &str, pid: i32) -> Result<()> {
     let mut batch = String::new();
     let _ = writeln!(
         batch,
-        "link add port-{number} type veth peer name eth0 netns {pid}"
+        "link add {cable} type veth peer name eth0 netns {pid}"
     );
-    let _ = writeln!(batch, "link set port-{number} master site up");
-    ip_batch(within(gateway.init.pid), &batch)?;
-    address(pid, address_there, SITE_PREFIX, GATEWAY)
+    let _ = writeln!(batch, "link set {cable} master {bridge} up");
+    ip_batch(ip, &batch)
 }
 
 /// Nobody but `jump` reaches the host's SSH server.
 pub(super) fn only_from(host: &Host, jump: Ipv4Addr) -> Result<()> {
-    rules(
-        host,
-        &format!(
-            "table ip lab-jump {{
-                chain input {{
-                    type filter hook input priority filter;
-                    iifname eth0 tcp dport {PORT} ip saddr != {jump} reject with tcp reset;
-                }}
-            }}"
-        ),
+    rules(host, &entry(jump))
+}
+
+/// For both families: a network has link-local addresses that nobody gave out.
+fn entry(jump: Ipv4Addr) -> String {
+    format!(
+        "table inet lab-jump {{
+            chain input {{
+                type filter hook input priority filter;
+                iifname eth0 tcp dport {PORT} ip saddr {jump} accept;
+                iifname eth0 tcp dport {PORT} reject with tcp reset;
+            }}
+        }}"
     )
 }
 
@@ -109,4 +111,17 @@ fn within(pid: i32) -> Command {
 
 fn rules(host: &Host, rules: &str) -> Result<()> {
     run::output_with_input(&mut host.inside(NFT, ["-f", "-"]), rules).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_the_jump_host_is_refused_whatever_the_family() {
+        let rules = entry(Ipv4Addr::new(172, 28, 0, 11));
+        assert!(rules.starts_with("table inet "), "{rules}");
+        let refusal = rules.lines().find(|line| line.contains("reject")).unwrap();
+        assert!(!refusal.contains("saddr"), "of one family alone: {refusal}");
+    }
 }

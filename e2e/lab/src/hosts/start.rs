@@ -47,18 +47,13 @@ pub(super) fn start(
     disk: &Disk,
 ) -> Result<()> {
     let folder = layout.host(name);
-    down::delete(&folder)?;
-    let started = bring_up(layout, state, name, place, disk);
-    if let Err(error) = started {
+    // A command that was killed may have left one that runs on this disk and that nobody remembers.
+    end::end(layout, state, name)?;
+    bring_up(layout, state, name, place, disk).map_err(|error| {
         let said = fs::read_to_string(folder.join("root/upper").join(LOG)).unwrap_or_default();
-        let ended = end::end(layout, state, name);
         let error = error.context(format!("the host {name} did not come up: {}", said.trim()));
-        return match ended {
-            Ok(()) => Err(error),
-            Err(left) => Err(error.context(left)),
-        };
-    }
-    Ok(())
+        down::with_rest(error, end::end(layout, state, name))
+    })
 }
 
 fn bring_up(

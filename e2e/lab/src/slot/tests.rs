@@ -113,6 +113,48 @@ fn the_slot_of_a_dead_lab_is_taken_over() {
 }
 
 #[test]
+fn the_slot_of_a_dead_owner_is_not_taken_over_while_hosts_live_in_it() {
+    let (_folder, registry) = registry();
+    let a = registry
+        .claim_beside(Path::new("/a"), &dead(), |_| None)
+        .unwrap();
+    let claim = |checkout: &str| {
+        let checkout = Path::new(checkout);
+        registry.claim_beside(checkout, &me(), |slot| {
+            let lives = || slot == a;
+            inhabited(registry.read(slot).as_ref(), checkout, lives, lives)
+        })
+    };
+    assert_ne!(claim("/b").unwrap(), a);
+    assert_eq!(registry.holder(a).unwrap(), Path::new("/a"));
+    assert_eq!(claim("/a").unwrap(), a, "they are its own");
+}
+
+#[test]
+fn a_slot_of_a_lab_with_another_cache_is_passed_over() {
+    let (checkout, has, has_not) = (Path::new("/a"), || true, || false);
+    assert!(inhabited(None, checkout, has, has_not).is_some());
+    assert_eq!(inhabited(None, checkout, has_not, has_not), None);
+}
+
+#[test]
+fn a_slot_that_is_anothers_by_now_is_not_handed_over() {
+    let (_folder, registry) = registry();
+    let slot = registry
+        .claim_beside(Path::new("/a"), &dead(), |_| None)
+        .unwrap();
+    assert!(!registry.is_foreign(slot, Path::new("/a")));
+    registry
+        .claim_beside(Path::new("/b"), &me(), |_| None)
+        .unwrap();
+    assert!(registry.is_foreign(slot, Path::new("/a")));
+    let refused = registry.hand_over(slot, Path::new("/a"), &me());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("/b"), "{refused}");
+    assert_eq!(registry.holder(slot).unwrap(), Path::new("/b"));
+}
+
+#[test]
 fn used_addresses_are_passed_over_and_named_when_no_slot_is_left() {
     let (_folder, registry) = registry();
     let first = |slot: Slot| (slot.number() == 0).then(|| "in use by docker0".to_owned());

@@ -19,11 +19,7 @@ use crate::{
 
 /// Claims a slot and makes `.lab/` ready for the first process.
 pub(super) fn prepare(layout: &Layout, options: &UpOptions) -> Result<Cluster> {
-    let me = i32::try_from(std::process::id())
-        .ok()
-        .and_then(ProcessId::of);
-    let me = me.context("our own process is missing in /proc")?;
-    let slot = Registry::open()?.claim(layout.checkout(), &me)?;
+    let slot = Registry::open()?.claim(layout.checkout(), &ProcessId::own()?)?;
     State::starting(slot).write(layout)?;
     // A dead lab of another checkout may have had it.
     clear_slot(slot)?;

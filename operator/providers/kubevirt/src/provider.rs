@@ -283,9 +283,13 @@ impl Provider for KubeVirt {
                         Some(_) => Err(Error::Taken {
                             object: object::<VirtualMachine>(&namespace, &name),
                         }),
-                        None => Ok(Presence::Unknown {
-                            why: "there was a virtual machine of this name a moment ago",
-                        }),
+                        // It went in between: this call made nothing, and the next one may.
+                        None => Err(failed::<VirtualMachine>(
+                            "create",
+                            &namespace,
+                            &name,
+                            kube::Error::Api(status),
+                        )),
                     }
                 }
                 Err(source) => Err(failed::<VirtualMachine>(

@@ -170,12 +170,12 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
         }
         Action::CreateVm => {
             let uid = observed.machine.uid().unwrap_or_default();
-            ctx.creations.asks(&uid);
+            ctx.creations.asks(&uid, jiff::Timestamp::now());
             let made = vm(ctx, observed, "make", |p, machine| p.create(machine)).await;
             if made.as_ref().map_or_else(Error::is_refusal, |_| true) {
                 ctx.creations.answers(&uid, made.is_ok());
             }
-            observed.creations = ctx.creations.outcome(&uid);
+            observed.creations = ctx.creations.outcome(&uid, jiff::Timestamp::now());
             observed.vm = observe::known(made?);
             Ok(())
         }

@@ -112,7 +112,9 @@ pub async fn observe(
             true => Some(request(ctx, &machine)?),
             false => None,
         },
-        creations: ctx.creations.outcome(&machine.uid().unwrap_or_default()),
+        creations: ctx
+            .creations
+            .outcome(&machine.uid().unwrap_or_default(), jiff::Timestamp::now()),
         capabilities,
         provider_id: provider_of(ctx, &machine).and_then(|provider| provider.provider_id(&machine)),
         machine,

@@ -49,6 +49,9 @@ pub struct Plan {
     asks: bool,
 }
 
+/// Pause between two looks at a machine of which nobody knows whether it is there.
+const UNKNOWN: Duration = Duration::from_secs(10);
+
 /// How far draining is.
 #[derive(Clone, Debug, PartialEq)]
 enum Drain {
@@ -152,6 +155,12 @@ impl Plan {
         });
     }
 
+    /// Looks again no later than then.
+    fn look_at(&mut self, then: Timestamp, now: Timestamp) {
+        let left = Duration::try_from(then.duration_since(now)).unwrap_or_default();
+        self.look_after(left);
+    }
+
     /// Looks again no later than this.
     fn look_after(&mut self, time: Duration) {
         let sooner = self.requeue_after.map_or(time, |before| before.min(time));
@@ -195,6 +204,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if let Known::Unknown { why } = observed.vm {
         // It may run, so nothing is made, and nothing goes.
         plan.wait(Reason::VirtualMachineUnknown, why);
+        // No watch tells when it is known.
+        plan.look_after(UNKNOWN);
         return conditions::report(plan, observed, now);
     }
     if let Some((reason, message)) = lost(&plan.status, observed) {

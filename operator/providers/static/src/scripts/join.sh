@@ -14,7 +14,7 @@ fi
 step kernel
 mkdir -p "${module_file%/*}" "${sysctl_file%/*}"
 printf 'overlay\nbr_netfilter\n' > "$module_file"
-for module in overlay br_netfilter; do modprobe "$module" || true; done
+for module in overlay br_netfilter; do modprobe "$module" 9>&- || true; done
 printf 'net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\n' > "$sysctl_file"
 chmod 0644 "$module_file" "$sysctl_file"
 # Without the bridge module its settings are not there yet; preflight has asked for it.

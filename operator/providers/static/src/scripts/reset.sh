@@ -23,7 +23,8 @@ end_all() {
 # Everything mounted below; what is busy is taken out of sight, so that removing cannot reach what is in it.
 unmount() {
     mounts_below "$1" | while IFS= read -r mount; do
-        umount "$mount" || umount -l "$mount" || true
+        # One that hangs, on a disk that is gone, must not hold the lock.
+        { umount "$mount" || umount -l "$mount" || true; } 9>&-
     done
 }
 # Never across a mount point: whose data that is nobody knows.
@@ -53,15 +54,15 @@ unmount /var/lib/kubelet
 
 step kubeadm
 if has kubeadm; then
-    if has timeout; then timeout 120 kubeadm reset --force || true; else kubeadm reset --force || true; fi
+    if has timeout; then timeout 120 kubeadm reset --force 9>&- || true; else kubeadm reset --force 9>&- || true; fi
 fi
 
 step pods
 if has crictl && runs containerd; then
-    crictl --runtime-endpoint unix:///run/containerd/containerd.sock rmp --force --all || true
+    crictl --runtime-endpoint unix:///run/containerd/containerd.sock rmp --force --all 9>&- || true
 elif has ctr && runs containerd; then
-    for task in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks rm --force "$task" || true; done
-    for container in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers rm "$container" || true; done
+    for task in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks rm --force "$task" 9>&- || true; done
+    for container in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers rm "$container" 9>&- || true; done
 fi
 for name in kube-proxy flanneld; do end_all "$name" KILL; done
 

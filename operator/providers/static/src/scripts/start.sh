@@ -11,7 +11,7 @@ if is_working; then
     exit 0
 fi
 job=$run/$operation-$id
-if ! { mkdir -p "$folder" "$job" && chmod 0700 "$folder" "$run" "$job" && : > "$folder/probe" && rm -f "$folder/probe"; } 2> /dev/null; then
+if ! { mkdir -p "$folder" "$job" && chmod 0700 "$folder" "$run" "$job" && : > "$folder/probe" && rm -f "$folder/probe" && : >> "$run/lock"; } 2> /dev/null; then
     answer result unwritable
     exit 0
 fi
@@ -21,8 +21,11 @@ if ! flock -n 9; then
     answer result working operation "$(field "$state" operation)" id "$(field "$state" id)"
     exit 0
 fi
-parameter script > "$job/script"
-parameter told > "$job/told"
+# A worker that has just begun may be reading them.
+parameter script > "$job/script.new"
+parameter told > "$job/told.new"
+mv -f "$job/script.new" "$job/script"
+mv -f "$job/told.new" "$job/told"
 rm -f "$job/log"
 note start running
 # The worker takes it. Who comes between the two prepares another one, of which one will find the other at work.

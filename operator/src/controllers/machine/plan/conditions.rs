@@ -23,7 +23,7 @@ use crate::tenant_session::breaker::Breaker;
 
 /// Pause between two looks at a machine of a provider that nobody watches, while it is being made or goes.
 const UNSETTLED: Duration = Duration::from_secs(10);
-/// The same of one that joined and is there.
+/// The same of one that joined, or failed.
 const QUIET: Duration = Duration::from_secs(120);
 
 /// Status, reason and message of one condition.
@@ -40,9 +40,12 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, now: Timestamp) -> Pla
     if let Some(vm) = vm {
         plan.status.provider_id = join::provider_id(observed).map(str::to_owned);
         plan.status.addresses.clone_from(&vm.addresses);
-        // One of several that were asked for may be carried out once what is there is gone.
-        if observed.creations != Outcome::MoreOpen {
-            plan.status.creation_pending_since = None;
+        match observed.creations {
+            // One of several that were asked for may be carried out once what is there is gone.
+            Outcome::MoreOpen { until } if plan.status.creation_pending_since.is_some() => {
+                plan.look_at(until, now);
+            }
+            _ => plan.status.creation_pending_since = None,
         }
     }
     // None: as it was.
@@ -252,7 +255,9 @@ fn ready(plan: &Plan, machine: Option<Said>, node: Option<Said>) -> Option<Said>
 /// Where no watch tells when the tenant's API can be asked again.
 fn look_again(plan: &mut Plan, observed: &Observed) {
     if !observed.capabilities.watched {
-        let settled = observed.has_joined() && !observed.is_going() && observed.own_vm().is_some();
+        // Not by what the provider says: one in trouble would be asked twelve times as often.
+        let failed = plan.status.phase == Some(MachinePhase::Failed);
+        let settled = (observed.has_joined() || failed) && !observed.is_going();
         plan.look_after(if settled { QUIET } else { UNSETTLED });
     }
     if observed.tenant == Tenant::Postponed {

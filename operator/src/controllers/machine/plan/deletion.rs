@@ -119,13 +119,17 @@ fn may_appear(plan: &mut Plan, observed: &Observed, now: Timestamp) -> bool {
     };
     let deleted = observed.machine.metadata.deletion_timestamp.as_ref();
     let asked = deleted.map_or(since, |deleted| since.max(deleted.0));
-    let until = asked.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
-    if observed.creations == Outcome::Settled || until <= now {
+    let until = match observed.creations {
+        Outcome::Settled => return false,
+        Outcome::OneOpen { until } | Outcome::MoreOpen { until } => until,
+        Outcome::Unknown => asked.saturating_add(SETTLE).unwrap_or(Timestamp::MAX),
+    };
+    if until <= now {
         return false;
     }
     let message = "waits until the virtual machine, which was asked for without an answer, could not appear any more";
     plan.wait(Reason::Deleting, message);
-    plan.look_after(Duration::try_from(until.duration_since(now)).unwrap_or(UNSEEN));
+    plan.look_at(until, now);
     true
 }
 

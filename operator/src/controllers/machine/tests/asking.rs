@@ -116,8 +116,16 @@ fn sighting_says_nothing_of_a_creation_that_is_still_under_way() {
         None,
         "the first one may be carried out yet"
     );
-    let took = world.goes().as_secs();
+    let wait = world.plan().requeue_after.unwrap();
+    assert!(wait <= SETTLE.unsigned_abs(), "{wait:?}");
+    let mut left = world.clone();
+    let took = left.goes().as_secs();
     assert!(took >= SETTLE.as_secs(), "{took}");
+    // It has an end, which does not begin with the deletion.
+    world.later(SETTLE.as_secs());
+    world.settle();
+    assert_eq!(status(&world).creation_pending_since, None);
+    assert!(world.goes().as_secs() <= 3);
     // Another process knows nothing of it, and has no more than what it sees.
     let mut world = World::new();
     world.creation = Creation::Unanswered;

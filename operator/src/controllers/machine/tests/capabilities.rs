@@ -5,7 +5,7 @@ use providers::{Capabilities, Description, Presence, Proof, State};
 
 use super::world::{Creation, World};
 use crate::controllers::machine::observe::known;
-use crate::controllers::machine::plan::Action;
+use crate::controllers::machine::plan::{Action, plan};
 use api::machine::MachinePhase;
 
 #[test]
@@ -51,6 +51,13 @@ fn machine_that_nobody_watches_is_looked_at_by_the_clock() {
     assert_eq!(looks(&world), None, "nothing is done at rest");
     world.capabilities.watched = false;
     assert_eq!(looks(&world), Some(120));
+    let mut blind = world.observe();
+    blind.vm = Known::default();
+    let blind = plan(&blind, world.now);
+    assert!(
+        blind.requeue_after.is_some(),
+        "no watch tells when it is known"
+    );
     world.vm.as_mut().unwrap().deleting = true;
     world.delete();
     assert!(

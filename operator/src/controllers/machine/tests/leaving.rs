@@ -1,6 +1,9 @@
 //! How a Machine goes: its node is drained, then its virtual machine deleted.
 
+use kit_objects::known::Known;
+
 use super::*;
+use crate::controllers::machine::plan::plan;
 
 #[test]
 fn evacuated_machine_deletes_itself_and_drains_first() {
@@ -79,8 +82,8 @@ fn evacuated_machine_whose_pods_are_not_known_is_not_called_drained() {
     world.delete();
     world.later(20);
     let mut blind = world.observe();
-    blind.seen_mut().unwrap().pods = kit_objects::known::Known::default();
-    let plan = crate::controllers::machine::plan::plan(&blind, world.now);
+    blind.seen_mut().unwrap().pods = Known::default();
+    let plan = plan(&blind, world.now);
     let drained = plan.status.conditions.iter().find(|c| c.type_ == "Drained");
     let drained = drained.map(|c| (c.status.as_str(), c.reason.as_str()));
     assert_eq!(drained, Some(("False", "DrainGivenUp")));

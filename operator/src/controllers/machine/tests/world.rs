@@ -225,7 +225,7 @@ impl World {
                 let asks = !joined && !going && stored.is_none() && self.vm.is_none();
                 asks.then(|| self.request.clone())
             },
-            creations: self.creations.outcome(NAME),
+            creations: self.creations.outcome(NAME, self.now),
             vm: match self.lags {
                 true => Known::Unknown {
                     why: "it was made, and is not found yet",

@@ -29,7 +29,7 @@ impl World {
         let status = self.machine.status.clone().unwrap_or_default();
         assert!(status.creation_pending_since.is_some(), "nobody would know");
         self.asked.push(status.request.expect("for what is stored"));
-        self.creations.asks(NAME);
+        self.creations.asks(NAME, self.now);
         if self.creation != Creation::Unanswered {
             let made = self.creation != Creation::Refused;
             self.creations.answers(NAME, made);
