@@ -265,7 +265,7 @@ proptest! {
             prop_assert_eq!(of(&found, name), 0);
         }
         // L3: one more takes nothing away, and nobody moves.
-        let mut grown = world.clone();
+        let mut grown = world;
         let before = grown.live();
         grown.pool.spec.replicas += 1;
         grown.comes_to_rest();
