@@ -254,8 +254,7 @@ fn plan_machines(
     };
     let outdated: Vec<_> = machines.iter().copied().filter(drains).collect();
     let is_still = plan.deletions.is_empty() && !machines.iter().any(|m| is_going(m));
-    // Nobody knows who is ready while the API does not answer.
-    let target = size_of(pool, is_still && limits.answers_since.is_some());
+    let target = size_of(pool, is_still, limits.answers_since.is_some());
     let spread = places::spread(&pool.spec, template, &outdated, now);
     let (verdict, sizing) = health::judge(observed, template, &left, (target, &spread), &limits);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
@@ -294,7 +293,7 @@ fn plan_machines(
         machines,
         template,
         verdict: &verdict,
-        targets: &sizing.targets,
+        sizing: &sizing,
         limits: &limits,
     };
     status::report(plan, observed, &seen, now)
@@ -329,7 +328,7 @@ fn limits(observed: &Observed) -> Limits {
     }
 }
 
-fn size_of(pool: &api::NodePool, is_still: bool) -> sizing::Size {
+fn size_of(pool: &api::NodePool, is_still: bool, is_known: bool) -> sizing::Size {
     let (surge, unavailable) = pool.spec.rollout.resolve(pool.spec.replicas);
     let count = |number: i32| usize::try_from(number).unwrap_or_default();
     sizing::Size {
@@ -337,6 +336,7 @@ fn size_of(pool: &api::NodePool, is_still: bool) -> sizing::Size {
         surge: count(surge),
         unavailable: count(unavailable),
         is_still,
+        is_known,
     }
 }
 

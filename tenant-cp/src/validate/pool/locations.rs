@@ -46,7 +46,11 @@ pub(super) fn check(pool: &NodePool, settings: &ProviderSettings, problems: &mut
         _ => {}
     }
     for (number, location) in spec.locations.iter().enumerate() {
-        let field = |name: &str| format!("spec.locations[{number}].{name}");
+        // By name, as ever, but for a name that is no name, or another one's.
+        let field = |field: &str| match field {
+            "name" => format!("spec.locations[{number}].name"),
+            _ => format!("spec.locations[{}].{field}", location.name),
+        };
         let found = itself(location, &spec.locations[..number]);
         problems.extend(found.map(|(name, message)| malformed(field(name), message)));
     }

@@ -77,8 +77,8 @@ fn mistakes_in_locations_are_explained() {
             "spec.locations[0].name: \"North\" cannot be the name of a location: use up to 40 lower-case \
              letters, digits and -, beginning with a letter",
             "spec.locations[2].name: a is named twice: choose another name",
-            "spec.locations[3].weight: 1001 is out of range: choose 0 to 1000",
-            "spec.locations[4].max: -1 is out of range: choose 0 to 1000",
+            "spec.locations[b].weight: 1001 is out of range: choose 0 to 1000",
+            "spec.locations[c].max: -1 is out of range: choose 0 to 1000",
         ]
     );
 }

@@ -52,6 +52,10 @@ pub(super) fn judge(
     lost.sort_by_key(|m| health(m) != Health::Failed);
     let mut verdict = Verdict::default();
     let silent = members::all_went_silent(&neighbours(observed), limits.not_ready);
+    let target = Size {
+        is_known: target.is_known && !silent,
+        ..target
+    };
     let budget = budget(observed);
     let mut sizing = resize(template, machines, &verdict, (target, spread), limits);
     // Who was to go because the pool shrinks may be to stay once another one is replaced: until all
@@ -84,8 +88,9 @@ pub(super) fn judge(
             .filter(|m| matches!(health(m), Health::Coming(_)))
             .count();
         // What no location may have is not on its way.
-        let possible = sizing.possible(target.replicas);
-        let missing = possible.saturating_sub(rest.len() + sizing.create.len());
+        let missing = sizing
+            .possible
+            .saturating_sub(rest.len() + sizing.create.len());
         if coming + sizing.create.len() + missing >= budget {
             verdict.held.get_or_insert(Held::Share);
             verdict.kept.push(name);
@@ -119,6 +124,7 @@ fn resize(
         updated: template.fits(m) || limits.answers_since.is_none(),
         ready: members::is_ready(m),
         fresh: !members::has_been_ready(m),
+        silent: matches!(members::health(m, limits, spread.now), Health::Silent(..)),
         named: m
             .annotations()
             .contains_key(names::ANNOTATION_DELETE_MACHINE),

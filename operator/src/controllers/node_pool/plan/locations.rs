@@ -54,7 +54,7 @@ pub(super) fn status(
 }
 
 /// Why machines have no place, and what of each location.
-pub(super) fn missing(replicas: i32, template: &Template, targets: &Targets) -> String {
+pub(super) fn missing(replicas: i32, template: &Template, missing: i32) -> String {
     let why = |at: &Location| match (at.weight, at.max) {
         (0, _) => format!("{}: its weight is 0", at.shown),
         (_, Some(max)) => format!("{}: its max is {max}", at.shown),
@@ -62,8 +62,7 @@ pub(super) fn missing(replicas: i32, template: &Template, targets: &Targets) -> 
     };
     let all: Vec<_> = template.locations.iter().map(why).collect();
     format!(
-        "{} of {replicas} machines have no place ({}); raise max in spec.locations, or lower replicas",
-        targets.missing,
+        "{missing} of {replicas} machines have no place ({}); raise max in spec.locations, or lower replicas",
         all.join("; ")
     )
 }

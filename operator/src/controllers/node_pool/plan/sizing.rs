@@ -3,9 +3,10 @@
 //! Invariant: afterwards there are no more than replicas + surge Machines, those included that a
 //! rollout takes away and that are not gone yet, and of those that were ready no fewer than
 //! replicas − unavailable, unless an annotation on a Machine named the victim. Replicas are those for which
-//! locations have places: what none may have is missing. A machine that is moved is one more for a while. A pool
-//! with one location without `max` is sized as if there were none. A rollout brings no location more than `surge`
-//! above its target that was not so already.
+//! locations have places, or that are there above them and up to date: what none may have is missing. A machine
+//! that is moved is one more for a while, and takes nobody's place before it is known to be ready. A pool with one
+//! location without `max` is sized as if there were none. A rollout brings no location more than `surge` above its
+//! target that was not so already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,8 @@ pub(super) struct Member {
     pub(super) ready: bool,
     /// Its node has never been ready: nothing runs there.
     pub(super) fresh: bool,
+    /// Its node was ready, is not, and may come back in time.
+    pub(super) silent: bool,
     /// An annotation on it asks that it goes first.
     pub(super) named: bool,
 }
@@ -40,8 +43,10 @@ pub(super) struct Size {
     pub(super) surge: usize,
     /// Machines of it that may be missing or not ready.
     pub(super) unavailable: usize,
-    /// Nobody is going and all is known, so one may be moved.
+    /// Nobody is going, so one may be moved.
     pub(super) is_still: bool,
+    /// It is known who is ready: the tenant's API answers, and not all nodes are silent together.
+    pub(super) is_known: bool,
 }
 
 /// Where Machines may be.
@@ -66,17 +71,12 @@ pub(super) struct Sizing {
     pub(super) moves: bool,
     /// Machines of each location in the end, and what keeps it from having more.
     pub(super) targets: Targets,
+    /// Of the replicas those for which locations have places, and those that are there all the same.
+    pub(super) possible: usize,
     /// These go because the pool is to be smaller.
     pub(super) surplus: Vec<String>,
     /// These go because newer ones take their place.
     pub(super) outdated: Vec<String>,
-}
-
-impl Sizing {
-    /// Of so many machines those for which locations have places.
-    pub(super) fn possible(&self, replicas: usize) -> usize {
-        replicas.saturating_sub(number(self.targets.missing))
-    }
 }
 
 /// Decides. Among equals the member that comes first goes first.
@@ -92,6 +92,9 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     order.sort_by_key(|m| m.ready);
     let updated: Vec<_> = order.into_iter().map(machine).collect();
     (sizing.surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
+    if is_awaited(&sizing.surplus, &left, size, spread) {
+        sizing.surplus.clear();
+    }
     let surplus: BTreeSet<_> = sizing.surplus.iter().collect();
     left.retain(|m| !surplus.contains(&m.name));
     // Who has a place until it is gone.
@@ -99,10 +102,12 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     for member in members.iter().filter(|m| !surplus.contains(&m.name)) {
         *held.entry(place(member)).or_default() += 1;
     }
+    let above = above(left.iter().copied().filter(|m| m.updated), &targets);
+    let places = size.replicas.saturating_sub(number(targets.missing));
+    sizing.possible = places.saturating_add(above).min(size.replicas);
     sizing.targets = targets;
 
-    let possible = sizing.possible(size.replicas);
-    let least = possible.saturating_sub(size.unavailable);
+    let least = sizing.possible.saturating_sub(size.unavailable);
     let coming = left.iter().filter(|m| m.updated && !m.ready).count();
     let mut order: Vec<_> = left.iter().copied().filter(|m| !m.updated).collect();
     order.sort_by_key(|m| (m.ready, !m.named));
@@ -121,7 +126,7 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     }
 
     let updated = || left.iter().copied().filter(|m| m.updated);
-    let most = possible + size.surge;
+    let most = sizing.possible + size.surge;
     // Up-to-date ones that go do not count: a pool that is made smaller and then larger again waits
     // for no drain.
     let going = spread.going.values().fold(0, |sum, n| sum + number(*n));
@@ -146,11 +151,31 @@ pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     sizing
 }
 
+/// Whether the one that is over may be so because another one was made to take its place ([`move_one`]), and it is
+/// not known that the other one is ready, or that this one does not come back.
+fn is_awaited(surplus: &[String], left: &[&Member], size: Size, spread: &Spread) -> bool {
+    let [only] = surplus else {
+        return false;
+    };
+    let mut found = left.iter().filter(|m| m.name == *only && !m.named);
+    spread.rebalance == Rebalance::Gradual && found.any(|m| m.silent || !size.is_known)
+}
+
+/// How many stand above their location's target.
+fn above<'a>(members: impl Iterator<Item = &'a Member>, targets: &Targets) -> usize {
+    let over = tally(members).into_iter().map(|(place, here)| {
+        let target = targets.locations.get(&place.location).copied();
+        number(here.saturating_sub(target.unwrap_or_default()))
+    });
+    over.sum()
+}
+
 /// Makes a Machine so that another one can go, when there is nothing else to do.
 fn move_one(sizing: &mut Sizing, left: &[&Member], size: Size, spread: &Spread) {
     let busy =
         !sizing.create.is_empty() || !sizing.surplus.is_empty() || !sizing.outdated.is_empty();
-    if spread.rebalance == Rebalance::Never || busy || !size.is_still {
+    let may_move = size.is_still && size.is_known;
+    if spread.rebalance == Rebalance::Never || busy || !may_move {
         return;
     }
     let pool = next::Pool {
@@ -239,6 +264,7 @@ mod tests {
             updated: part.to_lowercase().starts_with('u'),
             ready: part.starts_with(char::is_uppercase),
             fresh: part.starts_with('f') || part.starts_with('u'),
+            silent: part.starts_with('o'),
             named: part.ends_with('!'),
         };
         parts.enumerate().map(one).collect()
@@ -261,6 +287,7 @@ mod tests {
             surge,
             unavailable,
             is_still: true,
+            is_known: true,
         };
         let mut spread = spread(&[(ONLY_LOCATION, 1, None)]);
         let going = u32::try_from(going).unwrap();
@@ -292,6 +319,7 @@ mod tests {
             surge: 1,
             unavailable: 0,
             is_still,
+            is_known: true,
         };
         let mut spread = spread(&[("a", 1, Some(2)), ("b", 1, Some(2))]);
         spread.rebalance = Rebalance::Gradual;

@@ -14,6 +14,7 @@ use tenant_cp::problem::Problem;
 
 use super::health::{Held, Verdict};
 use super::members::{self, Limits};
+use super::sizing::Sizing;
 use super::template::Template;
 use super::{Plan, list, locations, tally, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
@@ -29,7 +30,7 @@ pub(super) struct Seen<'a> {
     pub(super) machines: &'a [&'a Machine],
     pub(super) template: &'a Template,
     pub(super) verdict: &'a Verdict,
-    pub(super) targets: &'a Targets,
+    pub(super) sizing: &'a Sizing,
     pub(super) limits: &'a Limits,
 }
 
@@ -74,13 +75,13 @@ fn count(
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
-    let decided = Some((seen.template, seen.targets));
+    let decided = Some((seen.template, &seen.sizing.targets));
     count(&mut plan, observed, machines, decided);
     let replicas = observed.pool.spec.replicas;
-    let missing = i32::try_from(seen.targets.missing).unwrap_or(i32::MAX);
-    // For so many there are places, or there were when they were made.
-    let places = replicas.saturating_sub(missing);
-    let possible = places.max(plan.status.replicas.min(replicas));
+    let possible = i32::try_from(seen.sizing.possible).unwrap_or(i32::MAX);
+    let missing = replicas.saturating_sub(possible);
+    // A rollout has those too for which there were places when they were made.
+    let possible = possible.max(plan.status.replicas.min(replicas));
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
     let going = machines.iter().filter(|m| is_going(m)).count();
@@ -142,9 +143,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         reason,
         message,
     );
-    // While a rollout has one more for a while, what is missing is missing still.
-    let is_short = there < replicas || updated < there;
-    let degraded = degraded(observed, seen, is_short);
+    let degraded = degraded(observed, seen, missing);
     let was = degraded_reason(&observed.pool);
     if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2.as_str()) {
         plan.publish(true, degraded.2, degraded.3.clone());
@@ -159,7 +158,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     plan
 }
 
-fn degraded(observed: &Observed, seen: &Seen<'_>, is_short: bool) -> Said {
+fn degraded(observed: &Observed, seen: &Seen<'_>, missing: i32) -> Said {
     let kept = seen.verdict.kept.len();
     let (value, reason, message) = match seen.verdict.held {
         Some(Held::AllSilent) => (
@@ -178,8 +177,8 @@ fn degraded(observed: &Observed, seen: &Seen<'_>, is_short: bool) -> Said {
                  (health.maxReplaced at a time)"
             ),
         ),
-        None if seen.targets.missing > 0 && is_short => {
-            let message = locations::missing(observed.pool.spec.replicas, seen.template, seen.targets);
+        None if missing > 0 => {
+            let message = locations::missing(observed.pool.spec.replicas, seen.template, missing);
             (true, Reason::LocationsFull, message)
         }
         None => (false, Reason::AsExpected, String::new()),

@@ -142,27 +142,98 @@ fn the_next_one_is_moved_only_once_one_that_was_lost_on_its_way_is_gone() {
     assert_eq!((of(&world, "b").len(), world.live().len()), (1, 5));
 }
 
-#[test]
-fn none_is_moved_while_nobody_knows_who_is_ready() {
+/// Four in `a`, two of which belong to `b`.
+fn about_to_move() -> World {
     let mut spec = spread(&[("a", 1, None), ("b", 0, None)]);
     spec["placement"] = json!({ "rebalance": "Gradual" });
     let mut world = World::running(4, &spec);
-    let conditions = {
-        let cluster = world.cluster.as_mut().unwrap();
-        &mut cluster.status.as_mut().unwrap().conditions
-    };
-    set_condition(
-        conditions,
-        ConditionType::Ready,
-        false.into(),
-        Reason::ApiUnreachable,
-        "",
-        None,
-        Time(world.now),
-    );
     world.set(&spread(&[("a", 1, None), ("b", 1, None)]));
+    world
+}
+
+fn api_answers(world: &mut World, answers: bool) {
+    let now = Time(world.now);
+    let status = world.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    let reason = match answers {
+        true => Reason::Answering,
+        false => Reason::ApiUnreachable,
+    };
+    let (list, type_) = (&mut status.conditions, ConditionType::Ready);
+    set_condition(list, type_, answers.into(), reason, "", None, now);
+}
+
+#[test]
+fn none_is_moved_while_nobody_knows_who_is_ready() {
+    let mut world = about_to_move();
+    api_answers(&mut world, false);
     world.settle();
     assert_eq!(world.found(), counts(&[("a", 4)]));
+}
+
+#[test]
+fn the_old_one_stays_until_it_is_known_that_the_new_one_is_ready() {
+    let mut world = about_to_move();
+    world.settle();
+    world.all_ready();
+    api_answers(&mut world, false);
+    world.settle();
+    assert_eq!(world.found(), counts(&[("a", 4), ("b", 1)]));
+    api_answers(&mut world, true);
+    world.settle();
+    assert_eq!(world.found(), counts(&[("a", 3), ("b", 1)]));
+}
+
+#[test]
+fn who_is_silent_for_a_while_does_not_go_because_another_one_comes() {
+    let mut world = about_to_move();
+    world.settle();
+    let silent = of(&world, "a").remove(0);
+    world.says(&silent, MachinePhase::Running, Some(false));
+    world.settle();
+    assert_eq!(world.found(), counts(&[("a", 4), ("b", 1)]));
+    // One that does not come back is the one that goes.
+    let new = of(&world, "b").remove(0);
+    world.says(&new, MachinePhase::Running, Some(true));
+    world.settle();
+    assert_eq!(world.going(), [""; 0]);
+    world.later(11);
+    world.settle();
+    assert_eq!(world.going(), [silent]);
+    assert_eq!(world.found(), counts(&[("a", 3), ("b", 1)]));
+}
+
+#[test]
+fn none_goes_for_a_new_one_while_all_nodes_are_silent() {
+    let mut world = about_to_move();
+    world.settle();
+    world.all_ready();
+    for name in world.live() {
+        world.says(&name, MachinePhase::Running, Some(false));
+    }
+    world.later(11);
+    world.settle();
+    assert!(is(world.condition("Degraded"), "True", "AllNodesSilent"));
+    assert_eq!(world.going(), [""; 0]);
+}
+
+#[test]
+fn free_place_is_filled_although_others_stand_above_theirs() {
+    let mut world = World::running(5, &spread(&[("a", 2, None), ("b", 3, None)]));
+    assert_eq!(world.found(), counts(&[("a", 2), ("b", 3)]));
+    world.set(&spread(&[("a", 2, Some(2)), ("b", 0, None)]));
+    let lost = of(&world, "a").remove(0);
+    world.says(&lost, MachinePhase::Failed, Some(false));
+    world.comes_to_rest();
+    assert!(!world.live().contains(&lost));
+    assert_eq!(world.found(), counts(&[("a", 2), ("b", 3)]));
+    assert!(is(world.condition("Degraded"), "False", "AsExpected"));
+    world.pool.spec.replicas = 7;
+    world.comes_to_rest();
+    let status = world.pool.status.clone().unwrap();
+    let mut said = status.conditions.iter();
+    let said = said.find(|c| c.reason == "LocationsFull").unwrap();
+    let wanted = "2 of 7 machines have no place (a: its max is 2; b: its weight is 0)";
+    assert!(said.message.starts_with(wanted), "{}", said.message);
 }
 
 /// A definition of before `locations` takes them off what is stored.
