@@ -48,8 +48,6 @@ pub use status::NodePoolStatus;
     doc = "Workers of one tenant cluster that are made from one template.",
     validation = Rule::new("self.metadata.name.size() <= 46").message("the name may have at most 46 characters, because nodes are called <name>-<5 characters> and certificates hold system:node:<node> in at most 64; choose a shorter one"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label that starts with a letter (lower-case letters, digits and -, no dots), because it becomes part of the names of nodes"),
-    validation = Rule::new("has(self.spec.provider) != has(self.spec.locations)").message("set exactly one of provider and locations: provider is the short form of one location"),
-    validation = Rule::new("!has(self.spec.locations) || self.spec.locations.exists(l, l.weight > 0)").message("the weight of every location is 0, so no machine could be made anywhere; give one of them 1 or more"),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
@@ -59,6 +57,13 @@ pub use status::NodePoolStatus;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Machines", type_ = "integer", json_path = ".status.replicas", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+)]
+// Of the spec, and not of the object: what is stored may lack both forms (a definition of before `locations` takes them
+// off), and its status is written and its finalizer taken off all the same, because the spec does not change then
+// (`CRDValidationRatcheting`).
+#[x_kube(
+    validation = Rule::new("has(self.provider) != has(self.locations)").message("set exactly one of provider and locations: provider is the short form of one location"),
+    validation = Rule::new("!has(self.locations) || self.locations.exists(l, l.weight > 0)").message("the weight of every location is 0, so no machine could be made anywhere; give one of them 1 or more")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {

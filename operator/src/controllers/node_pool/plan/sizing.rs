@@ -174,7 +174,8 @@ fn above<'a>(members: impl Iterator<Item = &'a Member>, targets: &Targets) -> us
 fn move_one(sizing: &mut Sizing, left: &[&Member], size: Size, spread: &Spread) {
     let busy =
         !sizing.create.is_empty() || !sizing.surplus.is_empty() || !sizing.outdated.is_empty();
-    let may_move = size.is_still && size.is_known;
+    // One that is named goes as soon as there is one more, whether that is ready or not.
+    let may_move = size.is_still && size.is_known && !left.iter().any(|m| m.named);
     if spread.rebalance == Rebalance::Never || busy || !may_move {
         return;
     }
@@ -339,10 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn none_is_moved_while_somebody_goes() {
+    fn none_is_moved_while_somebody_goes_or_is_named() {
         assert_eq!(made("aU aU", &[], 2, false), "");
         assert_eq!(made("aU aU", &[], 2, true), "b");
         assert_eq!(made("aU au", &[], 2, true), "");
+        assert_eq!(made("aU! aU", &[], 2, true), "");
     }
 
     #[test]
