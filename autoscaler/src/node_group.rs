@@ -7,8 +7,9 @@
 //! | [`options`] | by which rules nodes of a pool are taken away |
 //! | [`template`] | the node that a pool would get, for growing from zero |
 //!
-//! Invariant: a pool is a group while it has `spec.autoscaling` and is not being deleted; whoever
-//! goes is not counted in any size.
+//! Invariant: a pool is a group while it has `spec.autoscaling`, is not being deleted, and it is known what a node of
+//! it offers, because the client remembers for ever what a group looked like first; whoever goes is not counted in
+//! any size.
 
 pub mod decide;
 pub mod instances;
@@ -36,7 +37,10 @@ pub struct Group<'a> {
 /// The pool as a group; none when it is none.
 #[must_use]
 pub fn group(pool: &Pool) -> Option<Group<'_>> {
-    let autoscaling = pool.autoscaling.as_ref().filter(|_| !pool.going)?;
+    let autoscaling = pool
+        .autoscaling
+        .as_ref()
+        .filter(|_| !pool.going && pool.told)?;
     Some(Group { pool, autoscaling })
 }
 
@@ -66,15 +70,17 @@ impl<'a> Group<'a> {
         self.autoscaling.max.max(self.autoscaling.min)
     }
 
-    /// Most machines that it can have now: where the management cluster has no room for one more, those
-    /// that were asked for already, so that the client turns to another pool at once instead of waiting
-    /// for a machine that cannot start.
+    /// Most machines that it can have now: those that its locations may have; where the management cluster has
+    /// no room for one more, those that were asked for already. So the client turns to another pool at once
+    /// instead of waiting for a machine that cannot start.
     #[must_use]
     pub fn most(&self) -> i32 {
-        match self.pool.full {
-            true => self.pool.replicas.clamp(self.min(), self.max()),
-            false => self.max(),
-        }
+        let most = self.pool.most.unwrap_or(i32::MAX).min(self.max());
+        let most = match self.pool.full {
+            true => self.pool.replicas.min(most),
+            false => most,
+        };
+        most.max(self.min())
     }
 
     /// Whether a machine of the pool is on its way out: by itself, or because we named it.

@@ -41,7 +41,23 @@ where
         &mut value,
         json!({ "metadata": { "resourceVersion": version() } }),
     );
+    if value["kind"] == "NodePool" {
+        tell(&mut value);
+    }
     serde_json::from_value(value).unwrap()
+}
+
+/// As the operator does once it has looked at a pool.
+fn tell(pool: &mut Value) {
+    let read: NodePool = serde_json::from_value(pool.clone()).unwrap();
+    let places = read.spec.places().into_iter();
+    let told = places.map(|place| api::node_pool::LocationStatus {
+        name: place.shown().to_owned(),
+        template: provider_kubevirt::template::node(&read.spec, place.provider),
+        ..Default::default()
+    });
+    let told: Vec<_> = told.collect();
+    merge(pool, json!({ "status": { "locations": told } }));
 }
 
 /// As a JSON merge patch (RFC 7396).
@@ -66,13 +82,14 @@ fn merge(value: &mut Value, change: Value) {
 
 /// A pool of two processors and 4Gi with so many replicas, and bounds.
 pub(crate) fn pool(name: &str, replicas: i32, min: i32, max: i32) -> NodePool {
-    let pool = json!({
+    let mut pool = json!({
         "apiVersion": "covey.dev/v1alpha1", "kind": "NodePool",
         "metadata": { "name": name, "namespace": "team", "uid": format!("uid-{name}"),
             "generation": 1, "resourceVersion": version() },
         "spec": { "clusterName": "demo", "replicas": replicas,
             "autoscaling": { "min": min, "max": max }, "provider": { "kubevirt": {} } },
     });
+    tell(&mut pool);
     serde_json::from_value(pool).unwrap()
 }
 

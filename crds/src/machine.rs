@@ -35,6 +35,7 @@ pub use status::{MachineAddress, MachinePhase, MachineRequest, MachineStatus};
     validation = Rule::new("self.spec.version == oldSelf.spec.version && self.spec.provider == oldSelf.spec.provider").message("version and provider of a Machine cannot change; change the NodePool, which replaces its Machines"),
     validation = Rule::new("has(self.spec.kubelet) == has(oldSelf.spec.kubelet) && (!has(self.spec.kubelet) || self.spec.kubelet == oldSelf.spec.kubelet)").message("kubelet of a Machine cannot change; change the NodePool, which replaces its Machines"),
     validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.request) || (has(self.status) && has(self.status.request) && self.status.request.image == oldSelf.status.request.image && has(self.status.request.type) == has(oldSelf.status.request.type) && (!has(self.status.request.type) || self.status.request.type == oldSelf.status.request.type) && has(self.status.request.kernelBoot) == has(oldSelf.status.request.kernelBoot) && (!has(self.status.request.kernelBoot) || self.status.request.kernelBoot == oldSelf.status.request.kernelBoot))").message("status.request of a Machine cannot change: whatever is asked again must be the same; delete the Machine to have it replaced"),
+    validation = Rule::new("has(self.spec.location) == has(oldSelf.spec.location) && (!has(self.spec.location) || self.spec.location == oldSelf.spec.location)").message("location of a Machine cannot change; change the weights of the NodePool, or delete the Machine to have it made where they say"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolName"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
@@ -43,6 +44,7 @@ pub use status::{MachineAddress, MachinePhase, MachineRequest, MachineStatus};
     printcolumn(name = "Address", type_ = "string", json_path = ".status.addresses[?(@.type=='InternalIP')].address"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName", priority = 1),
+    printcolumn(name = "Location", type_ = "string", json_path = ".spec.location", priority = 1),
     printcolumn(name = "Provider-ID", type_ = "string", json_path = ".status.providerID", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
 )]
@@ -63,6 +65,12 @@ pub struct MachineSpec {
     /// Example: `workers`.
     #[schemars(length(min = 1, max = 46))]
     pub pool_name: String,
+
+    /// Name of the pool's location that the machine is in. Cannot change. Default: none, the pool had
+    /// `spec.provider`. Example: `north`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 40))]
+    pub location: Option<String>,
 
     /// Kubernetes version of the node. Cannot change. Required, no default. Example: `1.35.4`.
     #[schemars(length(max = 32), regex(pattern = r"^[0-9]+\.[0-9]+\.[0-9]+$"))]

@@ -17,11 +17,14 @@ pub use crate::taints::{Taint, TaintEffect};
 mod autoscaling;
 mod hosts;
 pub(crate) mod kubelet;
+pub mod locations;
 pub(crate) mod provider;
 mod status;
 pub use autoscaling::{Architecture, Autoscaling, Refused};
 pub use hosts::{HostSelector, Static};
 pub use kubelet::Kubelet;
+use locations::LocationRef;
+pub use locations::{Location, LocationStatus, NodeTemplate, Placement, Rebalance};
 pub use provider::{
     Disk, HostDevice, HugePages, KernelBoot, KubeVirt, MachineNetwork, Provider, ProviderKind,
 };
@@ -57,6 +60,13 @@ pub use status::NodePoolStatus;
     printcolumn(name = "Machines", type_ = "integer", json_path = ".status.replicas", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
 )]
+// Of the spec, and not of the object: what is stored may lack both forms (a definition of before `locations` takes them
+// off), and its status is written and its finalizer taken off all the same, because the spec does not change then
+// (`CRDValidationRatcheting`).
+#[x_kube(
+    validation = Rule::new("has(self.provider) != has(self.locations)").message("set exactly one of provider and locations: provider is the short form of one location"),
+    validation = Rule::new("!has(self.locations) || self.locations.exists(l, l.weight > 0)").message("the weight of every location is 0, so no machine could be made anywhere; give one of them 1 or more")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
     /// Name of the TenantCluster, in the same namespace, that the nodes belong to. It may be
@@ -86,8 +96,23 @@ pub struct NodePoolSpec {
     pub version: Option<String>,
 
     /// Who makes the machines, and of what size: exactly one. A change replaces the machines as
-    /// `rollout` says. Required, no default. Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
-    pub provider: Provider,
+    /// `rollout` says. The short form of one location. Default: none, then `locations` says it.
+    /// Example: `{"kubevirt": {"cpu": 2, "memory": "4Gi"}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
+
+    /// Where the machines are made, 1 to 16 places; `replicas` are divided among them by their weights.
+    /// Whoever changes from `provider` to `locations` keeps the machines of a location with that same
+    /// provider. Default: none, then `provider` says it.
+    /// Example: `[{"name": "north", "weight": 2, "provider": {"kubevirt": {}}}, {"name": "south", "provider": {"kubevirt": {}}}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub locations: Vec<Location>,
+
+    /// How the machines are spread over `locations`. Replaces no machine by itself. Default: new machines
+    /// follow the weights, and none is moved. Example: `{"rebalance": "Gradual"}`.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
 
     /// Settings of the kubelets. A change replaces the machines as `rollout` says. Default: none beyond
     /// Covey's own. Example: `{"maxPods": 200, "systemReserved": {"memory": "200Mi"}}`.
@@ -130,6 +155,43 @@ pub struct NodePoolSpec {
     /// not ready, at most 40% of the pool at a time. Example: `{"joinTimeout": "20m"}`.
     #[serde(default)]
     pub health: Health,
+}
+
+impl NodePoolSpec {
+    /// All locations, in the order of the spec; none where the pool names no provider, which a rule keeps out.
+    #[must_use]
+    pub fn places(&self) -> Vec<LocationRef<'_>> {
+        let number = |n: i32| u32::try_from(n).unwrap_or_default();
+        let only = self.provider.iter().map(|provider| LocationRef {
+            name: None,
+            weight: 1,
+            max: None,
+            provider,
+        });
+        let many = self.locations.iter().map(|location| LocationRef {
+            name: Some(&location.name),
+            weight: number(location.weight),
+            max: location.max.map(number),
+            provider: &location.provider,
+        });
+        // Both are refused; who has both all the same has what it had.
+        match self.provider {
+            Some(_) => only.collect(),
+            None => many.collect(),
+        }
+    }
+
+    /// Every provider that is named, with the path of its field, such as `spec.locations[north].provider`: by name, so
+    /// that what was let in is not taken for another mistake once the list has another order.
+    #[must_use]
+    pub fn providers(&self) -> Vec<(String, &Provider)> {
+        let only = self.provider.iter();
+        let only = only.map(|provider| ("spec.provider".to_owned(), provider));
+        let path = |name: &str| format!("spec.locations[{name}].provider");
+        let many = self.locations.iter();
+        let many = many.map(|at| (path(&at.name), &at.provider));
+        only.chain(many).collect()
+    }
 }
 
 fn default_replicas() -> i32 {

@@ -31,6 +31,21 @@ fn pool(change: &Value) -> Value {
     pool_named("workers", change)
 }
 
+/// A pool with these weights.
+fn spread(weights: &[i32]) -> Value {
+    let location = |(number, weight): (usize, &i32)| json!({"name": format!("l{number}"), "weight": weight, "provider": {"kubevirt": {}}});
+    let locations: Vec<_> = weights.iter().enumerate().map(location).collect();
+    let mut pool = pool(&json!({"locations": locations}));
+    pool["spec"].as_object_mut().unwrap().remove("provider");
+    pool
+}
+
+fn without_provider() -> Value {
+    let mut pool = pool(&json!({}));
+    pool["spec"].as_object_mut().unwrap().remove("provider");
+    pool
+}
+
 fn machine_named(name: &str, change: &Value) -> Value {
     let spec = json!({
         "clusterName": "demo",
@@ -59,6 +74,12 @@ const POOL_NAME_LENGTH: &str = "the name may have at most 46 characters, because
 const CLUSTER: &str = "clusterName cannot change: a machine belongs to the tenant cluster that it \
                        joined; create a new node pool";
 const PROVIDER: &str = "provider must name exactly one provider, such as kubevirt: {}";
+const ONE_FORM: &str = "set exactly one of provider and locations: provider is the short form of one \
+                        location";
+const NO_WEIGHT: &str = "the weight of every location is 0, so no machine could be made anywhere; give one \
+                         of them 1 or more";
+const MACHINE_LOCATION: &str = "location of a Machine cannot change; change the weights of the NodePool, \
+                                or delete the Machine to have it made where they say";
 const ROLLOUT: &str = "rollout.maxSurge and rollout.maxUnavailable cannot both be 0: no machine \
                        could ever be replaced; set one of them to 1 or more";
 const BOUNDS: &str = "autoscaling.min cannot be more than autoscaling.max; lower the one or raise the \
@@ -92,6 +113,15 @@ fn a_wrong_node_pool_is_refused_with_one_sentence_and_every_rule_is_tested() {
                 pool(&json!({"provider": {"kubevirt": {}, "static": {}}})),
                 PROVIDER,
             ),
+            create(without_provider(), ONE_FORM),
+            create(
+                pool(
+                    &json!({"locations": [{"name": "a", "weight": 1, "provider": {"kubevirt": {}}}]}),
+                ),
+                ONE_FORM,
+            ),
+            create(spread(&[0]), NO_WEIGHT),
+            change(spread(&[1, 1]), spread(&[0, 0]), NO_WEIGHT),
             create(rollout(&zero, &zero), ROLLOUT),
             create(rollout(&json!("0%"), &zero), ROLLOUT),
             create(pool(&json!({"rollout": {"maxSurge": 0}})), ROLLOUT),
@@ -122,6 +152,9 @@ fn a_right_node_pool_is_let_through() {
         (None, pool(&json!({"provider": {"static": {}}}))),
         (Some(bounds(0, 9)), bounds(0, 3)),
         (None, rollout(&json!("0%"), &json!("1%"))),
+        (None, spread(&[1, 1000, 0])),
+        (Some(none.clone()), spread(&[2, 1, 0])),
+        (Some(spread(&[2, 1, 0])), none.clone()),
         (Some(none), pool(&template)),
     ] {
         assert_eq!(refusals(&schema, old.as_ref(), &new), [""; 0], "{new}");
@@ -172,7 +205,18 @@ fn a_wrong_machine_is_refused_with_one_sentence_and_every_rule_is_tested() {
             ),
             change(good.clone(), machine(&bigger), MACHINE_TEMPLATE),
             change(good.clone(), machine(&pods(30)), MACHINE_KUBELET),
-            change(machine(&pods(30)), good, MACHINE_KUBELET),
+            change(machine(&pods(30)), good.clone(), MACHINE_KUBELET),
+            change(
+                good.clone(),
+                machine(&json!({"location": "a"})),
+                MACHINE_LOCATION,
+            ),
+            change(machine(&json!({"location": "a"})), good, MACHINE_LOCATION),
+            change(
+                machine(&json!({"location": "a"})),
+                machine(&json!({"location": "b"})),
+                MACHINE_LOCATION,
+            ),
             change(machine(&pods(30)), machine(&pods(31)), MACHINE_KUBELET),
             change(
                 asked(image()),

@@ -16,7 +16,7 @@ pub struct Publications(Mutex<HashMap<String, (u64, Option<PublishedAddresses>)>
 
 impl Publications {
     /// The addresses of a Machine were published; `answer` is what the API made of it.
-    pub fn keep(
+    pub fn record(
         &self,
         uid: &str,
         answer: &MachineAddresses,
@@ -94,7 +94,7 @@ mod tests {
         let latest = |seen: &MachineAddresses| publications.latest("uid", "a", Some(seen));
         assert_eq!(latest(&all("9", None)), None);
         let now = addresses("10.0.0.1");
-        publications.keep("uid", &all("10", Some("10.0.0.1")), Some(&now));
+        publications.record("uid", &all("10", Some("10.0.0.1")), Some(&now));
         assert_eq!(latest(&all("9", None)), Some(now), "the watch lags");
         // Somebody took it out since.
         assert_eq!(latest(&all("11", None)), None);
@@ -105,9 +105,9 @@ mod tests {
     fn the_watch_counts_where_nothing_can_be_compared() {
         let publications = Publications::default();
         let now = addresses("10.0.0.1");
-        publications.keep("uid", &all("10", Some("10.0.0.1")), Some(&now));
+        publications.record("uid", &all("10", Some("10.0.0.1")), Some(&now));
         assert_eq!(publications.latest("uid", "a", None), None, "all went");
-        publications.keep("uid", &all("opaque", None), Some(&now));
+        publications.record("uid", &all("opaque", None), Some(&now));
         let seen = all("9", Some("10.0.0.2"));
         let latest = publications.latest("uid", "a", Some(&seen));
         assert_eq!(latest, Some(addresses("10.0.0.2")));

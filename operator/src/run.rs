@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kit::lease::{Candidate, LeaseConfig};
+use kit_client::connect::connect_fenced_with_reserve;
 
 use crate::admission::keeper::Keeper;
 use crate::args::RunArgs;
@@ -31,7 +32,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         port,
     } = Process::begin(&args)?;
     let (leadership, candidate) = Candidate::new();
-    let client = kit_client::connect::connect_fenced(&args.client, &requests, &leadership).await?;
+    let clients = connect_fenced_with_reserve(&args.client, &requests, &leadership).await?;
+    let client = clients.usual;
 
     let timing = kit::lease::Timing::default();
     let lease = LeaseConfig {
@@ -50,6 +52,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         &identity,
         &port,
     );
+    manager.context.throttle.keep_up(clients.backlog);
     let stores = manager.run_stores();
     let synced = Synced::default();
     synced.gate(

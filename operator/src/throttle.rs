@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use kit_client::meter::metered;
+use kit_client::rate::Backlog;
 use kube::runtime::controller::Action as Requeue;
 use tokio::time::Instant;
 
@@ -38,6 +39,8 @@ struct Pauses {
     /// Who waits for a look that nobody else waits for.
     turns: Turns,
     pace: Pace,
+    /// How far the client is behind its rate.
+    backlog: Backlog,
 }
 
 impl Throttle {
@@ -98,6 +101,11 @@ impl Throttle {
         self.lock().pace = pace;
     }
 
+    /// Nobody's turn comes while the client is behind.
+    pub fn keep_up(&self, backlog: Backlog) {
+        self.lock().backlog = backlog;
+    }
+
     /// Owes nothing any more.
     pub fn forgive(&self, uid: &str) {
         self.lock().rates.forget(uid);
@@ -136,7 +144,11 @@ impl Pauses {
         let debt = self.rates.wait(uid, urgency, Instant::now());
         let turn = self.turns.wait(key, Instant::now());
         let turn = Some(turn).filter(|_| urgency == Urgency::Ordinary);
-        let pause = just_now.max(debt).max(turn.unwrap_or_default());
+        let mut pause = just_now.max(debt).max(turn.unwrap_or_default());
+        if pause.is_zero() && turn.is_some() {
+            let (behind, pace) = (self.backlog.wait(), self.pace);
+            pause = self.turns.pass_over(key, behind, pace, Instant::now());
+        }
         if pause.is_zero() {
             self.turns.remove(key);
             self.urgent.remove(key);

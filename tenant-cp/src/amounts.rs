@@ -101,6 +101,15 @@ impl Resource {
 pub struct Amounts([i128; 6]);
 
 impl Amounts {
+    /// The larger amount of each resource.
+    #[must_use]
+    pub(crate) fn max(&self, other: &Self) -> Self {
+        let mut both = self.0.iter().zip(&other.0);
+        Self(std::array::from_fn(|_| {
+            both.next().map_or(0, |(a, b)| *a.max(b))
+        }))
+    }
+
     /// The amount of one resource.
     #[must_use]
     pub fn get(&self, resource: Resource) -> i128 {

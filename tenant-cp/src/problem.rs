@@ -27,6 +27,16 @@ impl Problem {
             message: message.into(),
         }
     }
+
+    /// The same below another field: what was found at, or below, `from` is at, or below, `to`. Of any other field
+    /// it stays where it is.
+    #[must_use]
+    pub fn moved(mut self, from: &str, to: &str) -> Self {
+        if let Some(rest) = self.field.strip_prefix(from) {
+            self.field = format!("{to}{rest}");
+        }
+        self
+    }
 }
 
 impl fmt::Display for Problem {

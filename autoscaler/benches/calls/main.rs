@@ -185,6 +185,9 @@ fn fill(cache: &Arc<Cache>, pools: usize, nodes: usize) -> Result<()> {
                 "labels": { "example.com/pool": number.to_string() },
                 "autoscaling": { "min": 0, "max": 1000, "scaleDownDelay": "2m" },
                 "provider": { "kubevirt": { "cpu": 2, "memory": "4Gi" } } },
+            "status": { "locations": [{ "name": "default", "template": { "cpu": 2, "memory": "4Gi",
+                "ephemeralStorage": "7516192768", "architecture": "amd64",
+                "labels": { "example.com/pool": number.to_string() } } }] },
         });
         cache.apply(&WatchEvent::Pool(Box::new(serde_json::from_value(pool)?)));
     }

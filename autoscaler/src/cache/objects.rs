@@ -18,7 +18,7 @@ use kit_client::errors::OVER_QUOTA;
 use kube::Resource as _;
 use kube::api::ObjectMeta;
 
-use super::shape::Shape;
+use super::shape::{self, Shape};
 use crate::names::SCALE_DOWN_DISABLED_BY_US;
 
 /// Which state of an object it was.
@@ -62,13 +62,17 @@ pub struct Pool {
     pub named: BTreeSet<String>,
     /// It is being deleted.
     pub going: bool,
+    /// It is known what a node of it offers, as far as anybody knows.
+    pub told: bool,
+    /// Most machines that its locations may have together; none where that is no limit.
+    pub most: Option<i32>,
     /// Machines that stay, as the operator counted them last.
     pub counted: i32,
     /// Whether machines are being replaced by newer ones; none while the operator has not looked at
     /// the newest spec.
     pub rolling: Option<bool>,
-    /// The management cluster has no room, or no quota, for one machine more, as the operator saw it
-    /// last.
+    /// The management cluster has no room, or no quota, for one machine more, or no location of the pool may
+    /// have one, as the operator saw it last.
     pub full: bool,
     /// Size, labels and taints of a node.
     pub shape: Shape,
@@ -87,7 +91,7 @@ impl Pool {
         let named = named.into_iter().flat_map(|text| text.split(','));
         let named = named.map(str::trim).filter(|name| !name.is_empty());
         let status = pool.status.as_ref();
-        let shape = Shape::of(&pool.spec);
+        let node = Shape::of(pool);
         Self {
             version: Version::of(meta),
             generation: meta.generation.unwrap_or_default(),
@@ -96,11 +100,13 @@ impl Pool {
             replicas: pool.spec.replicas.max(0),
             named: named.map(str::to_owned).collect(),
             going: meta.deletion_timestamp.is_some(),
+            told: shape::is_told(pool),
+            most: shape::most(pool),
             counted: status.map_or(0, |s| s.replicas),
             rolling: rolling(pool),
             full: is_full(pool),
-            group: format!("{name}.{}", shape.hash()),
-            shape,
+            group: format!("{name}.{}", node.hash()),
+            shape: node,
             name,
         }
     }
@@ -125,15 +131,22 @@ fn rolling(pool: &api::NodePool) -> Option<bool> {
     if status.observed_generation < pool.metadata.generation {
         return None;
     }
-    let stuck =
-        status.updated_replicas == 0 && is_true(&status.conditions, ConditionType::Degraded);
+    // One whose locations are full is carried out as far as it can be.
+    let is_full = status
+        .conditions
+        .iter()
+        .any(|c| c.reason == Reason::LocationsFull);
+    let is_degraded = is_true(&status.conditions, ConditionType::Degraded) && !is_full;
+    let stuck = status.updated_replicas == 0 && is_degraded;
     Some(status.updated_replicas < status.replicas && !stuck)
 }
 
 fn is_full(pool: &api::NodePool) -> bool {
     let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    let capacity = conditions.find(|c| c.type_ == ConditionType::Capacity.as_str());
-    capacity.is_some_and(|c| c.status == "False")
+    conditions.any(|c| {
+        let has_no_room = c.type_ == ConditionType::Capacity.as_str() && c.status == "False";
+        has_no_room || c.reason == Reason::LocationsFull
+    })
 }
 
 /// A Machine.
@@ -216,7 +229,7 @@ fn id(machine: &api::Machine) -> String {
             let name = machine.metadata.name.as_deref();
             kubevirt_provider_id(name.unwrap_or_default())
         }
-        None => {
+        Some(ProviderKind::Static) | None => {
             let uid = machine.metadata.uid.as_deref();
             format!("{PLACEHOLDER}{}", uid.unwrap_or_default())
         }

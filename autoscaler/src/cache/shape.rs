@@ -1,19 +1,28 @@
 //! Shape of a NodePool: what a node of it looks like to a scheduler. Pure.
 //!
+//! The operator writes what a node of each location offers into the pool's status, and nothing else is read: what
+//! providers make of a spec is not known here, those pools aside that it has not told of yet ([`untold`]). A pool is one group, so of several locations a node offers what
+//! one of each does: what fits that fits wherever the next machine is made.
 //! Invariant: two pools have one hash exactly when a node of the one is as good as a node of the
 //! other; how an amount was written, and the order of taints, make no difference.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::NodePoolSpec;
-use api::node_pool::{Architecture, KubeVirt, Kubelet, ProviderKind, Taint};
+use api::node_pool::locations::{LocationRef, LocationStatus};
+use api::node_pool::{Architecture, Kubelet, ProviderKind, Taint};
+use api::{NodePool, Quantity};
 use sha2::{Digest as _, Sha256};
+
+mod untold;
 
 /// What a node of a pool looks like to a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Who makes the machines; none when the pool does not say.
+    /// Who makes the machines; none when the pool does not say, or where that differs.
     pub provider: Option<ProviderKind>,
+    /// What the size of its machines is called; none where it has no name, or where that differs.
+    pub instance_type: Option<String>,
     /// Processors of a machine, whole cores; 0 when nothing is known.
     pub cpu: i32,
     /// Memory of a machine in bytes; 0 when nothing is known.
@@ -35,8 +44,8 @@ pub struct Shape {
 pub struct Offer {
     /// Bytes of the file system that pods write to.
     pub disk: i64,
-    /// What the processors are.
-    pub architecture: Architecture,
+    /// What the processors are; none where that differs from location to location.
+    pub architecture: Option<Architecture>,
     /// Extended resources, none of them 0.
     pub extended: BTreeMap<String, i64>,
 }
@@ -45,73 +54,11 @@ impl Default for Offer {
     fn default() -> Self {
         Self {
             disk: DISK,
-            architecture: Architecture::default(),
+            architecture: Some(Architecture::default()),
             extended: BTreeMap::new(),
         }
     }
 }
-
-impl Offer {
-    /// What the pool says of it, and else what follows from its machines.
-    fn of(spec: &NodePoolSpec) -> Self {
-        let kubevirt = spec.provider.kubevirt.as_ref();
-        let said = spec.autoscaling.as_ref();
-        let mut extended = kubevirt.map(gpus).unwrap_or_default();
-        let mut disk = kubevirt.and_then(own_disk).unwrap_or(DISK);
-        for (resource, amount) in said.into_iter().flat_map(|said| &said.capacity) {
-            let amount = kit_objects::quantity::bytes(&amount.0);
-            match (resource.as_str(), amount) {
-                (EPHEMERAL_STORAGE, Some(bytes)) => disk = bytes,
-                (_, Some(number)) => drop(extended.insert(resource.clone(), number)),
-                (_, None) => {}
-            }
-        }
-        extended.retain(|_, number| *number > 0);
-        let selected = kubevirt.and_then(|k| k.node_selector.get(LABEL_ARCHITECTURE));
-        let selected = selected.and_then(|text| Architecture::read(text));
-        Self {
-            disk,
-            architecture: said
-                .and_then(|said| said.architecture)
-                .or(selected)
-                .unwrap_or_default(),
-            extended,
-        }
-    }
-}
-
-/// What device plugins of the two makers call their graphics processors; others have a name for each model.
-fn gpus(machine: &KubeVirt) -> BTreeMap<String, i64> {
-    let mut found = BTreeMap::new();
-    for gpu in &machine.gpus {
-        let maker = gpu.device_name.split('/').next().unwrap_or_default();
-        if GPU_MAKERS.contains(&maker) {
-            *found.entry(format!("{maker}/gpu")).or_default() += i64::from(gpu.count);
-        }
-    }
-    found
-}
-
-/// The size of the disk that the kubelet's directory is on, without what ext4 keeps; none where it is the
-/// root disk.
-fn own_disk(machine: &KubeVirt) -> Option<i64> {
-    let holds = |path: &str| {
-        let rest = KUBELET_DIR.strip_prefix(path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let disks = machine.disks.iter();
-    let mounted = disks.filter_map(|disk| Some((disk.mount_path.as_deref()?, disk)));
-    let nearest = mounted.filter(|(path, _)| holds(path));
-    let (_, disk) = nearest.max_by_key(|(path, _)| path.len())?;
-    let size = kit_objects::quantity::bytes(&disk.size.0)?;
-    Some(size / 8 * 7)
-}
-
-const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// Where a kubelet keeps what pods write.
-const KUBELET_DIR: &str = "/var/lib/kubelet";
-const LABEL_ARCHITECTURE: &str = "kubernetes.io/arch";
-const GPU_MAKERS: [&str; 2] = ["amd.com", "nvidia.com"];
 
 /// Pods of one node, a kubelet's default.
 const PODS: i32 = 110;
@@ -184,25 +131,110 @@ fn share(all: i64, percent: f64) -> i64 {
     (all as f64 / 100.0 * percent).ceil() as i64
 }
 
+/// 0 for an amount that cannot be read.
+fn bytes(amount: &Quantity) -> i64 {
+    kit_objects::quantity::bytes(&amount.0).unwrap_or_default()
+}
+
+fn least<T: Ord>(amounts: impl Iterator<Item = T>, none: T) -> T {
+    amounts.min().unwrap_or(none)
+}
+
+/// What all say; none where they differ, or one says nothing.
+fn same<T: PartialEq>(mut said: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let first = said.next()??;
+    said.all(|other| other.as_ref() == Some(&first))
+        .then_some(first)
+}
+
+/// What all have, and the least that one has of it.
+fn shared<'a, T: Copy + Ord + 'a>(
+    mut all: impl Iterator<Item = &'a BTreeMap<String, T>>,
+) -> BTreeMap<String, T> {
+    let first = all.next().cloned().unwrap_or_default();
+    all.fold(first, |mut both, other| {
+        both.retain(|name, _| other.contains_key(name));
+        for (name, amount) in &mut both {
+            *amount = other.get(name).map_or(*amount, |most| (*amount).min(*most));
+        }
+        both
+    })
+}
+
+/// Labels that all have with the same value.
+fn common<'a>(
+    mut all: impl Iterator<Item = &'a BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    let first = all.next().cloned().unwrap_or_default();
+    all.fold(first, |mut both, other| {
+        both.retain(|name, value| other.get(name) == Some(value));
+        both
+    })
+}
+
+/// Places where new machines are made.
+fn used(pool: &NodePool) -> Vec<LocationRef<'_>> {
+    let places = pool.spec.places().into_iter();
+    places.filter(|place| place.weight > 0).collect()
+}
+
+/// What the operator says of a place.
+fn said<'a>(pool: &'a NodePool, place: &LocationRef<'_>) -> Option<&'a LocationStatus> {
+    let mut said = pool.status.iter().flat_map(|status| &status.locations);
+    said.find(|at| at.name == place.shown())
+}
+
+/// Whether anything is known of what a node offers: the operator has told of a place where machines are made, or the
+/// pool has `spec.provider`.
+#[must_use]
+pub fn is_told(pool: &NodePool) -> bool {
+    let mut used = used(pool).into_iter();
+    used.any(|place| place.name.is_none() || said(pool, &place).is_some())
+}
+
+/// Most machines that all places of a pool may have together; none where one of them has no limit.
+#[must_use]
+pub fn most(pool: &NodePool) -> Option<i32> {
+    used(pool).into_iter().try_fold(0_i32, |sum, place| {
+        let max = i32::try_from(place.max?).unwrap_or(i32::MAX);
+        Some(sum.saturating_add(max))
+    })
+}
+
 impl Shape {
-    /// Of a NodePool.
+    /// Of a NodePool, as its status tells; of no size where one place has none that is known. A place that is so new
+    /// that nothing was told of it counts once it was.
     #[must_use]
-    pub fn of(spec: &NodePoolSpec) -> Self {
-        let kubevirt = spec.provider.kubevirt.as_ref();
-        let memory = kubevirt.and_then(|k| kit_objects::quantity::bytes(&k.memory.0));
-        let offer = Offer::of(spec);
+    pub fn of(pool: &NodePool) -> Self {
+        let spec = &pool.spec;
+        let used = used(pool);
+        let template = |place: &LocationRef<'_>| match said(pool, place) {
+            Some(at) => Some(at.template.as_ref().map(Cow::Borrowed)),
+            None if place.name.is_none() => {
+                Some(untold::node(spec, place.provider, DISK).map(Cow::Owned))
+            }
+            None => None,
+        };
+        let templates: Option<Vec<_>> = used.iter().filter_map(template).collect();
+        let kinds = used.iter().map(|place| place.provider.kind());
+        let nodes = templates.unwrap_or_default();
+        let memory = nodes.iter().map(|t| bytes(&t.memory)).min();
+        let memory = memory.unwrap_or_default().max(0);
+        let offer = Offer {
+            disk: least(nodes.iter().map(|t| bytes(&t.ephemeral_storage)), DISK),
+            architecture: same(nodes.iter().map(|t| Some(t.architecture))),
+            extended: shared(nodes.iter().map(|t| &t.resources)),
+        };
+        let labels = nodes.iter().map(|t| &t.labels);
         Self {
-            provider: spec.provider.kind(),
-            cpu: kubevirt.map_or(0, |k| k.cpu.max(0)),
-            memory: memory.unwrap_or(0).max(0),
-            labels: spec.labels.clone(),
-            taints: spec.taints.iter().cloned().collect(),
-            devices: kubevirt
-                .into_iter()
-                .flat_map(|k| k.gpus.iter().chain(&k.host_devices))
-                .map(|device| (device.device_name.clone(), device.count))
-                .collect(),
-            kept: Kept::by(&spec.kubelet, memory.unwrap_or(0).max(0), offer.disk),
+            provider: same(kinds),
+            instance_type: same(nodes.iter().map(|t| t.instance_type.clone())),
+            cpu: least(nodes.iter().map(|t| t.cpu), 0),
+            memory,
+            labels: common(labels),
+            taints: nodes.iter().flat_map(|t| t.taints.clone()).collect(),
+            devices: shared(nodes.iter().map(|t| &t.devices)),
+            kept: Kept::by(&spec.kubelet, memory, offer.disk),
             offer,
         }
     }
@@ -212,6 +244,7 @@ impl Shape {
     pub fn hash(&self) -> String {
         let Self {
             provider,
+            instance_type,
             cpu,
             memory,
             labels,
@@ -241,7 +274,13 @@ impl Shape {
                 architecture,
                 extended,
             } = offer;
-            all.push(serde_json::json!({ "offer": [disk, architecture.as_str(), extended] }));
+            all.push(serde_json::json!({ "offer": [disk, architecture.map(Architecture::as_str), extended] }));
+        }
+        // One that has a name is named after its processors and its memory (KubeVirt's are, and no others are
+        // there); one that has none is of locations that differ.
+        let is_of_many_sizes = instance_type.is_none() && *cpu > 0;
+        if let Some(all) = text.as_array_mut().filter(|_| is_of_many_sizes) {
+            all.push(serde_json::json!({ "instanceType": null }));
         }
         let text = text.to_string();
         hex::encode(&Sha256::digest(text)[..4])

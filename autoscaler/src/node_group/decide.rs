@@ -37,8 +37,8 @@ fn change(group: Group<'_>, state: &State, replicas: i32, more: BTreeSet<String>
 /// So many machines more.
 ///
 /// # Errors
-/// [`Refusal`] when `delta` is not above 0, there would be more than the most, or the management cluster
-/// has no room.
+/// [`Refusal`] when `delta` is not above 0, there would be more than the most, or the pool's locations or the
+/// management cluster have no room.
 pub fn increase(group: Group<'_>, state: &State, delta: i32) -> Decision {
     if delta <= 0 {
         return Err(Refusal::Invalid(format!(
@@ -56,8 +56,8 @@ pub fn increase(group: Group<'_>, state: &State, delta: i32) -> Decision {
     })?;
     if replicas > group.most() {
         return Err(Refusal::Room(format!(
-            "NodePool {pool} has {has} replicas and cannot grow by {delta}: the management cluster \
-             has no room for one more; its condition Capacity says what is missing"
+            "NodePool {pool} has {has} replicas and cannot grow by {delta}: its locations, or the \
+             management cluster, have no room; its conditions Degraded and Capacity say what is missing"
         )));
     }
     Ok(Some(change(group, state, replicas, BTreeSet::new())))

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use api::names::{LABEL_INSTANCE_TYPE, LABEL_REGION, LABEL_ZONE};
-use api::node_pool::ProviderKind;
+use api::node_pool::Architecture;
 use proto::Message as _;
 use proto::kubernetes as core;
 
@@ -85,7 +85,7 @@ pub fn node(group: Group<'_>, state: &State) -> Option<core::Node> {
             }],
             node_info: Some(core::NodeSystemInfo {
                 operating_system: OS.to_owned(),
-                architecture: offer.architecture.as_str().to_owned(),
+                architecture: architecture(shape).unwrap_or_default(),
             }),
         }),
     })
@@ -111,22 +111,28 @@ fn processors(shape: &Shape) -> String {
 fn labels(group: Group<'_>, state: &State, hostname: &str) -> BTreeMap<String, String> {
     let shape = &group.pool.shape;
     let mut labels = shape.labels.clone();
-    let arch = || shape.offer.architecture.as_str().to_owned();
+    let arch = || architecture(shape);
+    let instance_type = || shape.instance_type.clone();
     let place = |label: fn(&Node) -> Option<&String>| common(group, state, label);
     for (key, value) in [
         (LABEL_ZONE, place(|n| n.zone.as_ref())),
         (LABEL_REGION, place(|n| n.region.as_ref())),
-        (LABEL_INSTANCE_TYPE, instance_type(shape)),
-        ("beta.kubernetes.io/instance-type", instance_type(shape)),
-        ("beta.kubernetes.io/arch", Some(arch())),
+        (LABEL_INSTANCE_TYPE, instance_type()),
+        ("beta.kubernetes.io/instance-type", instance_type()),
+        ("beta.kubernetes.io/arch", arch()),
         ("beta.kubernetes.io/os", Some(OS.to_owned())),
-        ("kubernetes.io/arch", Some(arch())),
+        ("kubernetes.io/arch", arch()),
         ("kubernetes.io/hostname", Some(hostname.to_owned())),
         ("kubernetes.io/os", Some(OS.to_owned())),
     ] {
         labels.extend(value.map(|value| (key.to_owned(), value)));
     }
     labels
+}
+
+fn architecture(shape: &Shape) -> Option<String> {
+    let architecture = shape.offer.architecture.map(Architecture::as_str);
+    architecture.map(str::to_owned)
 }
 
 /// What all machines of the pool of which it is known have in common.
@@ -136,17 +142,6 @@ fn common(group: Group<'_>, state: &State, label: fn(&Node) -> Option<&String>) 
     let mut known = nodes.filter_map(label);
     let first = known.next()?;
     known.all(|other| other == first).then(|| first.clone())
-}
-
-/// As `provider_kubevirt::virtual_machine` labels it.
-fn instance_type(shape: &Shape) -> Option<String> {
-    match shape.provider? {
-        ProviderKind::KubeVirt => Some(format!(
-            "kubevirt-{}cpu-{}Mi",
-            shape.cpu,
-            shape.memory / MEBIBYTE
-        )),
-    }
 }
 
 fn conditions() -> Vec<core::NodeCondition> {

@@ -165,6 +165,40 @@ fn a_pool_grows_up_to_its_most_and_not_beyond() {
 }
 
 #[test]
+fn a_pool_grows_no_further_than_its_locations_may() {
+    let seen = |min: i32, maxima: [Option<i32>; 2]| {
+        let location = |(name, max): (&str, Option<i32>)| {
+            let mut location = json!({ "name": name, "provider": { "kubevirt": {} } });
+            if let Some(max) = max {
+                location["max"] = json!(max);
+            }
+            location
+        };
+        let locations: Vec<_> = ["a", "b"].into_iter().zip(maxima).map(location).collect();
+        let spec = json!({ "provider": null, "locations": locations });
+        let pool = changed(&pool("workers", 3, min, 5), json!({ "spec": spec }));
+        vec![pool_event(&pool)]
+    };
+    for (min, maxima, most) in [
+        (0, [Some(1), Some(2)], 3),
+        (0, [Some(1), Some(3)], 4),
+        (0, [Some(1), None], 5),
+        (4, [Some(1), Some(2)], 4),
+    ] {
+        let seen = seen(min, maxima);
+        cache(seen.clone()).read(|state| {
+            let group = find(state, "workers.x").unwrap();
+            assert_eq!((group.told().max_size, group.max()), (most, 5));
+        });
+        let one = decided(seen, |g, s| increase(g, s, 1));
+        match most > 3 {
+            true => assert_eq!(one, Ok(Some((4, String::new())))),
+            false => assert!(matches!(one, Err(Refusal::Room(_))), "{one:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_pool_for_which_there_is_no_room_is_as_large_as_it_can_be() {
     let full = |replicas: i32, min: i32, status: &str| {
         let capacity = json!({ "type": "Capacity", "status": status, "reason": "NoRoom",

@@ -6,6 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::locations::LocationStatus;
+
 /// What the operator observed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,4 +52,10 @@ pub struct NodePoolStatus {
     /// Example: 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_machine_number: Option<i64>,
+
+    /// The places where machines are made, as in the spec; one called `default` where the pool has
+    /// `spec.provider`. Example: `[{"name": "north", "desired": 3, "machines": 3, "ready": 3}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub locations: Vec<LocationStatus>,
 }

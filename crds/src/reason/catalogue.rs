@@ -191,6 +191,11 @@ with_refusals! {
         /// The autoscaler asked for what cannot be, or the pool is one that it cannot size.
         /// Cause: Bounds were changed while the autoscaler acted, or the provider does not say how large its machines are.
         AutoscalingRefused: Person, "Change what the message names: `spec.autoscaling` or `spec.provider` of the pool.";
+        /// No location may have more machines, so the pool has fewer than `replicas`; the message says why of each.
+        /// Cause: The sum of `max` of the locations is less than `replicas`.
+        LocationsFull: Person, "Raise `max` of a location in `spec.locations`, give one of weight 0 a weight, or lower `spec.replicas`.";
+        /// A machine is being moved to another location: the new one is ready before the old one goes.
+        Rebalancing: Waiting, "Nothing; `spec.placement.rebalance: Never` stops it.";
         /// The management cluster has room for one machine more.
         Fits: Fine, "";
         /// No node of the management cluster has room for one machine more.
@@ -296,6 +301,9 @@ with_refusals! {
         /// The operator is not configured for any provider that the pool names.
         /// Cause: The pool was written for another installation of Covey, or the block was left out.
         ProviderMissing: Person, "Set a provider below `spec.provider` of the pool, such as kubevirt.";
+        /// The locations of a pool cannot be as they are written.
+        /// Cause: A pool with both `provider` and `locations`, or a location that was copied without another name.
+        LocationsMalformed: Person, "Correct the entry of `spec.locations` that the message names.";
         /// The provider is switched off.
         /// Cause: The platform installed Covey for control planes only.
         ProviderNotConfigured: Person, "Use another provider, or ask for `config.providers` of the chart.";

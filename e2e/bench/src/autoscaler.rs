@@ -141,7 +141,7 @@ fn empty(options: &Options) -> api::NodePoolSpec {
         capacity: Default::default(),
         architecture: None,
     });
-    if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+    if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
         kubevirt.serial_console = false;
         kubevirt.cpu = 1;
     }

@@ -152,7 +152,7 @@ async fn begin<'a>(
     let tenant = Tenant::create(&management.client, namespace, "bench", spec).await?;
     let mut nodes = pool::small("bench");
     nodes.replicas = options.nodes;
-    if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+    if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
         kubevirt.serial_console = false;
         kubevirt.cpu = 1;
     }

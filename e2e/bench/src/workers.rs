@@ -185,7 +185,7 @@ impl Bench<'_> {
     fn spec(&self, replicas: i32) -> api::NodePoolSpec {
         let mut spec = pool::small("bench");
         spec.replicas = replicas;
-        if let Some(kubevirt) = &mut spec.provider.kubevirt {
+        if let Some(kubevirt) = spec.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
             // Nobody reads it here, and a console costs the emulated processor something.
             kubevirt.serial_console = false;
         }

@@ -13,7 +13,7 @@ mod tests;
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The field that it is about, such as `controlPlane.scheduling.tolerations[].key`.
-    pub field: &'static str,
+    pub field: String,
     /// What is merged into a spec that would be let in.
     pub spec: Value,
     /// Words of the refusal: the setting that would allow it, or what to write instead.
@@ -50,6 +50,7 @@ fn within(place: &str, field: &'static str, value: Value, says: &'static str) ->
     let spec = place
         .rsplit('.')
         .fold(value, |value, name| json!({ name: value }));
+    let field = field.to_owned();
     Row { field, spec, says }
 }
 
@@ -305,9 +306,22 @@ fn pods([selector, taint, priority, runtime, labels, annotations]: &Fields) -> V
     ]
 }
 
-/// Of NodePools.
+/// Of NodePools: the fields of a provider are refused as those of a location, too.
 #[must_use]
 pub fn of_pools() -> Vec<Row> {
+    let own = with_provider();
+    let in_location = |row: &Row| Row {
+        field: format!("locations[].{}", row.field),
+        spec: json!({ "provider": null, "locations": [
+            { "name": "bad", "provider": row.spec["provider"] },
+        ] }),
+        says: row.says,
+    };
+    let all: Vec<_> = own.iter().map(in_location).collect();
+    own.into_iter().chain(all).collect()
+}
+
+fn with_provider() -> Vec<Row> {
     const MACHINE: &str = "provider.kubevirt";
     const ALLOWED: &str = "config.providers.kubevirt.allowed";
     let kernel = |name: &str, value: &str| {

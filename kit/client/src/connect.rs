@@ -59,14 +59,17 @@ pub struct Clients {
     /// For what keeps a failover going, whatever the other one has to do: it has a reserve of requests
     /// ([`RESERVE_BURST`], [`RESERVE_QPS`]) besides.
     pub urgent: Client,
+    /// How far the first one is behind its rate.
+    pub backlog: rate::Backlog,
 }
 
 impl From<Client> for Clients {
-    /// Without a reserve.
+    /// Without a reserve; nothing is known of its rate.
     fn from(client: Client) -> Self {
         Self {
             usual: client.clone(),
             urgent: client,
+            backlog: rate::Backlog::default(),
         }
     }
 }
@@ -203,6 +206,7 @@ where
     Clients {
         usual: Client::new(usual, namespace.clone()),
         urgent: Client::new(stack(shared, &urgent, requests), namespace),
+        backlog: common.backlog(),
     }
 }
 

@@ -86,6 +86,22 @@ impl Limit {
     }
 }
 
+/// How far a client is behind its rate. Clones are one. Default: of none, which is never behind.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog(Option<Shared>);
+
+impl Backlog {
+    /// How long a request waits that is sent now, of one without a reserve.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        let wait = |bucket: &Shared| {
+            let bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            bucket.wait(Instant::now())
+        };
+        self.0.as_ref().map(wait).unwrap_or_default()
+    }
+}
+
 /// Limits all services made by this layer, and by what is made of it, together.
 #[derive(Clone, Debug)]
 pub struct RateLayer {
@@ -101,6 +117,12 @@ impl RateLayer {
                 reserve: None,
             },
         }
+    }
+
+    /// How far the services are behind, their reserve aside.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        Backlog(Some(Arc::clone(&self.limit.common)))
     }
 
     /// Another layer on the same bucket, whose requests have this reserve besides.
@@ -215,6 +237,20 @@ mod tests {
         let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b";
         assert_eq!(at(lease).await, 1);
         assert_eq!(at("/api/v1/pods").await, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn backlog_is_what_the_next_request_waits() {
+        let layer = RateLayer::new(10.0, 2);
+        let backlog = layer.backlog();
+        assert_eq!(backlog.wait(), Duration::ZERO);
+        for _ in 0..4 {
+            layer.limit.take(Instant::now());
+        }
+        assert_eq!(backlog.wait(), Duration::from_millis(300));
+        tokio::time::advance(Duration::from_millis(300)).await;
+        assert_eq!(backlog.wait(), Duration::ZERO);
+        assert_eq!(Backlog::default().wait(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

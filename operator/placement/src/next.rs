@@ -287,16 +287,18 @@ pub fn surplus(
 ) -> (Vec<String>, u32) {
     let states = states(locations);
     let steady = |m: &&Machine| !state(&states, m).is_outage();
-    let mut left: Vec<_> = living(machines).filter(steady).collect();
+    let left: Vec<_> = living(machines).filter(steady).collect();
     let mut over = number(left.iter()).saturating_sub(replicas);
+    if over == 0 {
+        return (Vec::new(), 0);
+    }
+    let is_ready = |m: &&&Machine| m.readiness == Readiness::Ready;
+    let mut ready = number(left.iter().filter(is_ready));
     let is_draining = machines.iter().any(|m| m.readiness == Readiness::Going);
+    let mut queues = Queues::of(&left);
     let mut gone: Vec<String> = Vec::new();
     while over > 0 {
-        let ready = left.iter().filter(|m| m.readiness == Readiness::Ready);
-        let is_spare = number(ready) > replicas;
-        let first = first_to_go(locations, &left, targets, |m| {
-            is_spare || m.readiness != Readiness::Ready
-        });
+        let first = queues.first(locations, targets, ready > replicas);
         // Those that took the place of lost ones go one by one. Whoever stands behind them is an old one,
         // with volumes and caches, and goes in nobody's stead.
         let waits = |m: &Machine| {
@@ -306,34 +308,71 @@ pub fn surplus(
         let Some(first) = first.filter(|m| !waits(m)) else {
             break;
         };
-        let name = first.name.clone();
-        left.retain(|m| m.name != name);
-        gone.push(name);
+        queues.take(first);
+        ready -= u32::from(first.readiness == Readiness::Ready);
+        gone.push(first.name.clone());
         over -= 1;
     }
     (gone, over)
 }
 
-fn first_to_go<'a>(
-    locations: &[Location],
-    left: &[&'a Machine],
-    targets: &Targets,
-    may_go: impl Fn(&Machine) -> bool,
-) -> Option<&'a Machine> {
-    if let Some(named) = left.iter().find(|m| m.is_named) {
-        return Some(named);
+/// Who may go, sorted once, so that a thousand that go at once are not looked through a thousand times.
+struct Queues<'a> {
+    /// Those that somebody named; who goes first stands last.
+    named: Vec<&'a Machine>,
+    /// The others of each place; who goes first stands last.
+    places: BTreeMap<&'a Place, Vec<&'a Machine>>,
+    /// How many are left in each place, named ones included.
+    have: BTreeMap<Place, u32>,
+}
+
+impl<'a> Queues<'a> {
+    /// Of these, in the pool's usual order.
+    fn of(machines: &[&'a Machine]) -> Self {
+        let (named, others): (Vec<_>, Vec<_>) =
+            machines.iter().rev().copied().partition(|m| m.is_named);
+        let mut places: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for machine in others {
+            places.entry(&machine.place).or_default().push(machine);
+        }
+        let order = |m: &Machine| {
+            let newest = m.is_replacement.then_some(Reverse(m.made));
+            (m.readiness, newest.is_none(), newest)
+        };
+        for queue in places.values_mut() {
+            // Stable, so among equals the usual order stays, turned round.
+            queue.sort_by_key(|m| Reverse(order(m)));
+        }
+        Self {
+            named,
+            places,
+            have: tally(machines.iter().copied()),
+        }
     }
-    let have = tally(left.iter().copied());
-    let of_locations = by_location(&have);
-    let excess = |have: u32, target: Option<&u32>| {
-        i64::from(have) - i64::from(target.copied().unwrap_or_default())
-    };
-    let ranks: BTreeMap<_, _> = have
-        .iter()
-        .filter_map(|(place, here)| {
+
+    /// Who goes first; one that is ready and that nobody named only where it can be spared.
+    fn first(
+        &self,
+        locations: &[Location],
+        targets: &Targets,
+        is_spare: bool,
+    ) -> Option<&'a Machine> {
+        if let Some(named) = self.named.last() {
+            return Some(named);
+        }
+        let of_locations = by_location(&self.have);
+        let excess = |have: Option<&u32>, target: Option<&u32>| {
+            let number = |n: Option<&u32>| i64::from(n.copied().unwrap_or_default());
+            number(have) - number(target)
+        };
+        let candidates = self.places.iter().filter_map(|(place, queue)| {
+            // Who is not ready stands last in its queue, so behind one that is ready there is nobody else.
+            let first = *queue.last()?;
+            if first.readiness == Readiness::Ready && !is_spare {
+                return None;
+            }
             let name = place.location.as_str();
-            let there = of_locations.get(name).copied().unwrap_or_default();
-            let over = excess(there, targets.locations.get(name));
+            let over = excess(of_locations.get(name), targets.locations.get(name));
             let location = locations.iter().find(|l| l.name == name);
             let hourly = location.and_then(Location::hourly);
             let rank = (
@@ -341,19 +380,26 @@ fn first_to_go<'a>(
                 // The dearest, and one whose price nobody knows may be that.
                 Reverse((hourly.is_none(), hourly)),
                 Reverse(name),
-                Reverse(excess(*here, targets.places.get(place))),
+                Reverse(excess(self.have.get(*place), targets.places.get(*place))),
+                *place,
             );
-            (over > 0).then_some((place, rank))
-        })
-        .collect();
-    let order = |m: &Machine| {
-        let newest = m.is_replacement.then_some(Reverse(m.made));
-        (m.readiness, newest.is_none(), newest)
-    };
-    let open = left.iter().copied().filter(|m| may_go(m));
-    let open = open.filter_map(|m| Some((ranks.get(&m.place)?, &m.place, order(m), m)));
-    let first = open.min_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
-    first.map(|(.., machine)| machine)
+            (over > 0).then_some((rank, first))
+        });
+        let first = candidates.min_by(|(a, _), (b, _)| a.cmp(b));
+        first.map(|(_, machine)| machine)
+    }
+
+    /// The one that was first is gone.
+    fn take(&mut self, first: &Machine) {
+        if first.is_named {
+            self.named.pop();
+        } else if let Some(queue) = self.places.get_mut(&first.place) {
+            queue.pop();
+        }
+        if let Some(count) = self.have.get_mut(&first.place) {
+            *count = count.saturating_sub(1);
+        }
+    }
 }
 
 fn by_location(have: &BTreeMap<Place, u32>) -> BTreeMap<&str, u32> {

@@ -4,6 +4,7 @@
 //! status, says the same as the leader. `tenant-cp/tests/quota.rs` compares it with the pods that are
 //! made.
 
+use api::node_pool::Provider;
 use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, TenantCluster};
 
@@ -55,11 +56,22 @@ pub fn pool(pool: &NodePool) -> Amounts {
 }
 
 /// What so many machines of a NodePool take: processors and memory as the machines see them, and what
-/// their further disks may hold. Their root disks are images, and go with them.
+/// their further disks may hold. Their root disks are images, and go with them. In a pool over several
+/// locations each counts as much as one of the largest location: where machines are is not known here, and
+/// may change without anybody being asked.
 pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
-    let mut machine = Amounts::default();
+    let places = pool.spec.places();
+    let mut machine = places
+        .iter()
+        .map(|place| machine(place.provider))
+        .fold(Amounts::default(), |most, one| most.max(&one));
     machine.count(Resource::Machines, 1);
-    if let Some(kubevirt) = &pool.spec.provider.kubevirt {
+    machine.times(i128::from(count.max(0)))
+}
+
+fn machine(provider: &Provider) -> Amounts {
+    let mut machine = Amounts::default();
+    if let Some(kubevirt) = &provider.kubevirt {
         machine.count(Resource::Cores, i128::from(kubevirt.cpu.max(0)));
         let memory = nanos(&kubevirt.memory.0).unwrap_or_default();
         machine.add(Resource::Memory, memory);
@@ -68,5 +80,5 @@ pub(super) fn machines(pool: &NodePool, count: i32) -> Amounts {
             machine.add(Resource::Storage, size);
         }
     }
-    machine.times(i128::from(count.max(0)))
+    machine
 }

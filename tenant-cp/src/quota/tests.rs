@@ -109,11 +109,36 @@ fn a_pool_takes_what_the_autoscaler_may_make_without_asking() {
 }
 
 #[test]
+fn machines_of_several_locations_count_as_the_largest_of_each_amount() {
+    let mut pool = pool("team-a", "workers", 3, 1);
+    let at = |name: &str, cpu: i32, memory: &str, disks: Value| json!({ "name": name, "provider": { "kubevirt": { "cpu": cpu, "memory": memory, "disks": disks } } });
+    pool.spec.provider = None;
+    let disk = json!([{ "name": "a", "size": "2Gi" }]);
+    pool.spec.locations = read(json!([
+        at("a", 4, "1Gi", json!([])),
+        at("b", 1, "2Gi", disk)
+    ]));
+    let taken = amounts(&takes::pool(&pool));
+    let fields = ["machines", "cores", "memory", "storage"];
+    assert_eq!(
+        fields.map(|field| taken[field].as_str()),
+        ["3", "12", "6Gi", "6Gi"]
+    );
+}
+
+#[test]
 fn further_disks_of_machines_are_storage() {
     let mut pool = pool("team-a", "workers", 3, 1);
     assert_eq!(amounts(&takes::pool(&pool))["storage"], "0");
     let disks = json!([{ "name": "a", "size": "2Gi" }, { "name": "b", "size": "1Gi" }]);
-    pool.spec.provider.kubevirt.as_mut().unwrap().disks = read(disks);
+    pool.spec
+        .provider
+        .as_mut()
+        .unwrap()
+        .kubevirt
+        .as_mut()
+        .unwrap()
+        .disks = read(disks);
     assert_eq!(amounts(&takes::pool(&pool))["storage"], "9Gi");
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: asked at admission and until a tenant cluster has served, never of one that runs,
 //! because who runs the management cluster may take something off a list at any time.
 
-use api::node_pool::KubeVirt;
+use api::node_pool::{KubeVirt, Provider};
 use api::tenant_cluster::{Component, EndpointType};
 use api::{NodePool, Reason, TenantCluster};
 
@@ -183,7 +183,16 @@ fn registry(tc: &TenantCluster, settings: &Settings, problems: &mut Vec<Problem>
 
 /// What `pool` asks for and this platform does not give.
 pub(super) fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
-    let Some(kubevirt) = &pool.spec.provider.kubevirt else {
+    let providers = pool.spec.providers().into_iter();
+    let problems = providers.flat_map(|(field, provider)| {
+        let problems = check_provider(provider, settings).into_iter();
+        problems.map(move |problem| problem.moved("spec.provider", &field))
+    });
+    problems.collect()
+}
+
+fn check_provider(provider: &Provider, settings: &Settings) -> Vec<Problem> {
+    let Some(kubevirt) = &provider.kubevirt else {
         return Vec::new();
     };
     let kernel = kubevirt.kernel_boot.as_ref();

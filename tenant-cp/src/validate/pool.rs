@@ -18,6 +18,7 @@ use crate::version::{self, VersionError};
 
 mod capacity;
 mod kubelet;
+mod locations;
 pub(super) mod machine;
 mod node;
 mod offer;
@@ -58,12 +59,9 @@ pub fn check_pool(pool: &NodePool, settings: &Settings) -> Vec<Problem> {
     {
         problems.push(version_problem(&error));
     }
-    machine::check(&spec.provider, &settings.providers, &mut problems);
+    locations::check(pool, &settings.providers, &mut problems);
     machine::check_keys(&spec.ssh_authorized_keys, &mut problems);
     kubelet::check(&spec.kubelet, &mut problems);
-    if let Some(machine) = &spec.provider.kubevirt {
-        kubelet::check_size(&spec.kubelet, machine, &mut problems);
-    }
     node::check_labels(&spec.labels, &mut problems);
     node::check_taints(&spec.taints, &mut problems);
     rollout(pool, &mut problems);
@@ -129,14 +127,16 @@ pub fn pool_warnings<T: Borrow<TenantCluster>>(pool: &NodePool, clusters: &[T]) 
         ));
     }
     warnings.extend(autoscaling_warning(pool, clusters));
-    let kubevirt = pool.spec.provider.kubevirt.as_ref();
-    if let Some(image) = kubevirt.and_then(|kubevirt| kubevirt.image.as_deref())
-        && !text::image::is_pinned(image)
-    {
-        warnings.push(format!(
-            "spec.provider.kubevirt.image: {image} has no tag, so machines made later may boot \
-             something else"
-        ));
+    for (field, provider) in pool.spec.providers() {
+        let kubevirt = provider.kubevirt.as_ref();
+        if let Some(image) = kubevirt.and_then(|kubevirt| kubevirt.image.as_deref())
+            && !text::image::is_pinned(image)
+        {
+            warnings.push(format!(
+                "{field}.kubevirt.image: {image} has no tag, so machines made later may boot \
+                 something else"
+            ));
+        }
     }
     warnings
 }

@@ -20,6 +20,7 @@ mod choices;
 mod etcd;
 mod features;
 mod limits;
+mod locations;
 mod nodes;
 mod pod_metadata;
 mod policy;

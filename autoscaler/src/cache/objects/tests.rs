@@ -20,13 +20,15 @@ fn names_of_who_goes_are_read_with_or_without_blanks() {
 
 #[test]
 fn a_pool_rolls_while_machines_are_outdated_and_the_operator_can_do_something_about_it() {
-    let status = |observed: i64, updated: i32, degraded: &str| {
-        let degraded = json!({ "type": "Degraded", "status": degraded, "reason": "R",
+    let because = |observed: i64, updated: i32, degraded: &str, reason: &str| {
+        let degraded = json!({ "type": "Degraded", "status": degraded, "reason": reason,
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let status = json!({ "observedGeneration": observed, "replicas": 3,
             "updatedReplicas": updated, "conditions": [degraded] });
         read(json!({ "status": status })).rolling
     };
+    let status = |observed, updated, degraded| because(observed, updated, degraded, "R");
+    assert_eq!(because(1, 0, "True", "LocationsFull"), Some(true));
     assert_eq!(status(1, 2, "False"), Some(true));
     assert_eq!(status(1, 2, "True"), Some(true));
     assert_eq!(status(1, 3, "False"), Some(false));
@@ -119,13 +121,23 @@ fn specs() -> impl Strategy<Value = Value> {
     let labels = proptest::collection::btree_map("[ab]", "[xy]", 0..3);
     let taint = ("[ab]", prop_oneof![Just("NoSchedule"), Just("NoExecute")]);
     let taints = proptest::collection::vec(taint, 0..3);
-    (1..3, memory, labels, taints, 0..5, "[mn]").prop_map(
-        |(cpu, memory, labels, taints, replicas, image)| {
+    let other = proptest::option::of(1..3);
+    (1..3, memory, labels, taints, 0..5, "[mn]", other).prop_map(
+        |(cpu, memory, labels, taints, replicas, image, other)| {
             let taint = |(key, effect): &(String, &str)| json!({ "key": key, "effect": effect });
-            json!({ "spec": { "replicas": replicas, "labels": labels,
+            let provider =
+                |cpu: i32| json!({ "kubevirt": { "cpu": cpu, "memory": memory, "image": image } });
+            let mut pool = json!({ "spec": { "replicas": replicas, "labels": labels,
                 "taints": taints.iter().map(taint).collect::<Vec<_>>(),
-                "version": format!("1.35.{replicas}"),
-                "provider": { "kubevirt": { "cpu": cpu, "memory": memory, "image": image } } } })
+                "version": format!("1.35.{replicas}"), "provider": provider(cpu) } });
+            if let Some(other) = other {
+                pool["spec"]["provider"] = json!(null);
+                pool["spec"]["locations"] = json!([
+                    { "name": "a", "provider": provider(cpu) },
+                    { "name": "b", "provider": provider(other) },
+                ]);
+            }
+            pool
         },
     )
 }

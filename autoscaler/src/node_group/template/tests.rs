@@ -212,6 +212,73 @@ fn an_empty_pool_is_in_the_zone_that_its_labels_name_and_else_in_none() {
     assert_eq!(named.as_deref(), Some("a"));
 }
 
+/// A pool is one group, and the next machine may be made in any of its locations.
+#[test]
+fn of_several_locations_it_offers_what_a_node_of_each_does() {
+    let at = |name: &str, weight: i32, cpu: i32, memory: &str, arch: &str| {
+        json!({ "name": name, "weight": weight, "provider": { "kubevirt": {
+            "cpu": cpu, "memory": memory, "nodeSelector": { "kubernetes.io/arch": arch } } } })
+    };
+    let of = |all: Value| {
+        let spec = json!({ "provider": null, "locations": all, "labels": { "disk": "fast" } });
+        template(spec, []).unwrap()
+    };
+    let alone = of(json!([at("a", 1, 4, "8Gi", "amd64")]));
+    assert_eq!(labels_of(&alone)["kubernetes.io/arch"], "amd64");
+    let both = of(json!([
+        at("a", 1, 4, "8Gi", "amd64"),
+        at("b", 1, 8, "6Gi", "arm64")
+    ]));
+    let labels = labels_of(&both);
+    assert_eq!(labels["disk"], "fast");
+    assert!(!labels.contains_key("kubernetes.io/arch"), "it differs");
+    assert!(!labels.contains_key(LABEL_INSTANCE_TYPE), "it differs");
+    let smaller = of(json!([at("a", 1, 4, "6Gi", "amd64")]));
+    let amounts = |template: &Template| template.status.clone().unwrap().allocatable;
+    assert_eq!(amounts(&both), amounts(&smaller));
+    // Nothing new is made where the weight is 0.
+    let unused = of(json!([
+        at("a", 1, 4, "8Gi", "amd64"),
+        at("b", 0, 1, "1Gi", "arm64")
+    ]));
+    assert_eq!(unused, alone);
+}
+
+/// An upgrade of the operator takes no group away, nor gives it another name.
+#[test]
+fn pool_that_was_not_told_of_yet_is_the_group_that_it_will_be() {
+    let told = pool("workers", 0, 0, 5);
+    let mut untold = told.clone();
+    untold.status = None;
+    let [told, untold] = [told, untold].map(|pool| {
+        cache([pool_event(&pool)]).read(|state| {
+            let group = find(state, "workers.x").unwrap();
+            (group.told().id, node(group, state))
+        })
+    });
+    assert!(told.1.is_some());
+    assert_eq!(untold, told);
+}
+
+#[test]
+fn pool_with_locations_is_a_group_once_one_of_them_was_told_of() {
+    let location = |name: &str| json!({ "name": name, "provider": { "kubevirt": {} } });
+    let spec = json!({ "provider": null, "locations": [location("a"), location("b")] });
+    let mut pool = changed(&pool("workers", 0, 0, 5), json!({ "spec": spec }));
+    let status = pool.status.as_mut().unwrap();
+    status.locations.remove(1);
+    let seen = |pool: &api::NodePool| {
+        cache([pool_event(pool)]).read(|state| {
+            let group = find(state, "workers.x");
+            group.map(|group| node(group, state).is_some())
+        })
+    };
+    assert_eq!(seen(&pool), Some(true));
+    // Of the form that it had before.
+    "default".clone_into(&mut pool.status.as_mut().unwrap().locations[0].name);
+    assert_eq!(seen(&pool), None);
+}
+
 #[test]
 fn it_is_none_where_nobody_knows_how_large() {
     for provider in [

@@ -151,6 +151,7 @@ impl Loop {
         let status = json!({
             "observedGeneration": pool.metadata.generation,
             "replicas": count, "updatedReplicas": updated, "readyReplicas": ready,
+            "locations": told(pool),
         });
         let is = pool.status.as_ref().map(|status| json!(status));
         let same = |key: &str| is.as_ref().is_some_and(|is| is[key] == status[key]);
@@ -262,4 +263,15 @@ fn quota() -> Value {
         "message": "the virtual machine cannot be made: exceeded quota: team",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     })
+}
+
+/// What a node of each location offers, as the operator says it.
+fn told(pool: &NodePool) -> Vec<api::node_pool::LocationStatus> {
+    let places = pool.spec.places().into_iter();
+    let told = places.map(|place| api::node_pool::LocationStatus {
+        name: place.shown().to_owned(),
+        template: provider_kubevirt::template::node(&pool.spec, place.provider),
+        ..Default::default()
+    });
+    told.collect()
 }

@@ -13,7 +13,7 @@ use api::{
     ConditionType, Machine, NodePool, NodePoolSpec, condition,
     foreign::kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
-    node_pool::{KubeVirt, Provider},
+    node_pool::{KubeVirt, Placement, Provider},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -59,10 +59,12 @@ pub fn small(cluster: &str) -> NodePoolSpec {
         replicas: 1,
         autoscaling: None,
         version: None,
-        provider: Provider {
+        provider: Some(Provider {
             kubevirt: Some(kubevirt),
             ..Provider::default()
-        },
+        }),
+        locations: Vec::new(),
+        placement: Placement::default(),
         kubelet: Default::default(),
         labels: BTreeMap::new(),
         taints: Vec::new(),

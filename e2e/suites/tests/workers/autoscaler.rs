@@ -47,7 +47,7 @@ async fn empty(s: &Scenario) -> Result<Workers> {
             capacity: Default::default(),
             architecture: None,
         });
-        if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+        if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
             kubevirt.cpu = 1;
         }
     })

@@ -85,7 +85,7 @@ async fn no_join(s: &Scenario) -> Result<()> {
 fn idle(nodes: &mut NodePoolSpec) {
     let version = scenario::VERSION;
     let image = format!("ghcr.io/covey-dev/worker:v{version}");
-    if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+    if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
         kubevirt.image = Some(image.clone());
         kubevirt.kernel_boot = Some(KernelBoot {
             image,

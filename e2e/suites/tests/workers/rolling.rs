@@ -62,7 +62,7 @@ async fn rolling(s: &Scenario) -> Result<()> {
             nodes.replicas = 2;
             nodes.rollout.max_surge = 0.into();
             nodes.rollout.max_unavailable = 1.into();
-            if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+            if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
                 kubevirt.cpu = 1;
             }
         })

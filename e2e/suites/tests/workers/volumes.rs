@@ -71,7 +71,7 @@ pub(super) async fn two_nodes(s: &Scenario) -> Result<Workers> {
             // Nobody asks for names here, and two processors are all that there are.
             cluster.addons.core_dns.enabled = false;
             nodes.replicas = 2;
-            if let Some(kubevirt) = &mut nodes.provider.kubevirt {
+            if let Some(kubevirt) = nodes.provider.as_mut().and_then(|p| p.kubevirt.as_mut()) {
                 kubevirt.cpu = 1;
             }
         })

@@ -2,6 +2,8 @@
 //!
 //! Invariant: each test names the rule of clouds.md that it shows.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::budget::Micros;
 use crate::targets::Zone;
@@ -255,4 +257,29 @@ fn a_canary_counts_for_nothing_until_it_is_ready() {
     assert_eq!(made(&step), [("a", Why::Canary)]);
     let step = plan(&pool(3), &locations, &machines("b1 b2 a1-"), at(0));
     assert_eq!(made(&step), [("b", Why::Outage)]);
+}
+
+proptest! {
+    /// What is counted follows whoever goes, so all at once are the same as one after the other.
+    #[test]
+    fn who_goes_does_not_depend_on_how_many_go_at_once(
+        words in prop::collection::vec(("[abc]", prop_oneof![Just(""), Just("~"), Just("!")]), 0..12),
+        weights in prop::collection::vec(0..4_u32, 3),
+        replicas in 0..8_u32,
+    ) {
+        let words = words.iter().enumerate();
+        let words: Vec<_> = words.map(|(n, (place, how))| format!("{place}{n}{how}")).collect();
+        let mut left = machines(&words.join(" "));
+        let weights: Vec<_> = ["a", "b", "c"].into_iter().zip(weights).collect();
+        let locations = healthy(&weights);
+        let targets = targets(replicas, &locations, &counted(&locations, &left));
+        let (gone, waiting) = surplus(replicas, &locations, &left, &targets);
+        for name in &gone {
+            let (now, _) = surplus(replicas, &locations, &left, &targets);
+            prop_assert_eq!(now.first(), Some(name));
+            left.retain(|m| m.name != *name);
+        }
+        let rest = surplus(replicas, &locations, &left, &targets);
+        prop_assert_eq!(rest, (Vec::new(), waiting));
+    }
 }

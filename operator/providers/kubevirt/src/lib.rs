@@ -8,6 +8,7 @@
 //! | [`needs`] | what one virtual machine takes of the management cluster (pure) |
 //! | [`describe`] | what VirtualMachine and instance say about it (pure) |
 //! | [`launcher`] | which addresses the pod around it has (pure) |
+//! | [`template`] | the node that a virtual machine would become (pure) |
 //! | [`release`] | whether a release of KubeVirt has published holes (pure) |
 //!
 //! Invariant: everything that is made is named after its Machine and carries the Machine's UID; nothing else
@@ -20,4 +21,5 @@ pub mod needs;
 pub mod provider;
 pub mod release;
 pub mod resolve;
+pub mod template;
 pub mod virtual_machine;

@@ -149,7 +149,7 @@ fn with_instance_type(
 
 /// What a node of this size is called: processors and whole mebibytes of memory, however these were
 /// written, e.g. `kubevirt-2cpu-4096Mi`. None for an amount that cannot be read.
-fn instance_type(wanted: &KubeVirt) -> Option<String> {
+pub(crate) fn instance_type(wanted: &KubeVirt) -> Option<String> {
     let mebibytes = tenant_cp::validate::bytes(&wanted.memory.0)? >> 20;
     Some(format!("kubevirt-{}cpu-{mebibytes}Mi", wanted.cpu))
 }

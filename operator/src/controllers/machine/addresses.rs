@@ -40,13 +40,13 @@ pub(super) async fn publish(
     let patch = Patch::Merge(&patch);
     let apply = || api.patch(machine_addresses::NAME, &params, &patch);
     let uid = machine.uid().unwrap_or_default();
-    let keep = |answer: &MachineAddresses| ctx.publications.keep(&uid, answer, addresses);
+    let record = |answer: &MachineAddresses| ctx.publications.record(&uid, answer, addresses);
     match apply().await {
         Err(kube::Error::Api(status)) if status.code == 404 && addresses.is_some() => {}
         // With the tenant namespace.
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         patched => {
-            keep(&patched?);
+            record(&patched?);
             return Ok(());
         }
     }
@@ -60,7 +60,7 @@ pub(super) async fn publish(
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         made => drop(made?),
     }
-    keep(&apply().await?);
+    record(&apply().await?);
     Ok(())
 }
 

@@ -93,13 +93,17 @@ pub async fn observe(
 }
 
 /// Whether one machine more fits; not known of one that nobody can make, or that has no tenant
-/// namespace.
+/// namespace. Of several locations the one with the largest weight is asked about, the first among equals: it
+/// gets most machines, and the answer does not change with each of them.
 fn capacity(ctx: &Context, pool: &NodePool, cluster: Option<&TenantCluster>) -> Answer {
-    let provider = &pool.spec.provider;
-    let found = ctx.providers.get(provider);
-    let offered = found.and_then(|found| found.offerings(provider));
+    let places = pool.spec.places();
+    let heaviest = places.iter().rev().max_by_key(|place| place.weight);
+    let offered = heaviest.and_then(|place| {
+        let found = ctx.providers.get(place.provider);
+        found.and_then(|found| found.offerings(place.provider)).ok()
+    });
     // The first choice: another may fit where that does not, but is not what the pool gets first.
-    let first = offered.ok().and_then(|offered| offered.into_iter().next());
+    let first = offered.and_then(|offered| offered.into_iter().next());
     let needs = first.and_then(|first| first.needs);
     let key = ObjectRef::from_obj(pool);
     match (needs, cluster) {

@@ -24,7 +24,9 @@ mod autoscaling;
 mod capacity;
 mod deletion;
 mod health;
+mod locations;
 mod members;
+mod places;
 mod release;
 mod sizing;
 mod status;
@@ -247,11 +249,14 @@ fn plan_machines(
     }
     let left = staying(&plan);
     let limits = limits(observed);
-    let drains = |m: &&&Machine| {
+    let drains = |m: &&Machine| {
         !template.fits(m) && members::awaited_until(m, &limits).is_some_and(|until| now < until)
     };
-    let target = size_of(pool, machines.iter().filter(drains).count());
-    let (verdict, sizing) = health::judge(observed, template, &left, target, &limits, now);
+    let outdated: Vec<_> = machines.iter().copied().filter(drains).collect();
+    let is_still = plan.deletions.is_empty() && !machines.iter().any(|m| is_going(m));
+    let target = size_of(pool, is_still, limits.answers_since.is_some());
+    let spread = places::spread(&pool.spec, template, &outdated, now);
+    let (verdict, sizing) = health::judge(observed, template, &left, (target, &spread), &limits);
     let find = |name: &String| left.iter().copied().find(|m| m.name_any() == *name);
     let goes: [(Reason, &Vec<String>, bool, &str); 3] = [
         (
@@ -282,19 +287,13 @@ fn plan_machines(
                 .for_each(|m| plan.delete(m, reason));
         }
     }
-    create(
-        &mut plan,
-        observed,
-        cluster,
-        template,
-        machines,
-        sizing.create,
-    );
+    create(&mut plan, observed, cluster, template, machines, &sizing);
     follow(&mut plan, pool, machines);
     let seen = status::Seen {
         machines,
         template,
         verdict: &verdict,
+        sizing: &sizing,
         limits: &limits,
     };
     status::report(plan, observed, &seen, now)
@@ -329,31 +328,34 @@ fn limits(observed: &Observed) -> Limits {
     }
 }
 
-fn size_of(pool: &api::NodePool, going: usize) -> sizing::Size {
+fn size_of(pool: &api::NodePool, is_still: bool, is_known: bool) -> sizing::Size {
     let (surge, unavailable) = pool.spec.rollout.resolve(pool.spec.replicas);
     let count = |number: i32| usize::try_from(number).unwrap_or_default();
     sizing::Size {
         replicas: count(pool.spec.replicas),
         surge: count(surge),
         unavailable: count(unavailable),
-        going,
+        is_still,
+        is_known,
     }
 }
 
-/// Makes so many Machines, with the next free names.
+/// Makes Machines in these locations, with the next free names.
 fn create(
     plan: &mut Plan,
     observed: &Observed,
     cluster: &TenantCluster,
     template: &Template,
     machines: &[&Machine],
-    count: usize,
+    sizing: &sizing::Sizing,
 ) {
     let status = observed.pool.status.as_ref();
     let last = status.and_then(|s| s.last_machine_number);
     let known = machines.iter().map(|m| number(m));
     let mut last = known.chain(last).max().unwrap_or_default().max(0);
-    for _ in 0..count {
+    let locations = || template.locations.iter();
+    let find = |name: &String| locations().find(|at| at.shown == *name);
+    for location in sizing.create.iter().filter_map(find) {
         let name = loop {
             last += 1;
             let name = template::name(&observed.pool, last);
@@ -361,18 +363,23 @@ fn create(
                 break name;
             }
         };
-        let machine = template::machine(&observed.pool, cluster, template, &name, last);
+        let from = (template, location);
+        let machine = template::machine(&observed.pool, cluster, from, &name, last);
         plan.creations.push(machine);
     }
     // As observed, so that a crash before the status is written loses nothing: whatever was made is
     // observed next time.
     plan.status.last_machine_number = Some(last).filter(|last| *last > 0);
-    if count > 0 {
-        let message = format!(
-            "makes {}",
-            list(plan.creations.iter().map(|m| m.name.clone()))
-        );
-        plan.publish(false, Reason::ScalingUp, message);
+    if !plan.creations.is_empty() {
+        let made = list(plan.creations.iter().map(|m| m.name.clone()));
+        let (reason, message) = match sizing.create.as_slice() {
+            [to] if sizing.moves => (
+                Reason::Rebalancing,
+                format!("makes {made} in {to}, so that one above its share can go elsewhere"),
+            ),
+            _ => (Reason::ScalingUp, format!("makes {made}")),
+        };
+        plan.publish(false, reason, message);
     }
 }
 

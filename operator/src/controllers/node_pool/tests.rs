@@ -18,6 +18,7 @@ mod autoscaling;
 mod capacity;
 mod fields;
 mod laws;
+mod locations;
 mod quotas;
 mod ranges;
 mod release;
@@ -188,7 +189,15 @@ fn changed_template_rolls_and_changed_labels_do_not() {
             .iter()
             .all(|m| m.spec.drain_timeout.0 == "1m")
     );
-    let kubevirt = world.pool.spec.provider.kubevirt.as_mut().unwrap();
+    let kubevirt = world
+        .pool
+        .spec
+        .provider
+        .as_mut()
+        .unwrap()
+        .kubevirt
+        .as_mut()
+        .unwrap();
     kubevirt.cpu = 8;
     world.comes_to_rest();
     assert!(world.live().iter().all(|name| !before.contains(name)));

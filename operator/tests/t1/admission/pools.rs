@@ -40,6 +40,16 @@ fn kubevirt(value: Value) -> Value {
     spec(json!({ "provider": { "kubevirt": value } }))
 }
 
+/// In place of `spec.provider`; of KubeVirt where they do not say.
+fn located(mut locations: Value) -> Value {
+    for location in locations.as_array_mut().into_iter().flatten() {
+        let mut all = json!({ "provider": { "kubevirt": {} } });
+        merge(&mut all, location);
+        *location = all;
+    }
+    spec(json!({ "provider": null, "locations": locations }))
+}
+
 /// What is wrong, and what a user is told about it (a part of the message). The TenantCluster `demo`
 /// of the tests is asked to run 1.35.4.
 fn refused() -> Vec<(Value, &'static str)> {
@@ -62,7 +72,27 @@ fn refused() -> Vec<(Value, &'static str)> {
         ),
         (
             spec(json!({ "provider": null })),
-            "spec.provider: Required value",
+            "set exactly one of provider and locations: provider is the short form of one location",
+        ),
+        (
+            spec(json!({ "locations": [{ "name": "a", "provider": { "kubevirt": {} } }] })),
+            "set exactly one of provider and locations: provider is the short form of one location",
+        ),
+        (
+            located(json!([{ "name": "a", "weight": 0 }])),
+            "the weight of every location is 0, so no machine could be made anywhere",
+        ),
+        (
+            located(json!([{ "name": "a" }, { "name": "a" }])),
+            "spec.locations[1]: Duplicate value",
+        ),
+        (
+            located(json!([{ "name": "North" }])),
+            "spec.locations[0].name in body should match",
+        ),
+        (
+            located(json!([{ "name": "a", "provider": { "kubevirt": { "memory": "512m" } } }])),
+            "spec.locations[a].provider.kubevirt.memory: 512m is less than 1Gi",
         ),
         (
             kubevirt(Value::Null),

@@ -6,11 +6,10 @@
 
 use api::int_or_percent::Round;
 use api::{Machine, names};
-use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::members::{self, Health, Limits};
-use super::sizing::{Member, Size, Sizing, size};
+use super::sizing::{Member, Size, Sizing, Spread, size};
 use super::template::Template;
 use crate::controllers::node_pool::observed::Observed;
 
@@ -39,10 +38,10 @@ pub(super) fn judge(
     observed: &Observed,
     template: &Template,
     machines: &[&Machine],
-    target: Size,
+    (target, spread): (Size, &Spread),
     limits: &Limits,
-    now: Timestamp,
 ) -> (Verdict, Sizing) {
+    let now = spread.now;
     let health = |m: &Machine| members::health(m, limits, now);
     let mut lost: Vec<_> = machines
         .iter()
@@ -53,8 +52,12 @@ pub(super) fn judge(
     lost.sort_by_key(|m| health(m) != Health::Failed);
     let mut verdict = Verdict::default();
     let silent = members::all_went_silent(&neighbours(observed), limits.not_ready);
+    let target = Size {
+        is_known: target.is_known && !silent,
+        ..target
+    };
     let budget = budget(observed);
-    let mut sizing = resize(template, machines, &verdict, target, limits);
+    let mut sizing = resize(template, machines, &verdict, (target, spread), limits);
     // Who was to go because the pool shrinks may be to stay once another one is replaced: until all
     // are judged.
     while let Some(machine) = lost.iter().find(|m| {
@@ -84,14 +87,17 @@ pub(super) fn judge(
             .iter()
             .filter(|m| matches!(health(m), Health::Coming(_)))
             .count();
-        let missing = target.replicas.saturating_sub(rest.len() + sizing.create);
-        if coming + sizing.create + missing >= budget {
+        // What no location may have is not on its way.
+        let missing = sizing
+            .possible
+            .saturating_sub(rest.len() + sizing.create.len());
+        if coming + sizing.create.len() + missing >= budget {
             verdict.held.get_or_insert(Held::Share);
             verdict.kept.push(name);
             continue;
         }
         verdict.replaced.push(name);
-        sizing = resize(template, machines, &verdict, target, limits);
+        sizing = resize(template, machines, &verdict, (target, spread), limits);
     }
     // What scaling takes away anyway is no replacement.
     let Sizing {
@@ -107,22 +113,29 @@ fn resize(
     template: &Template,
     machines: &[&Machine],
     verdict: &Verdict,
-    target: Size,
+    (target, spread): (Size, &Spread),
     limits: &Limits,
 ) -> Sizing {
     let stays = |m: &&&Machine| !verdict.replaced.contains(&m.name_any());
     let member = |m: &&Machine| Member {
         name: m.name_any(),
+        location: template.location_of(m).map(|at| at.shown.clone()),
         // Nobody knows who is ready while the API does not answer, so no rollout goes on.
         updated: template.fits(m) || limits.answers_since.is_none(),
         ready: members::is_ready(m),
         fresh: !members::has_been_ready(m),
+        silent: matches!(members::health(m, limits, spread.now), Health::Silent(..)),
         named: m
             .annotations()
             .contains_key(names::ANNOTATION_DELETE_MACHINE),
     };
     let members: Vec<_> = machines.iter().filter(stays).map(member).collect();
-    size(&members, target)
+    let target = Size {
+        // Who is replaced goes with this plan.
+        is_still: target.is_still && verdict.replaced.is_empty(),
+        ..target
+    };
+    size(&members, target, spread)
 }
 
 /// The share, as a number of Machines.

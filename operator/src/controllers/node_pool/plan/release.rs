@@ -12,7 +12,8 @@ use super::{Observed, Plan};
 
 pub(super) fn say(plan: &mut Plan, observed: &Observed, now: Timestamp) {
     let type_ = ConditionType::KubeVirtOutdated;
-    let is_its = observed.pool.spec.provider.kubevirt.is_some();
+    let places = observed.pool.spec.places();
+    let is_its = places.iter().any(|at| at.provider.kubevirt.is_some());
     if is_its && observed.kubevirt == Release::Unknown {
         return;
     }

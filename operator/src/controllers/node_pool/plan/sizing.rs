@@ -1,20 +1,35 @@
-//! How many Machines are made and which of them go: scaling and rollouts, as pure arithmetic.
+//! How many Machines are made, where, and which of them go: scaling and rollouts, as pure arithmetic.
 //!
 //! Invariant: afterwards there are no more than replicas + surge Machines, those included that a
 //! rollout takes away and that are not gone yet, and of those that were ready no fewer than
-//! replicas − unavailable, unless an annotation on a Machine named the victim.
+//! replicas − unavailable, unless an annotation on a Machine named the victim. Replicas are those for which
+//! locations have places, or that are there above them and up to date: what none may have is missing. A machine
+//! that is moved is one more for a while, and takes nobody's place before it is known to be ready. A pool with one
+//! location without `max` is sized as if there were none. A rollout brings no location more than `surge` above its
+//! target that was not so already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use placement::next::{self, Readiness, Rebalance, Why};
+use placement::place::Place;
+use placement::targets::{self, Targets};
 
 /// A Machine that nobody asked to go.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Member {
     /// Its name.
     pub(super) name: String,
+    /// Its location, as the status calls it; none where the pool has it no more.
+    pub(super) location: Option<String>,
     /// Made from the template and version in force.
     pub(super) updated: bool,
     /// Its node is ready.
     pub(super) ready: bool,
     /// Its node has never been ready: nothing runs there.
     pub(super) fresh: bool,
+    /// Its node was ready, is not, and may come back in time.
+    pub(super) silent: bool,
     /// An annotation on it asks that it goes first.
     pub(super) named: bool,
 }
@@ -28,15 +43,36 @@ pub(super) struct Size {
     pub(super) surge: usize,
     /// Machines of it that may be missing or not ready.
     pub(super) unavailable: usize,
+    /// Nobody is going, so one may be moved.
+    pub(super) is_still: bool,
+    /// It is known who is ready: the tenant's API answers, and not all nodes are silent together.
+    pub(super) is_known: bool,
+}
+
+/// Where Machines may be.
+#[derive(Clone, Debug)]
+pub(super) struct Spread {
+    /// The locations, one or more.
+    pub(super) locations: Vec<targets::Location>,
+    /// Whether machines are moved without need.
+    pub(super) rebalance: Rebalance,
     /// Outdated ones that were told to go, and have their place until they are gone.
-    pub(super) going: usize,
+    pub(super) going: BTreeMap<Place, u32>,
+    /// The time.
+    pub(super) now: Timestamp,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Sizing {
-    /// So many are made.
-    pub(super) create: usize,
+    /// In these locations one is made, the first one first.
+    pub(super) create: Vec<String>,
+    /// The one that is made is there to let another one go.
+    pub(super) moves: bool,
+    /// Machines of each location in the end, and what keeps it from having more.
+    pub(super) targets: Targets,
+    /// Of the replicas those for which locations have places, and those that are there all the same.
+    pub(super) possible: usize,
     /// These go because the pool is to be smaller.
     pub(super) surplus: Vec<String>,
     /// These go because newer ones take their place.
@@ -44,20 +80,34 @@ pub(super) struct Sizing {
 }
 
 /// Decides. Among equals the member that comes first goes first.
-pub(super) fn size(members: &[Member], size: Size) -> Sizing {
+pub(super) fn size(members: &[Member], size: Size, spread: &Spread) -> Sizing {
     let mut sizing = Sizing::default();
     // Nothing runs there and nobody waits for them: they need no turn.
     let (unused, mut left): (Vec<_>, Vec<_>) = members.iter().partition(|m| !m.updated && m.fresh);
     sizing.outdated.extend(names(&unused));
 
-    let updated = left.iter().filter(|m| m.updated).count();
+    let replicas = u32::try_from(size.replicas).unwrap_or(u32::MAX);
+    let targets = targets::targets(replicas, &spread.locations, &tally(left.iter().copied()));
     let mut order: Vec<_> = left.iter().copied().filter(|m| m.updated).collect();
-    order.sort_by_key(|m| (!m.named, m.ready));
-    order.truncate(updated.saturating_sub(size.replicas));
-    sizing.surplus.extend(names(&order));
-    left.retain(|m| !order.contains(m));
+    order.sort_by_key(|m| m.ready);
+    let updated: Vec<_> = order.into_iter().map(machine).collect();
+    (sizing.surplus, _) = next::surplus(replicas, &spread.locations, &updated, &targets);
+    if is_awaited(&sizing.surplus, &left, size, spread) {
+        sizing.surplus.clear();
+    }
+    let surplus: BTreeSet<_> = sizing.surplus.iter().collect();
+    left.retain(|m| !surplus.contains(&m.name));
+    // Who has a place until it is gone.
+    let mut held = spread.going.clone();
+    for member in members.iter().filter(|m| !surplus.contains(&m.name)) {
+        *held.entry(place(member)).or_default() += 1;
+    }
+    let above = above(left.iter().copied().filter(|m| m.updated), &targets);
+    let places = size.replicas.saturating_sub(number(targets.missing));
+    sizing.possible = places.saturating_add(above).min(size.replicas);
+    sizing.targets = targets;
 
-    let least = size.replicas.saturating_sub(size.unavailable);
+    let least = sizing.possible.saturating_sub(size.unavailable);
     let coming = left.iter().filter(|m| m.updated && !m.ready).count();
     let mut order: Vec<_> = left.iter().copied().filter(|m| !m.updated).collect();
     order.sort_by_key(|m| (m.ready, !m.named));
@@ -75,17 +125,111 @@ pub(super) fn size(members: &[Member], size: Size) -> Sizing {
         }
     }
 
-    let updated = left.iter().filter(|m| m.updated).count();
-    let most = size.replicas + size.surge;
+    let updated = || left.iter().copied().filter(|m| m.updated);
+    let most = sizing.possible + size.surge;
     // Up-to-date ones that go do not count: a pool that is made smaller and then larger again waits
     // for no drain.
-    let there = left.len() + sizing.outdated.len() + size.going;
+    let going = spread.going.values().fold(0, |sum, n| sum + number(*n));
+    let there = left.len() + sizing.outdated.len() + going;
     let (wanted, room) = (
-        size.replicas.saturating_sub(updated),
+        size.replicas.saturating_sub(updated().count()),
         most.saturating_sub(there),
     );
-    sizing.create = wanted.min(room);
+    let wanted = u32::try_from(wanted.min(room)).unwrap_or(u32::MAX);
+    // Free places first, so that the surge does not add up in one location while outdated ones go in another;
+    // then those of outdated ones.
+    let places = |wanted, have: &_| next::places(wanted, &spread.locations, &sizing.targets, have);
+    let mut made = places(wanted, &held);
+    let mut have = tally(updated());
+    for place in &made {
+        *have.entry(place.clone()).or_default() += 1;
+    }
+    let rest = wanted.saturating_sub(u32::try_from(made.len()).unwrap_or(u32::MAX));
+    made.extend(places(rest, &have));
+    sizing.create = made.into_iter().map(|place| place.location).collect();
+    move_one(&mut sizing, &left, size, spread);
     sizing
+}
+
+/// Whether the one that is over may be so because another one was made to take its place ([`move_one`]), and it is
+/// not known that the other one is ready, or that this one does not come back.
+fn is_awaited(surplus: &[String], left: &[&Member], size: Size, spread: &Spread) -> bool {
+    let [only] = surplus else {
+        return false;
+    };
+    let mut found = left.iter().filter(|m| m.name == *only && !m.named);
+    spread.rebalance == Rebalance::Gradual && found.any(|m| m.silent || !size.is_known)
+}
+
+/// How many stand above their location's target.
+fn above<'a>(members: impl Iterator<Item = &'a Member>, targets: &Targets) -> usize {
+    let over = tally(members).into_iter().map(|(place, here)| {
+        let target = targets.locations.get(&place.location).copied();
+        number(here.saturating_sub(target.unwrap_or_default()))
+    });
+    over.sum()
+}
+
+/// Makes a Machine so that another one can go, when there is nothing else to do.
+fn move_one(sizing: &mut Sizing, left: &[&Member], size: Size, spread: &Spread) {
+    let busy =
+        !sizing.create.is_empty() || !sizing.surplus.is_empty() || !sizing.outdated.is_empty();
+    // One that is named goes as soon as there is one more, whether that is ready or not.
+    let may_move = size.is_still && size.is_known && !left.iter().any(|m| m.named);
+    if spread.rebalance == Rebalance::Never || busy || !may_move {
+        return;
+    }
+    let pool = next::Pool {
+        replicas: u32::try_from(size.replicas).unwrap_or(u32::MAX),
+        max_extra: 0,
+        rebalance: spread.rebalance,
+        is_rolling_out: left.iter().any(|m| !m.updated),
+        budget: None,
+        canaries: Vec::new(),
+    };
+    let machines: Vec<_> = left.iter().copied().map(machine).collect();
+    let step = next::plan(&pool, &spread.locations, &machines, spread.now);
+    let moved = step.create.into_iter().filter(|c| c.why == Why::Rebalance);
+    sizing.create = moved.map(|creation| creation.place.location).collect();
+    sizing.moves = !sizing.create.is_empty();
+}
+
+/// As crate `placement` sees one. There are no zones here, and whether it is coming or silent makes no difference
+/// to who goes first.
+fn machine(member: &Member) -> next::Machine {
+    next::Machine {
+        name: member.name.clone(),
+        place: place(member),
+        made: Timestamp::UNIX_EPOCH,
+        readiness: match member.ready {
+            true => Readiness::Ready,
+            false => Readiness::Silent,
+        },
+        is_named: member.named,
+        is_replacement: false,
+    }
+}
+
+fn place(member: &Member) -> Place {
+    place_of(member.location.as_deref())
+}
+
+/// The only zone of a location; that of one that the pool has no more has no name.
+pub(super) fn place_of(location: Option<&str>) -> Place {
+    Place::new(location.unwrap_or_default(), "")
+}
+
+/// How many of them there are in each place.
+fn tally<'a>(members: impl Iterator<Item = &'a Member>) -> BTreeMap<Place, u32> {
+    let mut counts = BTreeMap::new();
+    for member in members {
+        *counts.entry(place(member)).or_default() += 1;
+    }
+    counts
+}
+
+fn number(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn names(members: &[&Member]) -> Vec<String> {
@@ -94,16 +238,34 @@ fn names(members: &[&Member]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::node_pool::locations::ONLY_LOCATION;
+
     use super::*;
+    use crate::controllers::node_pool::plan::places;
+
+    /// Locations with weight and most machines.
+    fn spread(locations: &[(&str, u32, Option<u32>)]) -> Spread {
+        let location = |(name, weight, max): &(&str, u32, Option<u32>)| {
+            places::location((*name).to_owned(), *weight, *max)
+        };
+        Spread {
+            locations: locations.iter().map(location).collect(),
+            rebalance: Rebalance::Never,
+            going: BTreeMap::new(),
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
 
     /// `o`utdated or `u`pdated; upper case: ready; `f`: outdated and fresh; `!`: named.
     fn members(text: &str) -> Vec<Member> {
         let parts = text.split(' ').filter(|part| !part.is_empty());
         let one = |(at, part): (usize, &str)| Member {
             name: format!("{at}{part}"),
+            location: Some(ONLY_LOCATION.to_owned()),
             updated: part.to_lowercase().starts_with('u'),
             ready: part.starts_with(char::is_uppercase),
             fresh: part.starts_with('f') || part.starts_with('u'),
+            silent: part.starts_with('o'),
             named: part.ends_with('!'),
         };
         parts.enumerate().map(one).collect()
@@ -125,14 +287,64 @@ mod tests {
             replicas,
             surge,
             unavailable,
-            going,
+            is_still: true,
+            is_known: true,
         };
+        let mut spread = spread(&[(ONLY_LOCATION, 1, None)]);
+        let going = u32::try_from(going).unwrap();
+        spread.going.insert(place_of(Some(ONLY_LOCATION)), going);
         let Sizing {
             create,
             surplus,
             outdated,
-        } = size(&members(text), size_);
-        format!("+{create} -{surplus:?} ~{outdated:?}").replace('"', "")
+            ..
+        } = size(&members(text), size_, &spread);
+        format!("+{} -{surplus:?} ~{outdated:?}", create.len()).replace('"', "")
+    }
+
+    /// As [`members`], in the location that their first letter is.
+    fn spread_out(text: &str) -> Vec<Member> {
+        let parts = text.split(' ').filter(|part| !part.is_empty());
+        let (locations, rest): (Vec<_>, Vec<_>) = parts.map(|part| part.split_at(1)).unzip();
+        let mut all = members(&rest.join(" "));
+        for (member, location) in all.iter_mut().zip(locations) {
+            member.location = Some(location.to_owned());
+        }
+        all
+    }
+
+    /// Where machines are made, in a rollout with one above replicas.
+    fn made(text: &str, going: &[(&str, u32)], replicas: usize, is_still: bool) -> String {
+        let size_ = Size {
+            replicas,
+            surge: 1,
+            unavailable: 0,
+            is_still,
+            is_known: true,
+        };
+        let mut spread = spread(&[("a", 1, Some(2)), ("b", 1, Some(2))]);
+        spread.rebalance = Rebalance::Gradual;
+        spread.now = Timestamp::from_second(600).unwrap();
+        let going = going.iter().map(|(name, n)| (place_of(Some(name)), *n));
+        spread.going = going.collect();
+        size(&spread_out(text), size_, &spread).create.join(" ")
+    }
+
+    #[test]
+    fn new_ones_take_free_places_before_those_of_outdated_ones() {
+        assert_eq!(made("aO aO bO bO", &[], 4, false), "a");
+        // By the weights alone it would be a.
+        assert_eq!(made("aO aO bO", &[("", 1)], 4, false), "b");
+        assert_eq!(made("aO aU bU", &[("b", 1)], 4, false), "a");
+        assert_eq!(made("aO aU bU", &[], 4, false), "b a");
+    }
+
+    #[test]
+    fn none_is_moved_while_somebody_goes_or_is_named() {
+        assert_eq!(made("aU aU", &[], 2, false), "");
+        assert_eq!(made("aU aU", &[], 2, true), "b");
+        assert_eq!(made("aU au", &[], 2, true), "");
+        assert_eq!(made("aU! aU", &[], 2, true), "");
     }
 
     #[test]

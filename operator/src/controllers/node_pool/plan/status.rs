@@ -9,12 +9,14 @@ use api::{ConditionStatus, ConditionType, Machine, NodePool, Reason, set_conditi
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use placement::targets::Targets;
 use tenant_cp::problem::Problem;
 
 use super::health::{Held, Verdict};
 use super::members::{self, Limits};
+use super::sizing::Sizing;
 use super::template::Template;
-use super::{Plan, list, tally, unchanged};
+use super::{Plan, list, locations, tally, unchanged};
 use crate::controllers::node_pool::observed::{Observed, is_going};
 use crate::status::Waiting;
 
@@ -28,6 +30,7 @@ pub(super) struct Seen<'a> {
     pub(super) machines: &'a [&'a Machine],
     pub(super) template: &'a Template,
     pub(super) verdict: &'a Verdict,
+    pub(super) sizing: &'a Sizing,
     pub(super) limits: &'a Limits,
 }
 
@@ -49,14 +52,22 @@ pub(super) fn set(
 }
 
 /// Counts the Machines that stay; without a template nobody knows which of them are of the newest, and as
-/// many are said to be as before, but no more than there are.
-fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
+/// many are said to be as before, but no more than there are. What nodes offer is told in any case: a pool that
+/// is refused is a node group of the autoscaler's all the same.
+fn count(
+    plan: &mut Plan,
+    observed: &Observed,
+    machines: &[&Machine],
+    decided: Option<(&Template, &Targets)>,
+) {
     let staying = || machines.iter().filter(|m| !is_going(m));
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     plan.status.replicas = number(staying().count());
     plan.status.ready_replicas = number(staying().filter(|m| members::is_ready(m)).count());
-    plan.status.updated_replicas = match template {
-        Some(template) => number(staying().filter(|m| template.fits(m)).count()),
+    let targets = decided.map(|(_, targets)| targets);
+    plan.status.locations = locations::status(&observed.pool, machines, targets);
+    plan.status.updated_replicas = match decided {
+        Some((template, _)) => number(staying().filter(|m| template.fits(m)).count()),
         None => plan.status.updated_replicas.min(plan.status.replicas),
     };
 }
@@ -64,8 +75,13 @@ fn count(plan: &mut Plan, machines: &[&Machine], template: Option<&Template>) {
 /// Fills in everything that follows from the observation.
 pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let machines = seen.machines;
-    count(&mut plan, machines, Some(seen.template));
+    let decided = Some((seen.template, &seen.sizing.targets));
+    count(&mut plan, observed, machines, decided);
     let replicas = observed.pool.spec.replicas;
+    let possible = i32::try_from(seen.sizing.possible).unwrap_or(i32::MAX);
+    let missing = replicas.saturating_sub(possible);
+    // A rollout has those too for which there were places when they were made.
+    let possible = possible.max(plan.status.replicas.min(replicas));
     let (ready, updated) = (plan.status.ready_replicas, plan.status.updated_replicas);
     let settled = plan.is_settled();
     let going = machines.iter().filter(|m| is_going(m)).count();
@@ -90,21 +106,27 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
             Reason::RollingOut,
             format!("{updated} of {replicas} machines are of the newest template"),
         )
-    } else if there < replicas {
+    } else if there < possible {
         (
             Reason::WaitingForDeletion,
             format!("{going} machines are going; others are made once they are gone"),
         )
-    } else if !enough {
+    } else if ready < possible {
         (
             Reason::WaitingForNodes,
-            format!("{} nodes are not ready yet", replicas - ready),
+            format!("{} nodes are not ready yet", possible - ready),
         )
     } else if going > 0 {
         (
             Reason::WaitingForDeletion,
             format!("{going} machines are going"),
         )
+    } else if there > replicas {
+        let message = format!(
+            "{} machines above replicas are there until those above their location's share can go",
+            there - replicas
+        );
+        (Reason::Rebalancing, message)
     } else {
         (Reason::AsDesired, String::new())
     };
@@ -121,7 +143,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
         reason,
         message,
     );
-    let degraded = degraded(seen);
+    let degraded = degraded(observed, seen, missing);
     let was = degraded_reason(&observed.pool);
     if degraded.1 == ConditionStatus::True && was.as_deref() != Some(degraded.2.as_str()) {
         plan.publish(true, degraded.2, degraded.3.clone());
@@ -136,7 +158,7 @@ pub(super) fn report(mut plan: Plan, observed: &Observed, seen: &Seen<'_>, now: 
     plan
 }
 
-fn degraded(seen: &Seen<'_>) -> Said {
+fn degraded(observed: &Observed, seen: &Seen<'_>, missing: i32) -> Said {
     let kept = seen.verdict.kept.len();
     let (value, reason, message) = match seen.verdict.held {
         Some(Held::AllSilent) => (
@@ -155,6 +177,10 @@ fn degraded(seen: &Seen<'_>) -> Said {
                  (health.maxReplaced at a time)"
             ),
         ),
+        None if missing > 0 => {
+            let message = locations::missing(observed.pool.spec.replicas, seen.template, missing);
+            (true, Reason::LocationsFull, message)
+        }
         None => (false, Reason::AsExpected, String::new()),
     };
     (ConditionType::Degraded, value.into(), reason, message)
@@ -263,7 +289,7 @@ pub(super) fn unusable(
     now: Timestamp,
 ) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, None);
+    count(&mut plan, observed, &machines, None);
     let enough = plan.status.ready_replicas >= observed.pool.spec.replicas.max(1);
     if degraded_reason(&observed.pool).as_deref() != Some(reason.as_str()) {
         plan.publish(true, reason, message.clone());
@@ -289,7 +315,7 @@ pub(super) fn unusable(
 
 pub(super) fn going(mut plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
     let machines: Vec<_> = observed.owned().collect();
-    count(&mut plan, &machines, None);
+    count(&mut plan, observed, &machines, None);
     let message = match machines.is_empty() {
         true => String::new(),
         false => format!(

@@ -4,12 +4,13 @@
 //! fills in when it makes the virtual machine. So a changed default of the operator rolls nobody's
 //! pool.
 //! Invariant: the version is never newer than the control plane's that runs, nor more than
-//! [`MOST_MINORS_OLDER`] older.
+//! [`MOST_MINORS_OLDER`] older; there is one location at least.
 
 use std::collections::BTreeMap;
 
+use api::node_pool::locations::LocationRef;
 use api::node_pool::{Kubelet, Provider};
-use api::{Machine, MachineSpec, NodePool, TenantCluster, names};
+use api::{Machine, MachineSpec, NodePool, NodePoolSpec, Reason, TenantCluster, names};
 use kit_objects::object::Object;
 use kube::ResourceExt;
 use serde_json::json;
@@ -28,18 +29,74 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(super) struct Template {
     /// Kubernetes version, without the leading `v`.
     pub(super) version: String,
-    provider: Provider,
+    /// Where they are made, and of what size there.
+    pub(super) locations: Vec<Location>,
     kubelet: Kubelet,
+}
+
+/// A location of the pool.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Location {
+    /// What its Machines say; none where the pool has `spec.provider`.
+    name: Option<String>,
+    /// What the status calls it.
+    pub(super) shown: String,
+    /// Its share.
+    pub(super) weight: u32,
+    /// Most machines there.
+    pub(super) max: Option<u32>,
+    provider: Provider,
+}
+
+/// All locations of the pool, in the order of its spec.
+pub(super) fn locations(spec: &NodePoolSpec) -> Vec<Location> {
+    spec.places().iter().map(Location::of).collect()
+}
+
+/// The one of `locations` that a Machine is in; none where the pool has it no more. One that was made while the
+/// pool had `spec.provider` is in the location with the same provider, so that changing the form replaces nobody;
+/// of several the one whose name comes first, whatever the order of the list.
+pub(super) fn location_of<'a>(
+    locations: &'a [Location],
+    machine: &Machine,
+) -> Option<&'a Location> {
+    let spec = &machine.spec;
+    match (locations, &spec.location) {
+        ([only], _) if only.name.is_none() => Some(only),
+        (all, None) => {
+            let same = all.iter().filter(|at| at.provider == spec.provider);
+            same.min_by(|a, b| a.name.cmp(&b.name))
+        }
+        (all, name) => all.iter().find(|at| at.name == *name),
+    }
+}
+
+impl Location {
+    fn of(place: &LocationRef<'_>) -> Self {
+        Self {
+            name: place.name.map(str::to_owned),
+            shown: place.shown().to_owned(),
+            weight: place.weight,
+            max: place.max,
+            provider: place.provider.clone(),
+        }
+    }
 }
 
 impl Template {
     /// Whether a Machine is made from this. Labels, taints and keys are those of the day it was
-    /// made: a change of them replaces nobody.
+    /// made: a change of them replaces nobody, nor does one of weights.
     pub(super) fn fits(&self, machine: &Machine) -> bool {
         let spec = &machine.spec;
+        let location = self.location_of(machine);
         spec.version == self.version
-            && spec.provider == self.provider
+            && location.is_some_and(|location| location.provider == spec.provider)
             && spec.kubelet == self.kubelet
+    }
+
+    /// The location that a Machine is in: [`location_of`].
+    pub(super) fn location_of(&self, machine: &Machine) -> Option<&Location> {
+        location_of(&self.locations, machine)
     }
 }
 
@@ -59,9 +116,17 @@ pub(super) fn template(
         version::check_worker(&running, &wanted).map(|()| wanted)
     });
     let wanted = checked.map_err(|e| Problem::new("spec.version", e.reason(), e.to_string()))?;
+    let locations = locations(&pool.spec);
+    // A rule keeps it out; a definition of before `locations` takes them off what is stored, and no machine goes
+    // because of that.
+    if locations.is_empty() {
+        let message = "name exactly one provider, such as kubevirt: {}, or locations";
+        let problem = Problem::new("spec.provider", Reason::ProviderMissing, message);
+        return Err(problem);
+    }
     Ok(Some(Template {
         version: wanted.to_string(),
-        provider: pool.spec.provider.clone(),
+        locations,
         kubelet: pool.spec.kubelet.clone(),
     }))
 }
@@ -79,11 +144,11 @@ pub(super) fn name(pool: &NodePool, number: i64) -> String {
     names::machine(&pool.name_any(), &letters)
 }
 
-/// A Machine to be made.
+/// A Machine to be made there.
 pub(super) fn machine(
     pool: &NodePool,
     cluster: &TenantCluster,
-    template: &Template,
+    (template, location): (&Template, &Location),
     name: &str,
     number: i64,
 ) -> Object {
@@ -91,8 +156,9 @@ pub(super) fn machine(
         cluster_name: pool.spec.cluster_name.clone(),
         cluster_uid: cluster.uid().unwrap_or_default(),
         pool_name: pool.name_any(),
+        location: location.name.clone(),
         version: template.version.clone(),
-        provider: template.provider.clone(),
+        provider: location.provider.clone(),
         kubelet: template.kubelet.clone(),
         labels: pool.spec.labels.clone(),
         taints: pool.spec.taints.clone(),

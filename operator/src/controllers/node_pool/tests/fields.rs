@@ -73,14 +73,24 @@ fn same_spec_ends_in_the_same_machines_whatever_was_before() {
         world.comes_to_rest();
         world
     };
-    // A field of the other provider is set in a pool of its own.
+    // A field of the other provider is set in a pool of its own, and one of a location in a pool of the other form.
     let mut hosts = base.clone();
     hosts["provider"] = json!({ "static": {} });
-    let one = base;
+    let spread = |of: &Value| {
+        let mut spec = of.clone();
+        let provider = spec["provider"].take();
+        spec.as_object_mut().unwrap().remove("provider");
+        spec["locations"] = json!([{ "name": "north", "weight": 1, "provider": provider }]);
+        json!(with_spec(&World::new(1, &json!({})), &spec).unwrap().spec)
+    };
+    let (spread_one, spread_hosts, one) = (spread(&base), spread(&hosts), base);
     each(&schema, |path| {
-        let base = match path.starts_with("provider.static") {
-            true => &hosts,
-            false => &one,
+        let is_of_hosts = path.contains("provider.static");
+        let base = match (path.starts_with("locations"), is_of_hosts) {
+            (true, true) => &spread_hosts,
+            (true, false) => &spread_one,
+            (false, true) => &hosts,
+            (false, false) => &one,
         };
         let fresh = machines(&rest(base));
         assert_eq!(fresh.len(), 1);

@@ -31,6 +31,7 @@ enum Happening {
     Later(i64),
     Crash(usize),
     Capacity(bool),
+    Weights([i32; 3]),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -49,6 +50,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (1..12_i64).prop_map(Later),
         1 => (0..5_usize).prop_map(Crash),
         1 => any::<bool>().prop_map(Capacity),
+        1 => (1..4_i32, 0..4_i32, 0..4_i32).prop_map(|(a, b, c)| Weights([a, b, c])),
     ]
 }
 
@@ -98,6 +100,10 @@ fn happens(world: &mut World, what: Happening) {
         Happening::Crash(budget) => {
             let _ = world.reconcile(&mut budget.clone());
         }
+        Happening::Weights(weights) => {
+            let locations = world.pool.spec.locations.iter_mut();
+            locations.zip(weights).for_each(|(at, n)| at.weight = n);
+        }
         Happening::Capacity(true) => world.capacity = Answer::Fits,
         Happening::Capacity(false) => world.capacity = super::capacity::exhausted(),
     }
@@ -115,11 +121,21 @@ proptest! {
         share in prop_oneof![Just(json!("40%")), Just(json!(1)), Just(json!(0))],
         life in proptest::collection::vec(happening(), 0..40),
         turn in any::<prop::sample::Index>(),
+        (is_spread, is_gradual) in any::<(bool, bool)>(),
     ) {
-        let mut world = World::new(replicas, &json!({
+        let mut spec = json!({
             "rollout": { "maxSurge": surge, "maxUnavailable": unavailable },
             "health": { "maxReplaced": share },
-        }));
+        });
+        if is_spread {
+            spec["provider"] = json!(null);
+            let location = |name| json!({ "name": name, "provider": { "kubevirt": {} } });
+            spec["locations"] = ["a", "b", "c"].map(location).into_iter().collect();
+            spec["placement"] = json!({ "rebalance": if is_gradual { "Gradual" } else { "Never" } });
+        }
+        // One that is moved is one more for a while.
+        let most = usize::max(surge, usize::from(is_spread && is_gradual));
+        let mut world = World::new(replicas, &spec);
         world.settle();
         for what in life {
             happens(&mut world, what);
@@ -181,7 +197,7 @@ proptest! {
                 // What a rollout takes away has its place until it is gone; what is lost has none.
                 let rolled = first.deletions.iter().filter(|d| d.reason == "RollingOut").count();
                 let there = world.live().len() + going + rolled;
-                prop_assert!(there <= wanted + surge, "{there} of {wanted}+{surge}: {first:#?}");
+                prop_assert!(there <= wanted + most, "{there} of {wanted}+{most}: {first:#?}");
             }
             // Nobody but the user took a ready one below the line.
             let named = first.deletions.iter().any(|target| {

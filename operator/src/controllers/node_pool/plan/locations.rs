@@ -1,0 +1,68 @@
+//! What the status says of each location.
+//!
+//! Invariant: a function of the pool and its Machines alone, so that nothing is written while nothing happens;
+//! every location of the spec is there, in the spec's order, also while it has no machine, and what a node there
+//! offers also while the pool is refused.
+
+use std::collections::BTreeMap;
+
+use api::node_pool::LocationStatus;
+use api::node_pool::locations::LocationRef;
+use api::{Machine, NodePool};
+use placement::targets::Targets;
+
+use super::template::{Location, Template};
+use super::{members, template};
+use crate::controllers::node_pool::observed::is_going;
+
+/// Of all locations; without targets, because nothing is decided, as many are wanted as was said before.
+pub(super) fn status(
+    pool: &NodePool,
+    machines: &[&Machine],
+    targets: Option<&Targets>,
+) -> Vec<LocationStatus> {
+    let locations = template::locations(&pool.spec);
+    let mut found: BTreeMap<&str, (i32, i32)> = BTreeMap::new();
+    for machine in machines.iter().filter(|m| !is_going(m)) {
+        if let Some(at) = template::location_of(&locations, machine) {
+            let (there, ready) = found.entry(&at.shown).or_default();
+            *there += 1;
+            *ready += i32::from(members::is_ready(machine));
+        }
+    }
+    let said = pool.status.iter().flat_map(|status| &status.locations);
+    let said: BTreeMap<_, _> = said.map(|at| (at.name.as_str(), at.desired)).collect();
+    let status = |place: LocationRef<'_>| {
+        let name = place.shown();
+        let (machines, ready) = found.get(name).copied().unwrap_or_default();
+        let desired = match targets {
+            Some(targets) => {
+                let target = targets.locations.get(name).copied().unwrap_or_default();
+                i32::try_from(target).unwrap_or(i32::MAX)
+            }
+            None => said.get(name).copied().unwrap_or_default(),
+        };
+        LocationStatus {
+            name: name.to_owned(),
+            desired,
+            machines,
+            ready,
+            template: provider_kubevirt::template::node(&pool.spec, place.provider),
+        }
+    };
+    pool.spec.places().into_iter().map(status).collect()
+}
+
+/// Why machines have no place, and what of each location.
+pub(super) fn missing(replicas: i32, template: &Template, missing: i32) -> String {
+    let why = |at: &Location| match (at.weight, at.max) {
+        (0, _) => format!("{}: its weight is 0", at.shown),
+        (_, Some(max)) => format!("{}: its max is {max}", at.shown),
+        (_, None) => format!("{}: it takes no more", at.shown),
+    };
+    let all: Vec<_> = template.locations.iter().map(why).collect();
+    format!(
+        "{missing} of {replicas} machines have no place ({}); raise max in spec.locations, or lower replicas",
+        all.join("; ")
+    )
+}
