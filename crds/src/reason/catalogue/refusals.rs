@@ -157,9 +157,9 @@ macro_rules! with_refusals {
         /// A taint of nodes is not one, or is not a user's to set.
         /// Cause: An effect in lower case, or a prefix that Kubernetes keeps for itself.
         TaintInvalid: Person, "Correct or remove it from `spec.taints` of the pool.";
-        /// A selector of nodes is not one.
+        /// A selector of nodes or of Hosts is not one.
         /// Cause: A number or `true` without quotes, or a key with two /.
-        NodeSelectorMalformed: Person, "Correct the `nodeSelector` that the message names.";
+        NodeSelectorMalformed: Person, "Correct the `nodeSelector` or `matchLabels` that the message names.";
         /// A toleration is not one.
         /// Cause: `value` together with `operator: Exists`, or an effect in lower case.
         TolerationMalformed: Person, "Correct the entry of `tolerations` that the message names.";

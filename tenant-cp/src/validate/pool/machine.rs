@@ -29,6 +29,8 @@ pub(super) fn check(provider: &Provider, settings: &ProviderSettings, problems: 
                  administrator for providers.static.enabled in the operator's configuration",
             ));
         }
+        let labels = "spec.provider.static.selector.matchLabels";
+        scheduling::check_selector(labels, &hosts.selector.match_labels, problems);
         let memory = hosts.selector.memory.as_ref();
         if let Some(memory) = memory.filter(|memory| quantity::nanos(&memory.0).is_none()) {
             problems.push(Problem::new(

@@ -89,7 +89,11 @@ fn machine_that_is_told_in_a_session_gets_kubeadms_configuration_alone() {
     let configuration = &told["configuration"];
     assert_eq!(configuration["kind"], "JoinConfiguration");
     let node = &configuration["nodeRegistration"];
-    assert_eq!(node["kubeletExtraArgs"], json!([]));
+    // Neither a providerID, which is not known yet, nor a cloud controller.
+    assert_eq!(
+        node["kubeletExtraArgs"],
+        json!([{ "name": "node-labels", "value": "tier=gold" }])
+    );
     assert_eq!(text("authority").len(), 64);
 }
 
