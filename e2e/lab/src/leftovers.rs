@@ -92,11 +92,12 @@ fn mounts_below(folder: &Path) -> Result<Vec<String>> {
     Ok(points.map(|point| format!("mount {point}")).collect())
 }
 
-/// Processes in a host's PID namespace. The kernel may give a dead namespace's number to another
-/// one, so those of another boot count for nothing.
+/// Processes in a host's PID namespace. The kernel gives a dead namespace's number to another one soon, perhaps a
+/// host of another lab; it ends all others in a namespace before the first process is gone (pid_namespaces(7)), so
+/// without that one nobody is in there.
 #[must_use]
 pub fn in_namespace(host: &Host) -> Vec<i32> {
-    if host.init.boot_id != procfs::boot_id() {
+    if !host.init.is_there() {
         return Vec::new();
     }
     let inside = |pid: &i32| procfs::pid_namespace(*pid).as_ref() == Some(&host.pid_namespace);
@@ -128,6 +129,26 @@ mod tests {
 23 20 0:41 / /etc rw - overlay overlay rw,lowerdir=/etc,upperdir=/home/me/covey/.lab/up,workdir=/w
 24 20 0:42 / /home/me/covey/.labelled rw - tmpfs tmpfs rw
 ";
+
+    #[test]
+    fn nobody_is_in_the_namespace_of_a_host_whose_first_process_is_gone() -> Result<()> {
+        let own = procfs::ProcessId::own()?;
+        let pid_namespace = procfs::pid_namespace(own.pid).context("it has one")?;
+        let of = |init: procfs::ProcessId| Host {
+            folder: "/nowhere".into(),
+            keeper: init.clone(),
+            init,
+            pid_namespace: pid_namespace.clone(),
+        };
+        assert!(in_namespace(&of(own.clone())).contains(&own.pid));
+        // Its number was given to another process, and that of its namespace to ours.
+        let gone = procfs::ProcessId {
+            start_ticks: own.start_ticks + 1,
+            ..own
+        };
+        assert_eq!(in_namespace(&of(gone)), Vec::<i32>::new());
+        Ok(())
+    }
 
     #[test]
     fn binds_mount_points_and_overlay_layers_are_found_and_nothing_else() {

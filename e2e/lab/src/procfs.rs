@@ -24,13 +24,18 @@ impl ProcessId {
     /// The process `pid` as it is now, when there is one.
     #[must_use]
     pub fn of(pid: i32) -> Option<Self> {
+        Self::with_state(pid).and_then(|(process, state)| (state != 'Z').then_some(process))
+    }
+
+    fn with_state(pid: i32) -> Option<(Self, char)> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (state, start_ticks) = parse_stat(&stat)?;
-        (state != 'Z').then(|| Self {
+        let process = Self {
             pid,
             start_ticks,
             boot_id: boot_id(),
-        })
+        };
+        Some((process, state))
     }
 
     /// This process.
@@ -47,6 +52,12 @@ impl ProcessId {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Whether exactly this process is there, be it that it only waits for somebody to hear of its end.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        Self::with_state(self.pid).is_some_and(|(process, _)| process == *self)
     }
 
     /// Sends SIGKILL, if it is still this process.
