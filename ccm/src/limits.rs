@@ -86,12 +86,12 @@ pub struct Places {
 
 /// What is not taken yet. Who asks first has it; one that does not fit stops no later one that does.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct Capacity {
     taken: Taken,
     limits: Limits,
 }
 
-impl Room {
+impl Capacity {
     /// What these leave of the limits.
     #[must_use]
     pub const fn new(taken: Taken, limits: Limits) -> Self {
@@ -146,7 +146,7 @@ mod tests {
         limits: &Limits,
     ) -> BTreeMap<&'a str, Over> {
         asking.sort_unstable();
-        let mut room = Room::new(taken, *limits);
+        let mut room = Capacity::new(taken, *limits);
         let turns = asking.iter();
         turns
             .filter_map(|turn| Some((turn.uid, room.give(turn)?)))
@@ -207,7 +207,7 @@ mod tests {
                 .map(|((second, new, ports), uid)| at(*second, uid, *new, *ports))
                 .collect();
             let over = over(taken, all.clone(), &limits);
-            let (mut room, mut turns) = (Room::new(taken, limits), all.clone());
+            let (mut room, mut turns) = (Capacity::new(taken, limits), all.clone());
             turns.sort_unstable();
             for turn in &turns {
                 let closed = room.is_closed();

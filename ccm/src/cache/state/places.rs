@@ -17,7 +17,7 @@ use super::mirrors::ports;
 use super::{Age, State};
 use crate::cache::events::Change;
 use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
-use crate::limits::{Asking, Over, Room};
+use crate::limits::{Asking, Capacity, Over};
 
 impl State {
     /// Gives the tenant's Service with this UID the place that its load balancer needs, unless that is over a
@@ -158,14 +158,14 @@ impl State {
     }
 
     /// What is not taken.
-    fn room(&self) -> Room {
+    fn room(&self) -> Capacity {
         let mut taken = self.mirrors.taken();
         for (uid, given) in &self.places.given {
             let made = self.mirrors.ports_of(uid);
             taken.services += usize::from(made.is_none());
             taken.ports += given.saturating_sub(made.unwrap_or_default());
         }
-        Room::new(taken, self.settings.limits)
+        Capacity::new(taken, self.settings.limits)
     }
 
     /// What a Service asks for that wants so many ports, if that is more than it has.
@@ -230,7 +230,7 @@ struct Turns<'a, N: Iterator<Item = Asking<'a>>> {
 
 impl<'a, N: Iterator<Item = Asking<'a>>> Turns<'a, N> {
     /// The next one, without those that are new once there is no room for any.
-    fn next(&mut self, room: &Room) -> Option<Asking<'a>> {
+    fn next(&mut self, room: &Capacity) -> Option<Asking<'a>> {
         if room.is_closed() {
             return self.known.next();
         }

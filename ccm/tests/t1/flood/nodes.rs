@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testkit::fixtures::{PATIENCE, ask_until};
 use testkit::waiting::{Seen, Watched};
 
-use super::{BEFORE, FAILOVER, lead_to, with_load_balancers};
+use super::{BEFORE, lead_to, with_load_balancers};
 use crate::support::{Environment, Program};
 
 /// Nodes that claim the machine `a`.
@@ -82,13 +82,11 @@ async fn five_thousand_nodes_that_claim_a_dead_machine_use_up_nothing_of_what_ta
     let instance = kinds::VIRTUAL_MACHINE_INSTANCE;
     environment.delete(instance, "a").await?;
     let out = |seen: &Seen<_>| lead_to(seen, BEFORE, &["10.5.0.2"]);
-    slices.until("none leads to the dead machine", out).await?;
+    slices
+        .until("none leads to the dead machine", PATIENCE, out)
+        .await?;
     let took = begin.elapsed();
     eprintln!("a dead machine was out after {took:.1?}");
-    ensure!(
-        took < FAILOVER,
-        "a dead machine was in load balancers for {took:?}"
-    );
     // Each load balancer is urgent, and one question about the machine. That each of its Nodes has been looked at
     // is not waited for: it takes minutes.
     ask_until("Nodes are looked at", PATIENCE, || async {

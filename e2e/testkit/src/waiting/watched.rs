@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
@@ -13,8 +14,6 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-use super::PATIENCE;
 
 /// What there is.
 #[derive(Debug)]
@@ -70,13 +69,18 @@ where
     /// Waits until what there is is as wanted.
     ///
     /// # Errors
-    /// When it is not within [`PATIENCE`]: how many objects there are then.
-    pub async fn until(&self, what: &str, mut wanted: impl FnMut(&Seen<K>) -> bool) -> Result<()> {
+    /// When it is not within `patience`: how many objects there are then.
+    pub async fn until(
+        &self,
+        what: &str,
+        patience: Duration,
+        mut wanted: impl FnMut(&Seen<K>) -> bool,
+    ) -> Result<()> {
         let mut seen = self.seen.clone();
-        let waited = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| wanted(seen))).await;
+        let waited = tokio::time::timeout(patience, seen.wait_for(|seen| wanted(seen))).await;
         let last = || {
             let there = self.seen.borrow().all.len();
-            format!("{what}: not so after {PATIENCE:?}, of {there} objects")
+            format!("{what}: not so after {patience:?}, of {there} objects")
         };
         waited.with_context(last)?.context("the watch ended")?;
         Ok(())

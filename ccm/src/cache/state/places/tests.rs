@@ -13,7 +13,7 @@ use super::{State, age};
 use crate::cache::Cache;
 use crate::cache::events::{Change, WatchEvent, Write};
 use crate::cache::triggers::{Key, triggered};
-use crate::limits::{Limits, Over, Room, Taken};
+use crate::limits::{Capacity, Limits, Over, Taken};
 use crate::settings::Settings;
 
 /// What happens.
@@ -365,7 +365,7 @@ fn counted(state: &State) -> BTreeMap<String, bool> {
     let asking = wishes.filter_map(|(age, service)| state.asking(age, state.wanted(service)?));
     let mut asking: Vec<_> = asking.collect();
     asking.sort_unstable();
-    let mut room = Room::new(taken, state.settings.limits);
+    let mut room = Capacity::new(taken, state.settings.limits);
     let turns = asking.into_iter();
     turns
         .map(|turn| (turn.uid.to_owned(), room.give(&turn).is_some()))
