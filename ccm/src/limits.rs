@@ -4,8 +4,8 @@
 //! Who has a load balancer keeps it, also once a limit is lowered; what is left goes to the oldest. A mirror
 //! takes, besides an object and an address, a node port of the management cluster for each of its ports, of
 //! which there are 2768 for all tenant clusters together.
-//! Invariant: pure; the same input in any order gives the same answer, and what is given away never
-//! exceeds a limit that was not exceeded before.
+//! Invariant: pure; what is given away never exceeds a limit that was not exceeded before, and who was refused
+//! once is refused until somebody gives something back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,30 +84,48 @@ pub struct Places {
     pub doubted: BTreeSet<String>,
 }
 
-/// Which of those who ask are over a limit, by UID; the others may have what they ask for. One that does not
-/// fit stops no younger one that does.
-#[must_use]
-pub fn over<'a>(
-    mut taken: Taken,
-    mut asking: Vec<Asking<'a>>,
-    limits: &Limits,
-) -> BTreeMap<&'a str, Over> {
-    asking.sort_unstable();
-    let mut over = BTreeMap::new();
-    for Asking {
-        uid, new, ports, ..
-    } in asking
-    {
-        if new && taken.services >= limits.services {
-            over.insert(uid, Over::Services);
-        } else if taken.ports.saturating_add(ports) > limits.ports {
-            over.insert(uid, Over::Ports);
+/// What is not taken yet. Who asks first has it; one that does not fit stops no later one that does.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    taken: Taken,
+    limits: Limits,
+}
+
+impl Capacity {
+    /// What these leave of the limits.
+    #[must_use]
+    pub const fn new(taken: Taken, limits: Limits) -> Self {
+        Self { taken, limits }
+    }
+
+    /// Which limit this one is over; none when there is room for it.
+    #[must_use]
+    pub const fn refuses(&self, asking: &Asking<'_>) -> Option<Over> {
+        let Self { taken, limits } = self;
+        if asking.new && taken.services >= limits.services {
+            Some(Over::Services)
+        } else if taken.ports.saturating_add(asking.ports) > limits.ports {
+            Some(Over::Ports)
         } else {
-            taken.services += usize::from(new);
-            taken.ports += ports;
+            None
         }
     }
-    over
+
+    /// Gives this one what it asks for, unless that is over a limit: this one.
+    pub fn give(&mut self, asking: &Asking<'_>) -> Option<Over> {
+        let over = self.refuses(asking);
+        if over.is_none() {
+            self.taken.services += usize::from(asking.new);
+            self.taken.ports += asking.ports;
+        }
+        over
+    }
+
+    /// Whether there is room for nobody who has nothing: such a one wants a load balancer with a port at least.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.taken.services >= self.limits.services || self.taken.ports >= self.limits.ports
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +138,20 @@ mod tests {
         ports: 10,
         endpoints: 1,
     };
+
+    /// Which of those who ask are over a limit.
+    fn over<'a>(
+        taken: Taken,
+        mut asking: Vec<Asking<'a>>,
+        limits: &Limits,
+    ) -> BTreeMap<&'a str, Over> {
+        asking.sort_unstable();
+        let mut room = Capacity::new(taken, *limits);
+        let turns = asking.iter();
+        turns
+            .filter_map(|turn| Some((turn.uid, room.give(turn)?)))
+            .collect()
+    }
 
     fn at(second: i64, uid: &str, new: bool, ports: usize) -> Asking<'_> {
         Asking {
@@ -175,8 +207,15 @@ mod tests {
                 .map(|((second, new, ports), uid)| at(*second, uid, *new, *ports))
                 .collect();
             let over = over(taken, all.clone(), &limits);
-            let reversed = all.iter().rev().copied().collect();
-            prop_assert_eq!(&super::over(taken, reversed, &limits), &over, "in any order");
+            let (mut room, mut turns) = (Capacity::new(taken, limits), all.clone());
+            turns.sort_unstable();
+            for turn in &turns {
+                let closed = room.is_closed();
+                let given = room.give(turn).is_none();
+                prop_assert!(!closed || !turn.new || turn.ports == 0 || !given, "{turn:?} is new");
+            }
+            let refused = all.iter().filter(|one| over.contains_key(one.uid));
+            prop_assert!(refused.clone().all(|one| room.refuses(one).is_some()), "for good");
             let mut given = taken;
             for one in all.iter().filter(|one| !over.contains_key(one.uid)) {
                 given.services += usize::from(one.new);

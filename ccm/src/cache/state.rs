@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use api::machine_addresses::PublishedAddresses;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kit::events::Notice;
 
@@ -20,11 +21,16 @@ use crate::limits::Places;
 use crate::names;
 use crate::settings::{MachineAddresses, Settings};
 
+use self::mirrors::Mirrors;
+
+mod mirrors;
 mod places;
 mod put;
 
 /// Nodes on which a slice has endpoints.
 type Nodes = Vec<(Arc<str>, LocalEndpoints)>;
+/// When a Service was made, and its UID: the order in which they get what is left.
+type Age = (Option<Timestamp>, String);
 
 /// What is known of both clusters.
 #[derive(Default)]
@@ -34,6 +40,8 @@ pub struct State {
     services: BTreeMap<String, Arc<Service>>,
     /// Namespace and name of those, to the UID.
     uids: HashMap<Place, String>,
+    /// When they were made, and their UID, of those that want a load balancer of ours: with so many ports.
+    wanting: BTreeMap<Age, usize>,
     /// Where endpoints of the tenant's Services are: by namespace and name of the Service, then by
     /// slice.
     local: HashMap<Place, BTreeMap<String, Nodes>>,
@@ -44,10 +52,7 @@ pub struct State {
     instances: BTreeMap<String, Instance>,
     /// By machine, as the operator published them last. One that went keeps them: they hold for one instance.
     addresses: Option<BTreeMap<String, PublishedAddresses>>,
-    /// By UID: the UID of the tenant's Service, and the mirror.
-    mirrors: BTreeMap<String, (String, Arc<Service>)>,
-    /// By name: what the KubeVirt CCM made.
-    legacy: BTreeMap<String, Arc<Service>>,
+    mirrors: Mirrors,
     /// By the Service that they belong to, then by name.
     slices: HashMap<String, BTreeMap<String, Slice>>,
     /// Name of a slice, to the Service that it belongs to.
@@ -147,16 +152,7 @@ impl State {
     /// What mirrors the tenant's Service with this UID: one, as a rule.
     #[must_use]
     pub fn mirrors_of(&self, uid: &str) -> Vec<Arc<Service>> {
-        let mirrors = self.mirrors.values().filter(|(of, _)| of == uid);
-        let mut mirrors: Vec<_> = mirrors.map(|(_, mirror)| Arc::clone(mirror)).collect();
-        let known = |mirror: &Arc<Service>| {
-            let uid = &mirror.metadata.uid;
-            mirrors.iter().any(|m| m.metadata.uid == *uid)
-        };
-        let legacy = self.legacy.get(&names::legacy_mirror(uid));
-        let adopted = legacy.filter(|m| !known(m)).cloned();
-        mirrors.extend(adopted);
-        mirrors
+        self.mirrors.of(uid)
     }
 
     /// What the mirror of the tenant's Service with this UID became instead of what was asked for.
@@ -186,7 +182,7 @@ impl State {
 
     /// UIDs of the tenant's Services that are not there any more, and have left something.
     pub fn orphans(&self) -> impl Iterator<Item = &String> {
-        let mirrors = self.mirrors.values().map(|(uid, _)| uid);
+        let mirrors = self.mirrors.owners();
         let slices = self.slices.values().flat_map(BTreeMap::values);
         mirrors
             .chain(slices.filter_map(|slice| slice.of.as_ref()))

@@ -68,13 +68,18 @@ fn with(keys: Vec<Key>, at_least: Priority) -> Vec<(Key, Priority)> {
     .collect()
 }
 
-/// Every Service that has a load balancer of ours, or is to have one.
+/// Every Service that has a load balancer of ours, or may have one any moment. Of thousands that wait for one,
+/// or cannot be mapped, none: endpoints of what will be made are those that there are by then.
 #[must_use]
 pub fn balanced(state: &State) -> Vec<Key> {
-    let is_ours =
-        |service| desired_load_balancer(service, state.settings()) == DesiredLoadBalancer::Ours;
-    let ours = state.services().filter(|(_, service)| is_ours(service));
-    ours.map(|(uid, _)| Key::Service(uid.clone())).collect()
+    let is_ours = |uid: &&String| {
+        let service = state.service(uid);
+        service.is_some_and(|service| {
+            desired_load_balancer(service, state.settings()) == DesiredLoadBalancer::Ours
+        })
+    };
+    let ours = state.balanced().into_iter().filter(is_ours);
+    ours.map(|uid| Key::Service(uid.clone())).collect()
 }
 
 fn of(state: &State, change: &Change) -> Vec<Key> {

@@ -8,7 +8,6 @@ use kit_objects::kinds;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use crate::support::environment::wait_all;
 use crate::support::{Ccm, Environment};
 
 /// Services of a flood.
@@ -52,17 +51,9 @@ async fn services_over_the_limit_are_told_and_come_once_others_go() -> Result<()
     environment
         .change("web-0", &json!({ "spec": { "ports": ports } }))
         .await?;
-    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
-        kube::Api::namespaced(environment.inside.clone(), "default");
-    wait_all(
-        &events,
-        "",
-        |events: &[k8s_openapi::api::events::v1::Event]| {
-            let mut notes = events.iter().filter_map(|event| event.note.as_deref());
-            notes.any(|note| note.contains("keeps the ports that it has"))
-        },
-    )
-    .await?;
+    environment
+        .note("TooManyLoadBalancers", "keeps the ports that it has")
+        .await?;
     let mirror = environment.mirror(&services[0], |_| true).await?;
     assert_eq!(mirror.spec.unwrap().ports.unwrap().len(), 1);
 

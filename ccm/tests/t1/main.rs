@@ -9,6 +9,7 @@
 mod allocator;
 mod crash;
 mod differential;
+mod flood;
 mod limits;
 mod moving;
 mod mutated;

@@ -11,6 +11,7 @@
 mod adopt;
 mod attach;
 mod crash;
+mod flood;
 mod limits;
 mod provisioner;
 mod refusals;

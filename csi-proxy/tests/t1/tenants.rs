@@ -20,7 +20,7 @@ const GIB: i64 = 1 << 30;
 
 /// What is wanted of everything in a tenant namespace: claims with what is written on them, and how often
 /// virtual machines were changed.
-async fn wanted(environment: &Environment) -> Result<BTreeMap<String, String>> {
+pub(crate) async fn wanted(environment: &Environment) -> Result<BTreeMap<String, String>> {
     let all = ListParams::default();
     let claims = environment.claims().list(&all).await?.items.into_iter();
     let claims = claims.map(|claim| {

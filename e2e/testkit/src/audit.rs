@@ -9,6 +9,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 const LEASES: &str = "coordination.k8s.io/leases";
@@ -29,6 +30,8 @@ pub struct Window {
 /// One request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AuditEntry {
+    /// When it arrived.
+    pub at: Timestamp,
     /// Who asked; the impersonated user where there is one.
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, …
@@ -140,6 +143,27 @@ impl Window {
         Ok(())
     }
 
+    /// Fails when in any span of time more requests of this user arrived than `burst` and `per_second` for each
+    /// second of it; its Leases aside. What was sent in one second may arrive at once, so as many more pass.
+    pub fn assert_paced(&self, user: &str, per_second: f64, burst: u32) -> Result<()> {
+        let entries = self.entries()?.into_iter();
+        let of = entries.filter(|entry| entry.user == user && !entry.is_lease());
+        let mut arrivals: Vec<_> = of.map(|entry| entry.at).collect();
+        arrivals.sort_unstable();
+        let most = f64::from(burst) + per_second;
+        let (mut level, mut before) = (0.0_f64, arrivals.first().copied().unwrap_or_default());
+        for at in arrivals {
+            let passed = at.duration_since(before).as_secs_f64();
+            level = (level - passed * per_second).max(0.0) + 1.0;
+            before = at;
+            ensure!(
+                level <= most,
+                "{user} sent {level:.0} requests more at {at} than {per_second} in each second before"
+            );
+        }
+        Ok(())
+    }
+
     /// Fails, naming them, when the user wrote anything but Leases.
     pub fn assert_no_writes(&self, user: &str) -> Result<()> {
         let writes = self.writes_of(user)?;
@@ -185,6 +209,8 @@ struct Event {
     user_agent: String,
     object_ref: Option<ObjectRef>,
     response_status: Option<Status>,
+    #[serde(default)]
+    request_received_timestamp: Timestamp,
 }
 
 #[derive(Deserialize)]
@@ -251,6 +277,7 @@ impl From<Event> for AuditEntry {
         let object = event.object_ref.unwrap_or_default();
         let kind = [object.api_group, object.resource, object.subresource];
         Self {
+            at: event.request_received_timestamp,
             user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
             kind: kind
@@ -288,6 +315,37 @@ mod tests {
         assert_eq!(entries[0].kind, "secrets");
         assert!(entries[0].is_write() && !entries[0].is_lease());
         assert!(entries[1].is_lease());
+    }
+
+    #[test]
+    fn requests_of_a_user_beyond_its_rate_are_seen_and_those_of_others_and_of_leases_are_not() {
+        let paced = |user: &str, milliseconds: &[i64]| {
+            let log = tempfile::NamedTempFile::new().unwrap();
+            let line = |(id, at): (usize, &i64)| {
+                let at = Timestamp::from_millisecond(*at).unwrap();
+                let other = format!(
+                    r#"{{"auditID":"l{id}","stage":"RequestReceived","verb":"update","requestURI":"/l","user":{{"username":"covey"}},"objectRef":{{"apiGroup":"coordination.k8s.io","resource":"leases"}},"requestReceivedTimestamp":"{at}"}}"#
+                );
+                let entry = format!(
+                    r#"{{"auditID":"{id}","stage":"RequestReceived","verb":"get","requestURI":"/{id}","user":{{"username":"{user}"}},"requestReceivedTimestamp":"{at}"}}"#
+                );
+                format!("{other}\n{entry}\n")
+            };
+            let lines: String = milliseconds.iter().enumerate().map(line).collect();
+            std::fs::write(log.path(), lines).unwrap();
+            let window = Window {
+                log: AuditLog::new(log.path().to_owned()),
+                start: 0,
+            };
+            window.assert_paced("covey", 2.0, 3)
+        };
+        // Three at once, and what is sent in a second.
+        assert!(paced("covey", &[0, 0, 0, 0, 0]).is_ok());
+        assert!(paced("covey", &[0, 0, 0, 0, 0, 0]).is_err());
+        // Also in the middle, and in whichever order they were written.
+        assert!(paced("covey", &[0, 9000, 9000, 9000, 9500, 9000, 9000]).is_ok());
+        assert!(paced("covey", &[0, 9000, 9000, 9000, 9000, 9000, 9000]).is_err());
+        assert!(paced("another", &[0; 20]).is_ok());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
@@ -19,6 +20,8 @@ use serde_json::{Value, json};
 
 /// Keys per request: keeps an answer below the gateway's limit of 4 MiB.
 const PAGE: usize = 200;
+/// Writes at the same time: more of them are not quicker.
+const AT_ONCE: usize = 32;
 
 /// Where an etcd without TLS listens.
 #[derive(Clone, Debug)]
@@ -64,6 +67,44 @@ impl Etcd {
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
         let found = self.session().range(prefix, true).await?;
         found.values().map(|kv| decode(&kv.key)).collect()
+    }
+
+    /// Writes objects as JSON, which an API server reads as well as what it writes itself: by their keys, as in
+    /// [`Self::keys`]. Thousands are there in the time in which the server would make dozens; but nothing is
+    /// checked, defaulted or allocated.
+    ///
+    /// # Errors
+    /// When etcd refuses one, or does not answer; some may be written then.
+    pub async fn write(&self, objects: &[(String, Value)]) -> Result<()> {
+        let session = self.session();
+        let writes = objects.iter().map(|(key, object)| {
+            let session = &session;
+            async move {
+                let (key, object) = (STANDARD.encode(key), STANDARD.encode(object.to_string()));
+                session.put(&key, &object).await.map(drop)
+            }
+        });
+        // Each by itself: API servers take two changes of one revision for one.
+        stream::iter(writes)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Removes these keys, as in [`Self::keys`], without asking any finalizer.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn remove(&self, keys: &[String]) -> Result<()> {
+        let session = self.session();
+        let removals = keys.iter().map(|key| {
+            let session = &session;
+            async move { session.delete(&STANDARD.encode(key)).await.map(drop) }
+        });
+        stream::iter(removals)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     pub(crate) fn session(&self) -> Session {

@@ -62,6 +62,21 @@ impl Process {
         self.child.id()
     }
 
+    /// The most memory that the child had at a time, in MiB (proc_pid_status(5), `VmHWM`).
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn peak_mib(&self) -> Result<u64> {
+        let status = format!("/proc/{}/status", self.pid());
+        let status = fs::read_to_string(status);
+        let status = status.with_context(|| format!("{} has ended", self.name))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB"));
+        let peak = peak.with_context(|| format!("{} has no memory", self.name))?;
+        let kib: u64 = peak.parse().context("not a number of kB")?;
+        Ok(kib / 1024)
+    }
+
     /// How the child ended, if it did.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

@@ -11,6 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::State;
+use super::mirrors::ports;
 use crate::cache::endpoint_slices::{Slice, local_endpoints};
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
 use crate::cache::objects::{Instance, Node, Vm};
@@ -80,7 +81,7 @@ impl State {
                 let uid = service.metadata.uid.clone().unwrap_or_default();
                 let old = self.services.get(&uid);
                 if old.is_some_and(|old| is_older(old, &service)) {
-                    self.services.insert(uid, service);
+                    return self.set_service(uid, service).into_iter().collect();
                 }
                 Vec::new()
             }
@@ -93,7 +94,9 @@ impl State {
             }
             Write::Mirror(mirror) => {
                 let mut changes = self.put_mirror(mirror);
-                changes.retain(|change| matches!(change, Change::Disowned(_)));
+                let is_news =
+                    |change: &Change| matches!(change, Change::Disowned(_) | Change::Room);
+                changes.retain(is_news);
                 changes
             }
             Write::MirrorGone(uid) => {
@@ -120,10 +123,7 @@ impl State {
             Kind::Instance => self.instances.keys().cloned().collect(),
             // What was published holds for the instances that it was published of.
             Kind::Addresses => Vec::new(),
-            Kind::Mirror => {
-                let legacy = self.legacy.values().filter_map(|m| m.metadata.uid.clone());
-                self.mirrors.keys().cloned().chain(legacy).collect()
-            }
+            Kind::Mirror => self.mirrors.uids().collect(),
             Kind::Slice => self.slice_of.keys().cloned().collect(),
         }
     }
@@ -172,8 +172,7 @@ impl State {
             return Vec::new();
         }
         self.uids.insert(place(&service), uid.clone());
-        let changed = self.services.insert(uid.clone(), service).is_some();
-        let room = self.capacity().filter(|_| changed);
+        let room = self.set_service(uid.clone(), service);
         let all = std::iter::once(Change::Service(uid)).chain(room);
         all.collect()
     }
@@ -182,13 +181,18 @@ impl State {
         let Some(gone) = self.services.remove(uid) else {
             return Vec::new();
         };
-        self.uids.retain(|_, of| of != uid);
+        // Another one of its name may be known already.
+        let place = place(&gone);
+        if self.uids.get(&place).is_some_and(|of| of == uid) {
+            self.uids.remove(&place);
+        }
+        let wanted = self.forget_wish(&gone);
         let published = gone.metadata.uid.as_deref().unwrap_or_default();
         self.published.remove(published);
         self.accepted.remove(uid);
         // Its place is free once it was looked at: a mirror may have been made that no watch told of yet.
         self.places.waiting.remove(uid);
-        let room = self.capacity().into_iter();
+        let room = self.capacity().filter(|_| wanted.is_some());
         let all = std::iter::once(Change::Service(uid.to_owned())).chain(room);
         all.collect()
     }
@@ -346,28 +350,28 @@ impl State {
             meta.name.clone().unwrap_or_default(),
         );
         if let Some(of) = mirrored(&mirror, &self.settings) {
-            self.legacy.remove(&name);
-            let old = self.mirrors.get(&uid).map(|(_, old)| old);
+            self.mirrors.remove_legacy(&name);
+            let old = self.mirrors.get(&uid);
             let same = old.is_some_and(|o| o.metadata.resource_version == meta.resource_version);
             if same || old.is_some_and(|old| !is_older(old, &mirror)) {
                 return Vec::new();
             }
-            let changed = old.is_some();
+            let smaller = old.is_some_and(|old| ports(old) > ports(&mirror));
             self.occupy(&of, &mirror);
-            self.mirrors.insert(uid, (of.clone(), mirror));
-            let room = self.capacity().filter(|_| changed);
+            self.mirrors.insert(&uid, &of, mirror);
+            let room = self.capacity().filter(|_| smaller);
             return std::iter::once(Change::Mirror(of)).chain(room).collect();
         }
         let mut changes = Vec::new();
         // Its labels are not ours any more: somebody took them off.
-        if let Some((of, _)) = self.mirrors.remove(&uid) {
+        if let Some(of) = self.mirrors.remove(&uid) {
             changes.push(Change::Disowned(of));
         }
         if is_legacy(&mirror, &self.settings) {
             let labels = meta.labels.clone().unwrap_or_default();
             let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
             let place = (label(names::LEGACY_NAMESPACE), label(names::LEGACY_SERVICE));
-            self.legacy.insert(name, mirror);
+            self.mirrors.insert_legacy(&name, mirror);
             changes.extend(self.uids.get(&place).cloned().map(Change::Mirror));
         }
         changes
@@ -375,15 +379,10 @@ impl State {
 
     /// Gives the UID of the Service that it was of.
     fn forget_mirror(&mut self, uid: &str) -> Option<String> {
-        self.forget_legacy(uid);
-        let (of, _) = self.mirrors.remove(uid)?;
+        self.mirrors.forget_legacy(uid);
+        let of = self.mirrors.remove(uid)?;
         self.places.given.remove(&of);
         Some(of)
-    }
-
-    fn forget_legacy(&mut self, uid: &str) {
-        let uid = Some(uid);
-        self.legacy.retain(|_, m| m.metadata.uid.as_deref() != uid);
     }
 
     fn put_slice(&mut self, slice: Slice) -> Vec<Change> {
@@ -417,11 +416,7 @@ impl State {
     /// by the name of the mirror.
     fn mirrored_by(&self, slice: &Slice) -> Option<String> {
         let ours = slice.of.as_ref().filter(|_| slice.ours);
-        let by_name = || {
-            self.mirrors.values().find_map(|(uid, mirror)| {
-                (mirror.metadata.name.as_ref() == Some(&slice.service)).then_some(uid)
-            })
-        };
+        let by_name = || self.mirrors.owner_of(&slice.service);
         ours.or_else(by_name).cloned()
     }
 }

@@ -24,6 +24,18 @@ fn node(version: &str, ready: &str) -> k8s_openapi::api::core::v1::Node {
     }))
 }
 
+/// The mirror of a Service.
+fn mirror(of: &str) -> k8s_openapi::api::core::v1::Service {
+    let labels = json!({ api::names::LABEL_TENANT_UID: "", crate::names::LABEL_SERVICE_UID: of });
+    read(json!({
+        "metadata": {
+            "name": format!("lb-{of}"), "uid": format!("lb-{of}"), "labels": labels,
+            "resourceVersion": "1",
+        },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    }))
+}
+
 /// A cache with a load balancer, and a node that is not ready yet; and whether that triggered the
 /// Service.
 fn cache() -> (Cache, bool) {
@@ -37,6 +49,7 @@ fn cache() -> (Cache, bool) {
             },
             "spec": { "type": "LoadBalancer" },
         }))),
+        WatchEvent::Mirror(mirror("web")),
         WatchEvent::Instance(read(json!({
             "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
             "metadata": { "name": "a" }, "spec": {},
@@ -204,4 +217,33 @@ fn labels_of_nodes_are_gathered_and_a_machine_that_is_dead_is_not() {
     let triggered = all(&cache.remove(Kind::Instance, gone.meta()));
     let service = (Key::Service("web".to_owned()), Priority::Urgent);
     assert!(triggered.contains(&service), "{triggered:?}");
+}
+
+/// Of 5,000 Services all were looked at, at once and before all others, and a dead machine waited for them.
+#[test]
+fn dead_machine_concerns_services_that_have_a_load_balancer_or_are_given_one_and_none_that_wait() {
+    let settings = Settings {
+        limits: crate::limits::Limits {
+            services: 2,
+            ..Default::default()
+        },
+        ..Settings::default()
+    };
+    let cache = Cache::new(Arc::new(settings));
+    let ports = json!([{ "port": 80, "nodePort": 30080 }]);
+    for name in ["has", "is-given", "waits", "waits-too"] {
+        let changes = cache.put(WatchEvent::Service(read(json!({
+            "metadata": {
+                "name": name, "namespace": "default", "uid": name, "resourceVersion": "1",
+            },
+            "spec": { "type": "LoadBalancer", "ports": ports },
+        }))));
+        assert_eq!(changes, [Change::Service(name.to_owned())]);
+    }
+    let _ = cache.put(WatchEvent::Mirror(mirror("has")));
+    let over = ["has", "is-given", "waits", "waits-too"].map(|uid| cache.admit(uid).0.is_some());
+    assert_eq!(over, [false, false, true, true]);
+    let dead = [Change::Lost];
+    let expected = ["has", "is-given"].map(|uid| Key::Service(uid.to_owned()));
+    assert_eq!(cache.read(|state| keys(state, &dead)), expected);
 }

@@ -39,14 +39,15 @@ pub async fn make_sure(ctx: &Context, observed: &mut Observed) -> Result<(), Err
     let Some(machine) = observed.node.machine().map(ToOwned::to_owned) else {
         return Ok(());
     };
-    // Of such a machine it is asked whether it is dead; others may be what somebody wrote into a Node.
-    let was_made = observed.vm.get().is_some();
+    // Of the machine's own Node it is asked at once whether it is dead. Other Nodes are what somebody wrote:
+    // thousands of them may claim one machine.
+    let is_own = observed.vm.get().is_some() && observed.node.name == machine;
     if observed.vm.get().is_none() {
         let found = ctx.client.virtual_machine(&machine).await?;
         observed.vm = Known::asked(found.map(|vm| Vm::from(&vm)));
     }
     if observed.instance.get().is_none() {
-        let found = ctx.client.instance(&machine, was_made).await?;
+        let found = ctx.client.instance(&machine, is_own).await?;
         let by = ctx.settings.machine_addresses;
         let published = ctx.cache.read(|state| state.published(&machine).cloned());
         let located = |found| Instance::from(&found).located(published.as_ref(), by);

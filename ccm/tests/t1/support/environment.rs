@@ -11,6 +11,7 @@ use ccm::names;
 use ccm::settings::Settings;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event;
 use kit_client::untyped;
 use kit_objects::rbac::Rule;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -383,22 +384,23 @@ impl Environment {
 
     /// Waits for an Event of the ccm with this reason, and gives its note.
     pub(crate) async fn event(&self, reason: &str) -> Result<String> {
-        let events: Api<k8s_openapi::api::events::v1::Event> =
-            Api::namespaced(self.inside.clone(), "default");
+        self.note(reason, "").await
+    }
+
+    /// The same of one whose note says this.
+    pub(crate) async fn note(&self, reason: &str, says: &str) -> Result<String> {
+        let events: Api<Event> = Api::namespaced(self.inside.clone(), "default");
         let mut note = None;
-        wait_all(
-            &events,
-            "",
-            |events: &[k8s_openapi::api::events::v1::Event]| {
-                let mut events = events.iter();
-                note = events
-                    .find(|e| e.reason.as_deref() == Some(reason))
-                    .map(|e| e.note.clone().unwrap_or_default());
-                note.is_some()
-            },
-        )
-        .await
-        .with_context(|| format!("no Event {reason}"))?;
+        let is_told = |events: &[Event]| {
+            let of = events
+                .iter()
+                .filter(|e| e.reason.as_deref() == Some(reason));
+            let mut notes = of.map(|e| e.note.clone().unwrap_or_default());
+            note = notes.find(|note| note.contains(says));
+            note.is_some()
+        };
+        let told = wait_all(&events, "", is_told).await;
+        told.with_context(|| format!("no Event {reason} that says {says:?}"))?;
         note.context("invariant: it was just seen")
     }
 }

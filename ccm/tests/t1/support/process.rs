@@ -7,7 +7,7 @@ use ccm::manager::Manager;
 use ccm::settings::Settings;
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
-use kit_client::args::ClientArgs;
+use kit_client::args::{ClientArgs, TENANT_BURST, TENANT_QPS};
 use kit_client::count::RequestCounter;
 use testkit::FaultPlan;
 use tokio::task::JoinHandle;
@@ -34,6 +34,16 @@ impl Ccm {
         plan: &FaultPlan,
     ) -> Result<Self> {
         Self::begin(environment, settings, plan, &fast())
+    }
+
+    /// A healthy one whose requests to the management API are limited as those of a pod are.
+    pub(crate) fn paced(environment: &Environment) -> Result<Self> {
+        let paced = ClientArgs {
+            qps: TENANT_QPS,
+            burst: TENANT_BURST,
+            ..ClientArgs::default()
+        };
+        Self::limited(environment, &paced)
     }
 
     /// A healthy one whose requests to the management API are limited to this.

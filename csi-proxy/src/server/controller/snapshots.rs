@@ -86,12 +86,16 @@ pub(super) async fn create_snapshot(
 async fn make(ctx: &Context, id: &str, object: Value) -> Result<Snapshot, Status> {
     let most = ctx.settings.max_snapshots();
     let count = |state: &State, making: &_| places::count(&state.snapshots, making);
-    let Some(_place) = ctx.snapshots.take(id, most, &ctx.cache, count) else {
-        let there = ctx.client.snapshot(id).await?;
+    let Some(mut place) = ctx.snapshots.take(id, most, &ctx.cache, count) else {
+        let there = match ctx.snapshots.is_doubted(id) {
+            true => ctx.client.snapshot(id).await?,
+            false => None,
+        };
         return there.ok_or_else(|| places::none_left("snapshots", most));
     };
-    let made = ctx.client.create_snapshot(id, object).await?;
-    made.ok_or_else(|| {
+    let made = ctx.client.create_snapshot(id, object).await;
+    place.judge(&made);
+    made?.ok_or_else(|| {
         Status::already_exists(format!(
             "the management cluster has a snapshot {id} that is not this driver's; use another name"
         ))

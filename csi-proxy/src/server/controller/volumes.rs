@@ -104,12 +104,17 @@ pub(super) async fn create_volume(
 async fn make(ctx: &Context, wanted: &Wanted) -> Result<(Volume, bool), Status> {
     let (id, most) = (&wanted.id, ctx.settings.max_volumes());
     let count = |state: &State, making: &_| places::count(&state.volumes, making);
-    let Some(_place) = ctx.volumes.take(id, most, &ctx.cache, count) else {
-        let there = ctx.client.volume(id).await?;
+    let Some(mut place) = ctx.volumes.take(id, most, &ctx.cache, count) else {
+        let there = match ctx.volumes.is_doubted(id) {
+            true => ctx.client.volume(id).await?,
+            false => None,
+        };
         let there = there.ok_or_else(|| places::none_left("volumes", most))?;
         return Ok((there, false));
     };
-    match ctx.client.create(&wanted.claim).await? {
+    let made = ctx.client.create(&wanted.claim).await;
+    place.judge(&made);
+    match made? {
         Made::Volume(volume) => Ok((*volume, true)),
         Made::Found(volume) => Ok((*volume, false)),
         Made::Foreign => Err(Status::already_exists(format!(

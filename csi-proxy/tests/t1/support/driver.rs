@@ -1,4 +1,4 @@
-//! A running controller: the very parts of the binary, minus signals and admin port.
+//! A running controller: the very parts of the binary, minus signals and admin port; or the binary.
 //!
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
@@ -19,10 +19,12 @@ use proto::csi::volume_capability::access_mode::Mode;
 use proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use proto::csi::{
     CapacityRange, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
-    CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
+    CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest, VolumeCapability,
 };
 use tempfile::TempDir;
 use testkit::FaultPlan;
+use testkit::fixtures::ask_until;
+use testkit::process::Process;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -34,6 +36,8 @@ pub(crate) struct Driver {
     pub(crate) plan: FaultPlan,
     channel: Channel,
     tasks: Vec<JoinHandle<()>>,
+    /// Where it is the program itself.
+    pub(crate) process: Option<Process>,
     folder: TempDir,
 }
 
@@ -95,8 +99,54 @@ impl Driver {
             plan: plan.clone(),
             channel,
             tasks: vec![background, server],
+            process: None,
             folder,
         })
+    }
+
+    /// The program itself, with further flags (without their dashes). It has listed everything.
+    pub(crate) async fn program(
+        environment: &Environment,
+        settings: &Settings,
+        further: &[(&str, String)],
+    ) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let path = |name: &str| folder.path().join(name);
+        let kubeconfig = path("kubeconfig");
+        let yaml = environment
+            .management
+            .kubeconfig_as(&environment.user(), &[])?;
+        std::fs::write(&kubeconfig, yaml)?;
+        let flags = [
+            ("kubeconfig", kubeconfig.display().to_string()),
+            ("socket", path("csi.sock").display().to_string()),
+            ("namespace", settings.namespace.clone()),
+            ("cluster-uid", settings.cluster_uid.clone()),
+            ("offer", serde_json::to_string(&settings.offer)?),
+            ("admin-address", "127.0.0.1:0".to_owned()),
+        ];
+        let flags = flags.iter().chain(further);
+        let flags = flags.map(|(name, value)| format!("--{name}={value}"));
+        let flags: Vec<_> = std::iter::once("controller".to_owned())
+            .chain(flags)
+            .collect();
+        let program = Path::new(env!("CARGO_BIN_EXE_csi-proxy"));
+        let process = Process::spawn("csi-proxy", program, &flags, &path("log"))?;
+        let driver = Self {
+            plan: FaultPlan::none(),
+            channel: connect(&path("csi.sock"))?,
+            tasks: Vec::new(),
+            process: Some(process),
+            folder,
+        };
+        let ready = ask_until("it has listed everything", super::PATIENCE, || async {
+            let mut controller = driver.controller();
+            let list = controller.list_volumes(ListVolumesRequest::default());
+            Ok(list.await.map(drop).map_err(|status| format!("{status:?}")))
+        });
+        let said = || std::fs::read_to_string(driver.folder.path().join("log")).unwrap_or_default();
+        ready.await.with_context(said)?;
+        Ok(driver)
     }
 
     /// A healthy one whose calls wait only this long: for those that wait in vain.

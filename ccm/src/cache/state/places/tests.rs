@@ -2,16 +2,18 @@
 //!
 //! Invariant: a Service is looked at only when a change triggers it; nobody polls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::mirrors::ports;
+use super::{State, age};
 use crate::cache::Cache;
 use crate::cache::events::{Change, WatchEvent, Write};
 use crate::cache::triggers::{Key, triggered};
-use crate::limits::{Limits, Over};
+use crate::limits::{Capacity, Limits, Over, Taken};
 use crate::settings::Settings;
 
 /// What happens.
@@ -63,9 +65,11 @@ struct World {
     settings: Arc<Settings>,
     cache: Cache,
     /// By UID: ports of what the tenant has.
-    services: std::collections::BTreeMap<String, (i64, usize)>,
+    services: BTreeMap<String, (i64, usize)>,
     /// By UID: ports of what the management cluster has, whatever the cache knows.
-    mirrors: std::collections::BTreeMap<String, usize>,
+    mirrors: BTreeMap<String, usize>,
+    /// By UID: the version of that.
+    versions: BTreeMap<String, u64>,
     /// Written, and not told by a watch yet.
     written: Vec<String>,
     /// Who is to be looked at.
@@ -85,6 +89,7 @@ impl World {
             settings,
             services: Default::default(),
             mirrors: Default::default(),
+            versions: Default::default(),
             written: Vec::new(),
             queue: BTreeSet::new(),
             made: 0,
@@ -120,8 +125,15 @@ impl World {
         self.on_change(&changes);
     }
 
-    fn mirror(&mut self, uid: &str) -> k8s_openapi::api::core::v1::Service {
+    /// The API takes a mirror with so many ports in.
+    fn write(&mut self, uid: &str, ports: usize) {
         self.version += 1;
+        self.mirrors.insert(uid.to_owned(), ports);
+        self.versions.insert(uid.to_owned(), self.version);
+        self.written.push(uid.to_owned());
+    }
+
+    fn mirror(&self, uid: &str) -> k8s_openapi::api::core::v1::Service {
         let ports: Vec<_> = (0..self.mirrors[uid])
             .map(|port| json!({ "port": port + 1 }))
             .collect();
@@ -132,7 +144,7 @@ impl World {
         serde_json::from_value(json!({
             "metadata": {
                 "name": format!("lb-{uid}"), "uid": format!("lb-{uid}"), "labels": labels,
-                "resourceVersion": self.version.to_string(),
+                "resourceVersion": self.versions[uid].to_string(),
             },
             "spec": { "type": "LoadBalancer", "ports": ports },
         }))
@@ -154,8 +166,6 @@ impl World {
                 .observe_write(Write::MirrorGone(format!("lb-{uid}"))),
         };
         self.on_change(&changes);
-        // As a watch of mirrors would.
-        self.queue.insert(uid);
     }
 
     /// One reconcile, as far as places are concerned.
@@ -179,24 +189,25 @@ impl World {
             }
             Some(_) if over.is_some() => {}
             Some((_, ports)) if answer == Answer::Done => {
-                if self.mirrors.insert(uid.to_owned(), *ports) != Some(*ports) {
+                let ports = *ports;
+                if self.mirrors.get(uid) != Some(&ports) {
                     // Who wrote believes the answer at once; watches tell it later.
+                    self.write(uid, ports);
                     let mirror = Write::Mirror(Arc::new(self.mirror(uid)));
                     let changes = self.cache.observe_write(mirror);
                     self.on_change(&changes);
-                    self.written.push(uid.to_owned());
                 }
             }
             // It is tried again.
             Some((_, ports)) => {
+                let ports = *ports;
                 match answer {
                     Answer::Refused => {
                         let room = self.cache.release(uid);
                         self.on_change(room.as_slice());
                     }
                     Answer::Late => {
-                        self.mirrors.insert(uid.to_owned(), *ports);
-                        self.written.push(uid.to_owned());
+                        self.write(uid, ports);
                         self.cache.doubt(uid);
                     }
                     Answer::Lost => self.cache.doubt(uid),
@@ -272,6 +283,7 @@ proptest! {
         for step in &steps {
             let before: Vec<_> = world.mirrors.keys().cloned().collect();
             world.step(step);
+            world.cache.read(check)?;
             let (services, ports) = world.taken();
             prop_assert!(services <= limits.services, "{services} after {step:?}");
             prop_assert!(ports <= limits.ports, "{ports} ports after {step:?}");
@@ -281,7 +293,7 @@ proptest! {
             }
         }
         // Until nothing is left to do.
-        let mut over = std::collections::BTreeMap::new();
+        let mut over = BTreeMap::new();
         for _ in 0..1000 {
             if let Some(uid) = world.queue.first().cloned() {
                 over.insert(uid.clone(), world.look(&uid, Answer::Done));
@@ -332,6 +344,69 @@ fn a_limit_that_is_lowered_deletes_nothing() {
     .collect();
     assert_eq!(world.mirrors.len(), 4);
     assert_eq!(told.iter().flatten().count(), 1, "the new one alone");
+}
+
+/// Of all who ask for something, whether they are over a limit, when everything is counted anew.
+fn counted(state: &State) -> BTreeMap<String, bool> {
+    let mut taken = Taken::default();
+    for uid in state.mirrors.uids() {
+        taken.services += 1;
+        taken.ports += state.mirrors.get(&uid).map_or(0, |mirror| ports(mirror));
+    }
+    for (uid, given) in &state.places.given {
+        let made = state.mirrors_of(uid);
+        let most = made.iter().map(|mirror| ports(mirror)).max();
+        taken.services += usize::from(made.is_empty());
+        taken.ports += given.saturating_sub(most.unwrap_or_default());
+    }
+    let services: Vec<_> = state.services.values().collect();
+    let ages: Vec<_> = services.iter().map(|service| age(service)).collect();
+    let wishes = ages.iter().zip(services);
+    let asking = wishes.filter_map(|(age, service)| state.asking(age, state.wanted(service)?));
+    let mut asking: Vec<_> = asking.collect();
+    asking.sort_unstable();
+    let mut room = Capacity::new(taken, state.settings.limits);
+    let turns = asking.into_iter();
+    turns
+        .map(|turn| (turn.uid.to_owned(), room.give(&turn).is_some()))
+        .collect()
+}
+
+/// What is told of one of them without a look at all is what a look at all tells.
+fn check(state: &State) -> Result<(), TestCaseError> {
+    let counted = counted(state);
+    for uid in state.services.keys() {
+        let over = counted.get(uid).copied().unwrap_or_default();
+        prop_assert_eq!(state.over(uid).is_some(), over, "{}", uid);
+    }
+    let waiting = state.places.waiting.iter();
+    let free = waiting.filter(|uid| counted.get(*uid) == Some(&false));
+    let mut told = state.admissible();
+    told.sort_unstable();
+    prop_assert_eq!(told, free.cloned().collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn ports_that_a_mirror_gives_up_are_told_by_the_answer_to_who_waits_for_them() {
+    let mut world = World::new(Limits {
+        services: 5,
+        ports: 5,
+        endpoints: 1,
+    });
+    world.step(&Step::Put(0, 4));
+    world.step(&Step::Put(1, 3));
+    assert_eq!(world.look("00", Answer::Done), None);
+    assert_eq!(world.look("01", Answer::Done), Some(Over::Ports));
+    world.arrive();
+    world.queue.clear();
+    world.step(&Step::Put(0, 1));
+    assert_eq!(world.look("00", Answer::Done), None);
+    assert!(world.queue.contains("01"), "nobody tells who waits");
+    // The watch tells what the answer told already, so nobody else will.
+    world.arrive();
+    assert_eq!(world.look("01", Answer::Done), None);
+    assert_eq!(world.taken(), (2, 4));
 }
 
 /// Services `a` and `b` with three ports each, of which five are to be had: `a` has their place, and nobody
