@@ -2,6 +2,8 @@
 //!
 //! Invariant: what decides about data has no default.
 
+pub mod backup;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub struct Args {
 pub enum Command {
     /// Decides whether etcd may start on its data directory: exit code 0, or a reason (docs/etcd.md)
     Gate(GateArgs),
+    /// Backs the etcd of a tenant cluster up, reads a backup, restores it (docs/backup-format.md)
+    Backup(Box<backup::BackupArgs>),
 }
 
 /// Flags of `etcd-agent gate`.
@@ -89,16 +93,23 @@ mod tests {
     fn command_line_is_consistent_and_every_flag_has_a_variable() {
         let command = Args::command();
         command.clone().debug_assert();
+        every_flag_has_a_variable(&command);
+    }
+
+    fn every_flag_has_a_variable(command: &clap::Command) {
         for command in command.get_subcommands() {
             for flag in command.get_arguments().filter(|a| a.get_id() != "help") {
                 assert!(flag.get_env().is_some(), "{} has none", flag.get_id());
             }
+            every_flag_has_a_variable(command);
         }
     }
 
     #[test]
     fn what_decides_about_data_is_asked_for() {
-        let Command::Gate(args) = Args::try_parse_from(NEEDED).unwrap().command;
+        let Command::Gate(args) = Args::try_parse_from(NEEDED).unwrap().command else {
+            panic!("another command");
+        };
         assert_eq!(args.initial_cluster_state, ClusterState::New);
         assert_eq!(args.deadline(), Duration::from_secs(60));
         for missing in 2..NEEDED.len() {

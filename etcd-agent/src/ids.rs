@@ -36,6 +36,12 @@ impl Id {
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
+
+    /// As a number, which is never zero.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl fmt::Display for Id {

@@ -1,10 +1,11 @@
-//! Program beside each member of a tenant cluster's etcd. Today it has one job: the start gate
-//! (docs/etcd.md).
+//! Program beside each member of a tenant cluster's etcd: the start gate (docs/etcd.md), and backups
+//! (docs/backup-format.md).
 //!
-//! Invariant: it speaks to no API and to no etcd; it reads one volume and one file, and of the volume
-//! it changes its own marker only.
+//! Invariant: the gate speaks to no API and to no etcd; it reads one volume and one file, and of the
+//! volume it changes its own marker only. A backup speaks to etcd and to its store, and to no API.
 
 pub mod args;
+pub mod backup;
 pub mod gate;
 mod ids;
 mod volume;

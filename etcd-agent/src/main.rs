@@ -10,5 +10,6 @@ use etcd_agent::args::{Args, Command};
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Gate(args) => etcd_agent::gate::run(args),
+        Command::Backup(args) => etcd_agent::backup::run(*args),
     }
 }

@@ -21,6 +21,12 @@ pub mod csi {
     include!("generated/csi.v1.rs");
 }
 
+/// What etcd answers its clients, as far as Covey asks.
+#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)] // generated
+pub mod etcd {
+    include!("generated/etcdserverpb.rs");
+}
+
 /// A Node of Kubernetes, as far as a template of one needs it.
 #[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)] // generated
 pub mod kubernetes {

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "autoscaler/externalgrpc.proto",
     "csi/csi.proto",
+    "etcd/rpc.proto",
     "kubernetes/core.proto",
     "pluginregistration/v1.proto",
 ];

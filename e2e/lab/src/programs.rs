@@ -59,6 +59,8 @@ impl Program {
     pub const CLOUD_PROVIDER: Self = Self("cloud-provider");
     /// `csi-sanity`: what the specification of CSI asks of a driver, as tests. No lab runs it.
     pub const CSI_SANITY: Self = Self("csi-sanity");
+    /// `versitygw`: a folder as an S3 endpoint. No lab runs it.
+    pub const VERSITYGW: Self = Self("versitygw");
 
     /// What every lab runs, Kubernetes aside, whose version has to be chosen.
     pub const BASIC: [Self; 9] = [
@@ -79,7 +81,7 @@ impl Program {
     /// What volumes of tenant clusters need besides.
     pub const STORAGE: [Self; 1] = [Self::CSI];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
-    pub const REFERENCES: [Self; 2] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY];
+    pub const REFERENCES: [Self; 3] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY, Self::VERSITYGW];
 
     /// What tests without a lab may use: both versions of the default run among it.
     #[must_use]

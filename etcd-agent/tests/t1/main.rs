@@ -5,6 +5,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod backup;
 mod bootstrap;
 mod damage;
 mod directories;

@@ -262,6 +262,21 @@ impl Site {
         self.etcdctl(&member.url, &["put", key, value]).map(drop)
     }
 
+    /// Takes history away until a revision.
+    pub(crate) fn compact(&self, member: &Member, revision: u64) -> Result<()> {
+        let mut command = Command::new(&self.etcdctl);
+        command.args(["--endpoints", &member.url, "compact", "--physical"]);
+        let output = command.arg(revision.to_string()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdctl compact: {said}");
+        Ok(())
+    }
+
+    /// `etcd` and `etcdutl`, which stand side by side.
+    pub(crate) fn folder(&self) -> &Path {
+        self.etcd.parent().unwrap()
+    }
+
     fn etcdctl(&self, url: &str, args: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.etcdctl);
         command
@@ -289,7 +304,19 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Where a member's peers reach it.
+    pub(crate) fn peer_url(&self, number: usize) -> String {
+        format!("http://127.0.0.1:{}", self.peers[number])
+    }
+}
+
 impl Member {
+    /// As clients name it.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Where it answers clients.
     pub(crate) fn address(&self) -> &str {
         self.url.trim_start_matches("http://")

@@ -108,8 +108,23 @@ const RULES: &[Rule] = &[
         pure: false,
     },
     Rule {
-        name: "etcd-agent",
+        name: "backup-format",
         uses: &[],
+        pure: true,
+    },
+    Rule {
+        name: "backup",
+        uses: &["backup-format", "proto"],
+        pure: false,
+    },
+    Rule {
+        name: "backup-s3",
+        uses: &["backup"],
+        pure: false,
+    },
+    Rule {
+        name: "etcd-agent",
+        uses: &["backup", "backup-format", "backup-s3"],
         pure: false,
     },
     Rule {

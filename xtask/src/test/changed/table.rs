@@ -140,6 +140,11 @@ pub(crate) const TABLE: &[Entry] = &[
         "csi-sanity itself",
     ),
     entry(
+        "e2e/lab/programs/versitygw/**",
+        &[Target("etcd-agent", "t1")],
+        "the S3 endpoint that backups are held to",
+    ),
+    entry(
         "e2e/lab/programs/csi/**",
         &[Need("csi"), Need("lab-agent")],
         "the stock sidecars",

@@ -1,0 +1,234 @@
+//! `etcd-agent backup`: from flags and files to the crate `backup`.
+//!
+//! Invariant: exit code 0 is done, 1 failed, 3 another backup of the same tenant cluster runs, 4 a
+//! restore that cannot be had; 2 is a wrong command line.
+
+mod failure;
+mod store;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::backup::engine::{self, Ended, Options, Progress};
+use ::backup::etcd::{Etcd, Tls};
+use ::backup::plan::Settings;
+use ::backup::plan::retention::Retention;
+use ::backup::reader::{Opener, Reader};
+use ::backup::restore;
+use ::backup::restore::choose::At;
+use ::backup::restore::outcome::NotFound;
+use ::backup::restore::programs::{Member, Programs};
+use ::backup::{check, reader};
+use backup_format::keys::{DataKey, Keys, RecoveryKey, WrappedKey};
+use backup_format::{Scope, keys};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::failure::{ANOTHER, FAILED, Failure, NOT_TO_BE_HAD, read};
+use self::store::AnyStore;
+use crate::args::backup::{BackupArgs, BackupCommand, ReadArgs, RestoreArgs, RunArgs, VerifyArgs};
+use crate::ids::Id;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: BackupArgs) -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("COVEY_LOG_FILTER");
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .json()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+    // One thread: it waits for most of its time, and each would have memory of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(carry_out(args.command)),
+        Err(error) => Err(error.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(code, said)) => {
+            let _ = writeln!(io::stderr(), "{said}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+async fn carry_out(command: BackupCommand) -> Result<(), Failure> {
+    match command {
+        BackupCommand::Run(args) => back_up(args).await,
+        BackupCommand::Check(args) => {
+            let unique = hex(&keys::random()?);
+            check::check(&AnyStore::open(&args)?, &unique[..16]).await?;
+            say("the store can hold backups")
+        }
+        BackupCommand::Verify(args) => verify(&args).await,
+        BackupCommand::Restore(args) => restore(args).await,
+    }
+}
+
+async fn back_up(args: RunArgs) -> Result<(), Failure> {
+    let store = AnyStore::open(&args.store)?;
+    let tls = match &args.etcd_tls {
+        None => None,
+        Some(folder) => Some(Tls {
+            ca: read(&folder.join("ca.crt"))?,
+            certificate: read(&folder.join("tls.crt"))?,
+            key: read(&folder.join("tls.key"))?,
+        }),
+    };
+    let etcd = Etcd::new(&args.etcd, tls.as_ref())?;
+    let data = DataKey::read(&read(&args.keys.join("data-key"))?);
+    let wrapped = WrappedKey::read(&read(&args.keys.join("wrapped-key"))?);
+    let (Some(data), Some(wrapped)) = (data, wrapped) else {
+        return Err(Failure(
+            FAILED,
+            "data-key has 32 bytes and wrapped-key 80".to_owned(),
+        ));
+    };
+    let options = Options {
+        tenant: args.tenant,
+        cluster: args.cluster.map(Id::number),
+        prefix: store::prefix(&args.store.prefix),
+        keys: Keys { data, wrapped },
+        settings: Settings {
+            delta_every_ms: args.delta_ms,
+            full_every_ms: args.full_seconds.saturating_mul(1000),
+            retention: Retention {
+                hours: args.keep_hours,
+                days: args.keep_days,
+                weeks: args.keep_weeks,
+                months: args.keep_months,
+            },
+            ..Settings::default()
+        },
+        writer: args.writer,
+        kubernetes: args.kubernetes,
+    };
+    let (stop, stopped) = watch::channel(false);
+    let (mut end, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = end.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let _ = stop.send(true);
+    });
+    let (progress, mut told) = watch::channel(Progress::default());
+    tokio::spawn(async move {
+        while told.changed().await.is_ok() {
+            let now = *told.borrow_and_update();
+            tracing::debug!(durable = now.durable, deltas = now.deltas, "read back");
+        }
+    });
+    let ended = engine::run(Arc::new(store), etcd, options, progress, stopped).await;
+    ended.map_err(|ended| match ended {
+        Ended::Another => Failure(ANOTHER, ended.to_string()),
+        Ended::OtherCluster { .. } | Ended::Tenant(_) => ended.into(),
+    })
+}
+
+async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let store = AnyStore::open(&args.read.store)?;
+    let reader = reader(&store, &args.read)?;
+    let listing = reader.list().await?;
+    let mut bad = 0;
+    for full in listing.fulls.iter().rev() {
+        match reader.verify(*full, &listing).await {
+            Ok(reach) => say(&format!("{full}: whole, until revision {}", reach.revision))?,
+            Err(reader::ReadError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                bad += 1;
+                say(&format!("{full}: {error}"))?;
+            }
+        }
+    }
+    match (listing.fulls.len(), bad) {
+        (0, _) => Err(Failure(FAILED, "there is no full snapshot".to_owned())),
+        (_, 0) => Ok(()),
+        (all, bad) => Err(Failure(
+            FAILED,
+            format!("{bad} of {all} full snapshots lead to damage"),
+        )),
+    }
+}
+
+async fn restore(args: RestoreArgs) -> Result<(), Failure> {
+    let store = AnyStore::open(&args.read.store)?;
+    let reader = reader(&store, &args.read)?;
+    let at = match (args.at.at_ms, args.at.at_revision) {
+        (Some(ms), _) => At::Time(ms),
+        (_, Some(revision)) => At::Revision(revision),
+        (None, None) => At::Latest,
+    };
+    let found = restore::find(&reader, at)
+        .await
+        .map_err(|error| match error {
+            NotFound::TooOld | NotFound::Holes { .. } => Failure(NOT_TO_BE_HAD, error.to_string()),
+            NotFound::Store(error) => error.into(),
+        })?;
+    let (full, revision) = (found.full, found.revision);
+    say(&format!(
+        "full snapshot {full}, deltas until revision {revision}"
+    ))?;
+    if args.dry_run {
+        return Ok(());
+    }
+    let programs = Programs {
+        etcd: args.programs.join("etcd"),
+        etcdutl: args.programs.join("etcdutl"),
+    };
+    let member = Member {
+        data_dir: args.data_dir,
+        name: args.member,
+        peer_url: args.peer_url,
+        initial_cluster: args.initial_cluster,
+        token: args.initial_cluster_token,
+        bump: args.bump,
+    };
+    let built = restore::build(&reader, at, found, &programs, &args.scratch, &member).await?;
+    say(&format!(
+        "revision {}, {} of it replayed",
+        built.revision, built.replayed
+    ))
+}
+
+fn reader<'a>(store: &'a AnyStore, args: &ReadArgs) -> Result<Reader<'a, AnyStore>, Failure> {
+    let scope = Scope::new(&args.tenant, args.cluster.number());
+    let scope = scope.ok_or_else(|| Failure(FAILED, "the tenant is no UID".to_owned()))?;
+    let opener = match (&args.key.data_key, &args.key.recovery_key) {
+        (Some(path), _) => {
+            let key = DataKey::read(&read(path)?);
+            Opener::Data(key.ok_or_else(|| Failure(FAILED, "a data key has 32 bytes".to_owned()))?)
+        }
+        (_, Some(path)) => {
+            let text = String::from_utf8_lossy(&read(path)?).into_owned();
+            Opener::Recovery(RecoveryKey::read(&text)?)
+        }
+        (None, None) => return Err(Failure(FAILED, "no key was given".to_owned())),
+    };
+    Ok(Reader {
+        store,
+        scope,
+        prefix: store::prefix(&args.store.prefix),
+        opener,
+    })
+}
+
+fn say(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(Into::into)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

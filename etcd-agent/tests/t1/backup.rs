@@ -1,0 +1,12 @@
+//! Backups of a real etcd, in a directory and on a real S3 endpoint, with everything going wrong on
+//! the way.
+//!
+//! Invariant: every write that etcd acknowledged is looked for afterwards.
+
+mod bucket;
+mod faults;
+mod holes;
+mod killed;
+mod restored;
+mod support;
+mod writers;

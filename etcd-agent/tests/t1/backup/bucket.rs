@@ -1,0 +1,129 @@
+//! A real S3 endpoint: versitygw on a folder.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use backup::check::check;
+use backup::restore::choose::At;
+use backup::store::{Cause, Created, Store as _};
+use backup_s3::{Bucket, Settings};
+use lab::programs::Program;
+use testkit::process::Process;
+use testkit::programs::reference_or_skip;
+use testkit::waiting::{PATIENCE, ask_until};
+
+use super::support::{Running, World, quick};
+
+fn settings(port: u16) -> Settings {
+    Settings {
+        endpoint: Some(format!("http://127.0.0.1:{port}")),
+        bucket: "backups".to_owned(),
+        region: "us-east-1".to_owned(),
+        access_key_id: "covey".to_owned(),
+        secret_access_key: "covey-secret".to_owned(),
+        ca_bundle: None,
+    }
+}
+
+/// Serves a folder with one bucket.
+async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
+    let Some(program) = reference_or_skip(Program::VERSITYGW, "versitygw")? else {
+        return Ok(None);
+    };
+    std::fs::create_dir_all(folder.join("root/backups"))?;
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let args = [
+        "--port".to_owned(),
+        format!("127.0.0.1:{port}"),
+        "--access=covey".to_owned(),
+        "--secret=covey-secret".to_owned(),
+        "--region=us-east-1".to_owned(),
+        "posix".to_owned(),
+        folder.join("root").display().to_string(),
+    ];
+    let log = folder.join("versitygw.log");
+    let mut process = Process::spawn("versitygw", &program, &args, &log)?;
+    let bucket = Bucket::new(&settings(port))?;
+    ask_until("an S3 endpoint", PATIENCE, || {
+        let ended = process.exited();
+        let tail = process.log_tail(10);
+        let bucket = bucket.clone();
+        async move {
+            match (ended, bucket.list("", None).await) {
+                (Some(status), _) => Err(anyhow::anyhow!("{status}: {tail}")),
+                (None, Ok(_)) => Ok(Ok(())),
+                (None, Err(error)) => Ok(Err(error.to_string())),
+            }
+        }
+    })
+    .await?;
+    Ok(Some((process, port)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_holds_a_backup_that_is_restored_from_there() -> Result<()> {
+    let Some(mut world) = World::new().await? else {
+        return Ok(());
+    };
+    let Some((_gateway, port)) = serve(&world.folder).await? else {
+        return Ok(());
+    };
+    let store = Arc::new(Bucket::new(&settings(port))?);
+    check(&*store, "of-a-test").await?;
+    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    for _ in 0..3 {
+        world.write_many(20).await?;
+        running.durable(world.last()).await?;
+    }
+    running
+        .until(|progress| progress.verified.is_some())
+        .await?;
+    running.stop().await?;
+    let (revision, restored, _member) = world.restore(&*store, At::Latest, "restored").await?;
+    assert_eq!(revision, world.last());
+    assert!(restored == world.history[&revision]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_cannot_be_used_says_which_call_failed_and_why() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let Some((_gateway, port)) = serve(folder.path()).await? else {
+        return Ok(());
+    };
+    let store = Bucket::new(&settings(port))?;
+    assert_eq!(store.create("a/b", "one".into()).await?, Created::New);
+    assert_eq!(store.create("a/b", "two".into()).await?, Created::Exists);
+    assert_eq!(store.get("a/b", 10).await?, "one");
+    assert_eq!(
+        store.get("a/c", 10).await.unwrap_err().cause,
+        Cause::NotFound
+    );
+    assert_eq!(store.get("a/b", 2).await.unwrap_err().cause, Cause::TooLong);
+    store.delete("a/b").await?;
+    store.delete("a/b").await?;
+    assert_eq!(store.list("a/", None).await?.objects, []);
+
+    let asked = async |change: &dyn Fn(&mut Settings)| {
+        let mut settings = settings(port);
+        change(&mut settings);
+        check(&Bucket::new(&settings).unwrap(), "of-a-test")
+            .await
+            .unwrap_err()
+    };
+    let wrong_key = asked(&|s| s.secret_access_key = "another".to_owned()).await;
+    assert_eq!(wrong_key.cause(), Cause::Rights, "{wrong_key}");
+    assert!(wrong_key.to_string().starts_with("list of "), "{wrong_key}");
+    let no_bucket = asked(&|s| s.bucket = "absent".to_owned()).await;
+    assert_eq!(no_bucket.cause(), Cause::NoBucket, "{no_bucket}");
+    let region = asked(&|s| s.region = "eu-central-1".to_owned()).await;
+    assert_eq!(region.cause(), Cause::Region, "{region}");
+    let tls = asked(&|s| s.endpoint = Some(format!("https://127.0.0.1:{port}"))).await;
+    assert_eq!(tls.cause(), Cause::Tls, "{tls}");
+    let nobody = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let away = asked(&|s| s.endpoint = Some(format!("http://127.0.0.1:{nobody}"))).await;
+    assert_eq!(away.cause(), Cause::Unreachable, "{away}");
+    Ok(())
+}
