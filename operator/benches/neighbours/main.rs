@@ -69,6 +69,10 @@ pub(crate) struct Args {
 /// Most memory that is wanted, MiB: of the program, and of each tenant.
 const GOAL_MIB: (f64, f64) = (50.0, 0.2);
 
+/// For so long the bench waits until all are told. A look takes its turn, one each 200 ms, and longer while the
+/// client is behind its rate.
+const LONGEST_TOLD: Duration = Duration::from_secs(400);
+
 fn main() -> Result<()> {
     let args = Args::parse();
     if !args.inside {
@@ -146,6 +150,7 @@ impl Bench<'_> {
         let healthy = self.operator.used()?;
         eprintln!("all are up: {:.1} MiB", healthy.rss_mib);
 
+        let fall = Instant::now();
         self.site.relay.silence(dead_namespaces);
         let answer = Mode::Slow(Duration::from_millis(self.args.answer));
         for namespace in &slow_namespaces {
@@ -155,8 +160,9 @@ impl Bench<'_> {
         let _flood = Flood::start(tenants, &flooding, &node, self.args.flood)?;
         let among = self.innocents("among").await?;
         let told = self.told().await?;
+        let all_told = self.all_told(fall).await?;
         let worst = self.operator.used()?;
-        eprintln!("{told} of them are told not to be ready");
+        eprintln!("{told} of them are told not to be ready by then, all after {all_told:?} s");
 
         self.restart().await?;
         let (_, start_among) = self.made("after-start").await?;
@@ -194,7 +200,9 @@ impl Bench<'_> {
                 },
             },
             "reads_per_create": reads, "writes_per_create": writes,
-            "told_not_ready": { "among": told, "after_start": told_after, "of": dead + slow },
+            "told_not_ready": {
+                "among": told, "after_start": told_after, "of": dead + slow, "all_s": all_told.map(round),
+            },
             "restarts": self.restarts,
         }))
     }
@@ -275,6 +283,18 @@ impl Bench<'_> {
         let ready = self.site.said_ready().await?;
         let ready = ready.iter().filter(broken).count();
         Ok(self.args.dead + self.args.slow - ready)
+    }
+
+    /// How many seconds after `fall` all of them are said not to be ready; none where that takes longer than
+    /// [`LONGEST_TOLD`].
+    async fn all_told(&self, fall: Instant) -> Result<Option<f64>> {
+        while self.told().await? < self.args.dead + self.args.slow {
+            if fall.elapsed() > LONGEST_TOLD {
+                return Ok(None);
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(Some(fall.elapsed().as_secs_f64()))
     }
 
     /// Another operator, which knows none of them.
