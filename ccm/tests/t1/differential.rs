@@ -1,5 +1,5 @@
 //! The same scenarios for the controllers of k8s.io/cloud-provider and for ours: a tenant sees the
-//! same, but for a table of differences.
+//! same, and their clouds are asked for the same load balancers, but for a table of differences.
 //!
 //! One test a file of scenarios, each with both sides, which have a real tenant API of their own. After
 //! each step both are followed until nothing happens any more: a canary, a node and a Service of its
@@ -7,6 +7,7 @@
 //! the effects before and after are equal.
 //! Invariant: what ours does is never compared with something that a person wrote down.
 
+mod balancers;
 mod differences;
 mod effects;
 mod ours;
@@ -46,7 +47,7 @@ fn file(name: &str) -> Result<String> {
 
 /// One test for each file of scenarios, whose heading says what it is about.
 macro_rules! compare {
-    ($($file:ident => $test:ident,)+) => {
+    ($(#[test] fn $test:ident() of $file:ident;)+) => {
         const FILES: &[&str] = &[$(stringify!($file)),+];
 
         $(
@@ -59,10 +60,14 @@ macro_rules! compare {
 }
 
 compare! {
-    nodes => nodes_come_as_with_the_stock_controllers_but_for_the_listed_differences,
-    machines => nodes_follow_machines_as_with_the_stock_controllers_but_for_the_listed_differences,
-    services => services_come_and_go_as_with_the_stock_controllers_but_for_the_listed_differences,
-    changes => changed_services_end_as_with_the_stock_controllers_but_for_the_listed_differences,
+    #[test]
+    fn nodes_come_as_with_the_stock_controllers_but_for_the_listed_differences() of nodes;
+    #[test]
+    fn nodes_follow_machines_as_with_the_stock_controllers_but_for_the_listed_differences() of machines;
+    #[test]
+    fn services_come_and_go_as_with_the_stock_controllers_but_for_the_listed_differences() of services;
+    #[test]
+    fn changed_services_end_as_with_the_stock_controllers_but_for_the_listed_differences() of changes;
 }
 
 /// One of the two that are compared.
@@ -74,6 +79,14 @@ trait Side {
 
     /// Makes the cloud be so.
     async fn set(&mut self, cloud: &Cloud) -> Result<()>;
+
+    /// A step begins.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What its cloud has been asked for.
+    async fn balancers(&mut self, step: &Step) -> Result<Effects>;
 }
 
 /// Plays all scenarios of a file, and judges the part of the table that is about them.
@@ -192,6 +205,7 @@ impl<S: Side> Play<S> {
     /// Plays a step, and gives the effects once nothing happens any more.
     async fn step(&mut self, step: &Step) -> Result<Effects> {
         self.before.clear();
+        self.side.begin()?;
         effects::read(self.side.tenant(), &mut self.before).await?;
         self.cloud.change(step);
         self.side.set(&self.cloud).await?;
@@ -232,7 +246,8 @@ impl<S: Side> Play<S> {
 
     async fn read(&mut self, step: &Step) -> Result<Effects> {
         let mut versions = BTreeMap::new();
-        let effects = effects::read(self.side.tenant(), &mut versions).await?;
+        let mut effects = effects::read(self.side.tenant(), &mut versions).await?;
+        effects.extend(self.side.balancers(step).await?);
         let mut effects = of_interest(effects);
         for (object, (uid, version)) in versions {
             if object.contains(CANARY) {

@@ -16,6 +16,7 @@ mod mutated;
 mod nodes;
 mod orphans;
 mod outage;
+mod played;
 mod process;
 mod published;
 mod quiet;

@@ -1,4 +1,6 @@
 //! Both APIs go and come back, one after the other and together.
+//!
+//! Invariant: what is not to be concluded was looked at while an API was away: a reconcile has failed by then.
 
 use anyhow::Result;
 use kit_objects::kinds;
@@ -13,7 +15,7 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
     let Some(environment) = Environment::alone("outage").await? else {
         return Ok(());
     };
-    let _ccm = Ccm::start(&environment)?;
+    let ccm = Ccm::start(&environment)?;
     let (service, name) = environment.serving().await?;
     let node = environment.nodes().get("a").await?;
 
@@ -23,6 +25,8 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
     environment
         .change("web", &json!({ "spec": { "sessionAffinity": "ClientIP" } }))
         .await?;
+    ccm.failed(&service).await?;
+    assert_eq!(environment.nodes().get("a").await?.uid(), node.uid());
     environment.management.start_apiserver().await?;
     let follows = |m: &k8s_openapi::api::core::v1::Service| {
         m.spec.as_ref().unwrap().session_affinity.as_deref() == Some("ClientIP")
@@ -31,10 +35,13 @@ async fn nothing_is_lost_when_both_apis_are_restarted_and_no_node_goes() -> Resu
     assert_eq!(environment.nodes().get("a").await?.uid(), node.uid());
 
     // The tenant's API is away, and an address comes.
+    ccm.rest().await;
     environment.tenant.stop_apiserver().await?;
     environment
         .allocate(&name, &json!([{ "ip": "192.0.2.1" }]))
         .await?;
+    ccm.failed(&service).await?;
+    environment.ready(&name, &["10.5.0.1"]).await?;
     environment.tenant.start_apiserver().await?;
     environment.addresses("web", &["192.0.2.1"]).await?;
 

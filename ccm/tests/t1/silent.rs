@@ -4,12 +4,11 @@
 //! seen, so no test passes because nobody looked.
 
 use anyhow::{Context as _, Result, ensure};
-use ccm::cache::triggers::Key;
 use k8s_openapi::api::core::v1::Service;
 use kit_objects::kinds;
 use kube::ResourceExt;
 use serde_json::json;
-use testkit::fixtures::{ask_until, wait_for, wait_gone};
+use testkit::fixtures::{wait_for, wait_gone};
 
 use crate::support::{Ccm, Environment, PATIENCE};
 
@@ -18,19 +17,6 @@ const MORE: usize = 9;
 
 /// Workers for anything but dead machines.
 const WORKERS: u64 = 8;
-
-/// Returns once a reconcile of this Service waited in vain for an answer, which takes 30 s.
-async fn given_up(ccm: &Ccm, service: &Service) -> Result<()> {
-    let key = Key::Service(service.uid().context("it was made")?);
-    let attempts = &ccm.manager.context.attempts;
-    ask_until("an answer is given up", PATIENCE, || async {
-        Ok(match attempts.count(&key) {
-            0 => Err("none".to_owned()),
-            _ => Ok(()),
-        })
-    })
-    .await
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_machines_leave_load_balancers_while_the_tenants_api_is_silent() -> Result<()> {
@@ -66,7 +52,7 @@ async fn dead_machines_leave_load_balancers_while_the_tenants_api_is_silent() ->
     for (_, mirror) in &balanced {
         environment.ready(mirror, &["10.5.0.2"]).await?;
     }
-    given_up(&ccm, &service).await?;
+    ccm.failed(&service).await?;
 
     environment.tenant.resume().await?;
     for (number, (name, _)) in balanced.iter().enumerate() {
@@ -104,7 +90,7 @@ async fn silence_of_the_management_api_is_no_news_of_machines_and_holds_up_nothi
     let finalizer = |s: Option<&Service>| s.is_some_and(|s| !s.finalizers().is_empty());
     wait_for(&services, "new", finalizer, PATIENCE).await?;
     for waits in [&service, &going] {
-        given_up(&ccm, waits).await?;
+        ccm.failed(waits).await?;
     }
     let going = services.get("going").await?;
     ensure!(

@@ -17,6 +17,7 @@ mod provisioner;
 mod refusals;
 mod refused;
 mod sanity;
+mod silent;
 mod support;
 mod tenants;
 mod volumes;

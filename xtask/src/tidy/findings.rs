@@ -20,7 +20,7 @@ pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
 /// `C1` of `| C1 | …`.
 fn number(line: &str) -> Option<&str> {
     let cell = line.strip_prefix("| ")?.split(" |").next()?;
-    let digits = cell.strip_prefix(['C', 'D', 'S'])?;
+    let digits = cell.strip_prefix(['C', 'D', 'P', 'S'])?;
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then_some(cell)
 }
 

@@ -5,6 +5,7 @@
 mod clusters;
 mod laws;
 mod near;
+mod played;
 mod refused;
 
 use k8s_openapi::api::core::v1::Service;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the program ends with this value, and when this process does: its input ends.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::Side;
-use super::scenario::{Cloud, State};
+use super::balancers::{self, Balancer};
+use super::effects::Effects;
+use super::scenario::{Cloud, State, Step};
 use crate::support::Environment;
 
 /// The program, if it was built.
@@ -57,17 +60,20 @@ impl<'a> Stock<'a> {
     }
 
     async fn tell(&mut self, cloud: &Cloud, expected: &str) -> Result<()> {
-        let line = format!("{}\n", state(cloud));
-        self.input.write_all(line.as_bytes()).await?;
-        match self.output.next_line().await? {
-            Some(answer) if answer == expected => Ok(()),
-            answer => {
-                let mut log = String::new();
-                self.log.rewind()?;
-                self.log.read_to_string(&mut log)?;
-                bail!("the stock controllers answered {answer:?} and not {expected:?}:\n{log}")
-            }
+        let answer = self.ask(&state(cloud).to_string()).await?;
+        if answer.as_deref() == Some(expected) {
+            return Ok(());
         }
+        let mut log = String::new();
+        self.log.rewind()?;
+        self.log.read_to_string(&mut log)?;
+        bail!("the stock controllers answered {answer:?} and not {expected:?}:\n{log}")
+    }
+
+    /// Writes a line, and gives the one that answers.
+    async fn ask(&mut self, line: &str) -> Result<Option<String>> {
+        self.input.write_all(format!("{line}\n").as_bytes()).await?;
+        Ok(self.output.next_line().await?)
     }
 }
 
@@ -80,6 +86,18 @@ impl Side for Stock<'_> {
 
     async fn set(&mut self, cloud: &Cloud) -> Result<()> {
         self.tell(cloud, "ok").await
+    }
+
+    async fn balancers(&mut self, _step: &Step) -> Result<Effects> {
+        let answer = self.ask("").await?.context("it ended")?;
+        let made: BTreeMap<String, Balancer> = serde_json::from_str(&answer)?;
+        let services = balancers::services(self.tenant()).await?;
+        let mut lines = Effects::new();
+        for (place, balancer) in &made {
+            let name = place.trim_start_matches("default/");
+            lines.extend(balancers::of(name, balancer, services.get(name)));
+        }
+        Ok(lines)
     }
 }
 

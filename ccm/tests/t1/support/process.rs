@@ -2,17 +2,21 @@
 //!
 //! Invariant: dropping it is a crash: every task is aborted, nothing is tidied up.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use ccm::cache::triggers::Key;
 use ccm::manager::Manager;
 use ccm::settings::Settings;
+use k8s_openapi::api::core::v1::Service;
 use kit::lease::Leadership;
 use kit::shutdown::Shutdown;
 use kit_client::args::{ClientArgs, TENANT_BURST, TENANT_QPS};
 use kit_client::count::RequestCounter;
+use kube::ResourceExt as _;
 use testkit::FaultPlan;
+use testkit::fixtures::ask_until;
 use tokio::task::JoinHandle;
 
-use super::Environment;
+use super::{Environment, PATIENCE};
 
 /// One that runs.
 pub(crate) struct Ccm {
@@ -90,6 +94,19 @@ impl Ccm {
         // Whoever leads queues everything in one go; asking for it here, too, leaves no gap before that.
         context.queue_all();
         context.queue.idle().await;
+    }
+
+    /// Returns once reconciling this Service has failed, for which a silent API takes 30 s.
+    pub(crate) async fn failed(&self, service: &Service) -> Result<()> {
+        let key = Key::Service(service.uid().context("it was made")?);
+        let attempts = &self.manager.context.attempts;
+        ask_until("a reconcile fails", PATIENCE, || async {
+            Ok(match attempts.count(&key) {
+                0 => Err("none".to_owned()),
+                _ => Ok(()),
+            })
+        })
+        .await
     }
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,11 +42,18 @@ type cloud struct {
 	lock  sync.Mutex
 	state state
 	// Load balancers that were made, with and without an address.
-	made map[string]bool
+	made map[string]balancer
+}
+
+// A load balancer, as it was last asked for.
+type balancer struct {
+	Spec v1.ServiceSpec `json:"spec"`
+	// Names of the nodes that it sends to.
+	Nodes []string `json:"nodes"`
 }
 
 func newCloud() *cloud {
-	return &cloud{made: map[string]bool{}}
+	return &cloud{made: map[string]balancer{}}
 }
 
 func (c *cloud) set(next state) {
@@ -106,10 +114,26 @@ func key(service *v1.Service) string {
 	return service.Namespace + "/" + service.Name
 }
 
+// All load balancers, as JSON.
+func (c *cloud) balancers() ([]byte, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return json.Marshal(c.made)
+}
+
+// Call with the lock held.
+func (c *cloud) ask(service *v1.Service, nodes []*v1.Node) {
+	asked := balancer{Spec: service.Spec, Nodes: []string{}}
+	for _, node := range nodes {
+		asked.Nodes = append(asked.Nodes, node.Name)
+	}
+	c.made[key(service)] = asked
+}
+
 func (c *cloud) GetLoadBalancer(_ context.Context, _ string, service *v1.Service) (*v1.LoadBalancerStatus, bool, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if !c.made[key(service)] {
+	if _, ok := c.made[key(service)]; !ok {
 		return nil, false, nil
 	}
 	return &v1.LoadBalancerStatus{Ingress: c.state.Balancers[key(service)]}, true, nil
@@ -119,10 +143,10 @@ func (c *cloud) GetLoadBalancerName(_ context.Context, _ string, service *v1.Ser
 	return cloudprovider.DefaultLoadBalancerName(service)
 }
 
-func (c *cloud) EnsureLoadBalancer(_ context.Context, _ string, service *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
+func (c *cloud) EnsureLoadBalancer(_ context.Context, _ string, service *v1.Service, nodes []*v1.Node) (*v1.LoadBalancerStatus, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.made[key(service)] = true
+	c.ask(service, nodes)
 	addresses, ok := c.state.Balancers[key(service)]
 	if !ok {
 		return nil, api.NewRetryError("it has no address yet", patience)
@@ -130,12 +154,13 @@ func (c *cloud) EnsureLoadBalancer(_ context.Context, _ string, service *v1.Serv
 	return &v1.LoadBalancerStatus{Ingress: addresses}, nil
 }
 
-func (c *cloud) UpdateLoadBalancer(_ context.Context, _ string, service *v1.Service, _ []*v1.Node) error {
+func (c *cloud) UpdateLoadBalancer(_ context.Context, _ string, service *v1.Service, nodes []*v1.Node) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if !c.made[key(service)] {
+	if _, ok := c.made[key(service)]; !ok {
 		return errors.New("there is no such load balancer")
 	}
+	c.ask(service, nodes)
 	return nil
 }
 

@@ -3,6 +3,7 @@
 //
 // Usage: cloud-provider <kubeconfig>. Once the controllers run it writes the line "ready". Each line
 // on standard input is a whole state of the cloud as JSON (type state); "ok" answers that it holds.
+// An empty line asks for its load balancers: JSON (type balancer) by namespace/name of the Service.
 // The end of standard input ends the program, so that it never outlives the test.
 package main
 
@@ -65,6 +66,14 @@ func run(kubeconfig string) error {
 	}
 	fmt.Println("ready")
 	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			answer, err := made.balancers()
+			if err != nil {
+				return err
+			}
+			fmt.Println(string(answer))
+			continue
+		}
 		if err := take(made, lines.Bytes()); err != nil {
 			return err
 		}

@@ -1,11 +1,11 @@
 //! Both clusters, as far as one Service is concerned, carrying plans out as their APIs would.
 //!
-//! Invariant: an API refuses here what a real one refuses: a patch at another resource version or
-//! UID, a slice of mixed families or of more than a hundred endpoints, families that it does not have
-//! or that cannot go ([`families`]); it fills in defaults, and a webhook that changes what is written
-//! always wins.
+//! Invariant: an API refuses here what a real one refuses (`ccm/tests/t1/played.rs` asks it): a patch at
+//! another resource version or UID, a slice of mixed families, another class, families that it does not
+//! have or that cannot go ([`families`]); it fills in defaults, and a webhook that changes what is written
+//! always wins. Slices of more endpoints than the program puts in one, or of one address twice, are bugs.
 
-mod families;
+pub(super) mod families;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -416,11 +416,7 @@ impl Clusters {
         if !self.mutation.is_null() {
             merge(&mut object, &self.mutation);
         }
-        for (field, value) in [
-            ("sessionAffinity", "None"),
-            ("externalTrafficPolicy", "Cluster"),
-            ("internalTrafficPolicy", "Cluster"),
-        ] {
+        for (field, value) in families::DEFAULTS {
             if object["spec"][field].is_null() {
                 object["spec"][field] = value.into();
             }

@@ -1,17 +1,23 @@
-//! Families of a Service's cluster IPs, as an API server gives and refuses them
+//! Families of a Service's cluster IPs, and what else an API server fills in, as it gives and refuses them
 //! (`initIPFamilyFields` in kubernetes/pkg/registry/core/service/storage/alloc.go).
 //!
-//! Invariant: what is refused here is refused by a real one; `ccm/tests/t1/refused.rs` plays the same.
+//! Invariant: a real one answers the same; `ccm/tests/t1/played.rs` asks it.
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 use serde_json::{Value, json};
 
+/// What is filled in of a load balancer that says nothing.
+pub(crate) const DEFAULTS: [(&str, &str); 3] = [
+    ("sessionAffinity", "None"),
+    ("externalTrafficPolicy", "Cluster"),
+    ("internalTrafficPolicy", "Cluster"),
+];
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
 
 /// Fills in what is not said, on the way from `old`, in a cluster of these families.
-pub(super) fn admit(
+pub(crate) fn admit(
     spec: &mut Value,
     old: Option<&ServiceSpec>,
     stacks: &[&str],
@@ -21,10 +27,8 @@ pub(super) fn admit(
     let policy_had = old.and_then(|s| s.ip_family_policy.clone());
     let mut families = said.filter(|f| !f.is_empty()).unwrap_or(had.clone());
     let policy = spec["ipFamilyPolicy"].as_str().map(str::to_owned);
-    let policy = policy.or(policy_had.clone()).unwrap_or_else(|| {
-        let policy = if families.len() == 2 { REQUIRE } else { SINGLE };
-        policy.to_owned()
-    });
+    let policy = policy.or(policy_had.clone());
+    let policy = policy.unwrap_or_else(|| SINGLE.to_owned());
     let stays = policy == PREFER && policy_had.as_deref() == Some(PREFER) && families == had;
     if !stays {
         if families
