@@ -37,8 +37,8 @@ pub use resources::Resources;
 pub use scheduling::{Scheduling, Spread};
 pub use service_accounts::ServiceAccounts;
 pub use status::{
-    AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdStatus,
-    NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
+    AddressesStatus, CertificateStatus, EndpointStatus, EtcdMemberStatus, EtcdReplacement,
+    EtcdStatus, NetworkStatus, RolledOut, RolloutStatus, TenantClusterStatus,
 };
 
 /// A Kubernetes cluster whose API server, etcd and controllers run as pods of the management

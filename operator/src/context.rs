@@ -22,6 +22,7 @@ use tenant_cp::quota::grants::{Claim, Grants};
 
 use crate::capacity::Capacity;
 use crate::creations::Creations;
+use crate::etcd_replacement::patience::Patience;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -95,6 +96,8 @@ pub struct Context {
     /// How long one reconcile waits for one tenant: [`Budget::WAIT`], but where many operators share a
     /// machine that makes each of them slow.
     pub tenant_wait: Duration,
+    /// How long something has to be so before a member of etcd is replaced.
+    pub etcd_patience: Patience,
     /// Tenants whose API did not answer lately, by UID.
     pub breaker: Breaker,
     /// Tenants whose API answered at its Service and not at its published endpoint, by UID.

@@ -34,6 +34,7 @@ pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod creations;
+pub mod etcd_replacement;
 pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;

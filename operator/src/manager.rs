@@ -29,6 +29,7 @@ use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
 use crate::creations::Creations;
+use crate::etcd_replacement::patience::Patience;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
@@ -182,6 +183,7 @@ impl Manager {
             dial,
             endpoint_breaker: Breaker::default(),
             tenant_wait: Budget::WAIT,
+            etcd_patience: Patience::default(),
         });
         Self {
             context,

@@ -138,6 +138,14 @@ pub fn of(pod: &Pod) -> Option<PodFailure> {
     })
 }
 
+/// What etcd's start gate says against the volume of this pod, as JSON, that no other try changes.
+#[must_use]
+pub fn refusal_of_gate(pod: &Value) -> Option<Reason> {
+    let pod = Pod::deserialize(pod).ok()?;
+    let (reason, _, lasts) = refused(&pod.status.init_container_statuses)?;
+    lasts.then_some(reason)
+}
+
 /// Whether a pod, as JSON, is ready to serve.
 #[must_use]
 pub fn is_ready(pod: &Value) -> bool {
@@ -270,6 +278,14 @@ mod tests {
         assert_eq!(told(json!({ "state": again, "lastState": ended })), lost);
         let running = json!({ "running": {} });
         assert_eq!(told(json!({ "state": running, "lastState": ended })), lost);
+        let mut gate = json!({ "name": "gate", "state": ended });
+        let refusal =
+            |gate: &Value| refusal_of_gate(&pod(&json!({ "initContainerStatuses": [gate] })));
+        assert_eq!(refusal(&gate), Some(Reason::VolumeLost));
+        for (code, reason) in [(0, None), (14, Some(Reason::Damaged)), (16, None)] {
+            gate["state"]["terminated"]["exitCode"] = json!(code);
+            assert_eq!(refusal(&gate), reason, "{code}");
+        }
         let passed = json!({ "terminated": { "exitCode": 0 } });
         assert_eq!(told(json!({ "state": passed, "lastState": ended })), None);
         let slow = json!({ "terminated": { "exitCode": 17, "message": "" } });

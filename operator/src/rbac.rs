@@ -77,6 +77,9 @@ pub fn cluster() -> Vec<Rule> {
             &["persistentvolumeclaims", "serviceaccounts", "services"],
             WATCH,
         ),
+        // The volume of a member of etcd is kept when its claim goes: an admission policy of the chart lets
+        // nothing else of a volume be changed.
+        Rule::new(&[""], &["persistentvolumes"], &["get", "patch"]),
         Rule::new(&["apps"], &["deployments", "statefulsets"], WATCH),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], WATCH),
         Rule::new(&["policy"], &["poddisruptionbudgets"], WATCH),
@@ -196,7 +199,12 @@ fn control_plane() -> Vec<Rule> {
             &["virtualmachineinstances", "virtualmachines"],
             &["deletecollection"],
         ),
-        Rule::new(&[""], &["persistentvolumeclaims"], &["deletecollection"]),
+        // One by one only those of a member of etcd that was replaced.
+        Rule::new(
+            &[""],
+            &["persistentvolumeclaims"],
+            &["delete", "deletecollection"],
+        ),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
         Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),
     ]

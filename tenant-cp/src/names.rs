@@ -124,6 +124,12 @@ pub fn etcd_volume(member: i32) -> String {
     volume_of(&etcd_member(member))
 }
 
+/// Where the peers of a member of etcd reach it, by its number. Example: `https://etcd-0:2380`.
+#[must_use]
+pub fn etcd_peer_url(member: i32) -> String {
+    format!("https://{}:{ETCD_PEER_PORT}", etcd_member(member))
+}
+
 /// The same for a member's name. Example: `data-etcd-0`.
 #[must_use]
 pub fn volume_of(member: &str) -> String {

@@ -127,6 +127,16 @@ with_refusals! {
         /// The data of an etcd member is gone: its claim, its volume, or what was on it.
         /// Cause: Somebody deleted the claim or the volume, or the node with a local volume is gone.
         VolumeLost: Person, "Bring the volume back or restore it from a backup; else `kubectl delete tenantcluster` and create it anew.";
+        /// One of three members of etcd has lost its data; the two others serve on, and nothing of the tenant cluster is lost.
+        /// Cause: Somebody deleted the member's claim or its volume, the node with a local volume is gone, or files on it are damaged.
+        MemberLost: Waiting, "Nothing: an empty member takes its place. If it stays: the message says what it waits for; with `spec.etcd.autoReplace: false` it is yours, see docs/etcd.md.";
+        /// A member of etcd is being replaced by an empty one, which the others give the data.
+        ReplacingMember: Waiting, "Nothing; it takes a minute or two. If it stays: `kubectl describe pods` of etcd in the tenant namespace.";
+        /// A member of etcd that was lost is replaced, and all members serve.
+        MemberReplaced: Fine, "";
+        /// Two of three members of etcd have lost their data: nothing is written or read, and nothing is begun anew.
+        /// Cause: Claims or volumes of two members were deleted, or two nodes with local volumes are gone.
+        QuorumLost: Person, "Bring one of the lost volumes back (`kubectl get pvc,pv`), or restore from a backup; leave the volume that is left as it is.";
         /// The volume of an etcd member has another etcd cluster's data.
         /// Cause: A volume was bound by hand, or restored from a backup of another tenant cluster.
         ForeignData: Person, "Bind the right volume to the claim: `kubectl get pvc,pv`, and docs/etcd.md.";

@@ -40,6 +40,11 @@ pub struct Etcd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_backend_bytes: Option<Quantity>,
 
+    /// Whether a member of three whose volume is lost or damaged is replaced by itself, by an empty one that
+    /// the two others fill. Its old volume, where there is one, is kept. Default: true. Example: false.
+    #[serde(default = "default_auto_replace")]
+    pub auto_replace: bool,
+
     /// Labels and annotations of the members' pods, as far as the platform allows them. A change replaces one
     /// pod after the other. Default: Covey's own. Example: `{"labels": {"example.com/cost-centre": "shop"}}`.
     #[serde(default, skip_serializing_if = "PodMetadata::is_default")]
@@ -59,6 +64,7 @@ impl Default for Etcd {
             storage: Storage::default(),
             resources: Resources::default(),
             quota_backend_bytes: None,
+            auto_replace: default_auto_replace(),
             pod_metadata: PodMetadata::default(),
             scheduling: Scheduling::default(),
         }
@@ -67,6 +73,10 @@ impl Default for Etcd {
 
 fn default_members() -> i32 {
     1
+}
+
+fn default_auto_replace() -> bool {
+    true
 }
 
 /// Volume of each etcd member.

@@ -179,6 +179,26 @@ pub struct EtcdStatus {
     /// Example: `[{"name": "etcd-0", "volumeUID": "0a1b2c3d-…", "started": true}]`.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMemberStatus>,
+    /// The member that is being replaced; absent where none is. Example: `{"member": "etcd-1"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacing: Option<EtcdReplacement>,
+    /// When a member was last begun to be replaced, or had been, RFC 3339, UTC: the next one waits ten minutes.
+    /// Absent until then. Example: `2027-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub last_replacement: Option<String>,
+}
+
+/// A member of etcd that is being replaced.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdReplacement {
+    /// Its name. Example: `etcd-1`.
+    pub member: String,
+    /// UID of the pod that is older than what the member is now, and has to be made anew. Example:
+    /// `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[serde(rename = "podUID", default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
 }
 
 /// One member of etcd.
@@ -203,6 +223,17 @@ pub struct EtcdMemberStatus {
     /// on one that has none. Default: false. Example: true.
     #[serde(default)]
     pub started: bool,
+    /// Whether it is a learner: it is given the data, and has no vote yet. Default: false. Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub learner: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Address ranges in force.

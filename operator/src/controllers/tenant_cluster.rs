@@ -176,6 +176,8 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.failures = before.failures;
             observed.budget = before.budget;
             observed.etcd = before.etcd;
+            observed.etcd_listing = before.etcd_listing;
+            observed.etcd_steps = before.etcd_steps;
             observed.turn = before.turn;
             watch_secrets(ctx, &observed);
         }

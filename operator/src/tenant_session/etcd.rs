@@ -1,139 +1,158 @@
-//! What a member of a tenant cluster's etcd says of itself, over etcd's own JSON gateway.
+//! Calls of a member of a tenant cluster's etcd, over etcd's own JSON gateway (etcd
+//! `api/etcdserverpb/rpc.proto`).
 //!
-//! `POST /v3/maintenance/status` is `Maintenance.Status` (etcd `api/etcdserverpb/rpc.proto`); it writes
-//! 64-bit numbers as decimal strings, and alarms as texts among its errors
-//! (`server/etcdserver/api/v3rpc/maintenance.go`).
-//! Invariant: asked and read within the reconcile's budget; what cannot be read is not known.
+//! The gateway writes 64-bit numbers as decimal strings and leaves zeros out, and alarms stand as texts among
+//! a status's errors (`server/etcdserver/api/v3rpc/maintenance.go`).
+//! Invariant: asked and read within the reconcile's budget; what cannot be read is not known, and a change
+//! whose reply was lost may have been made.
 
-use api::Reason;
+use std::time::Duration;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
 use kube::Client;
-use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::session::{Error, REQUEST_TIMEOUT};
 
-const STATUS: &str = "/v3/maintenance/status";
+pub mod answers;
 
-/// What a member says.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct MemberStatus {
-    /// Identifier of its cluster, hexadecimal, as etcd writes it.
-    pub cluster_id: String,
-    /// Its own, hexadecimal.
-    pub member_id: String,
-    /// What is wrong with the cluster, the worst first.
-    pub alarms: Vec<Alarm>,
-}
+use answers::{Alarm, DataHash, ListedMember, MemberStatus};
 
-/// An alarm of etcd: it stands until somebody takes it away.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Alarm {
-    /// Members have different data.
-    Corrupt,
-    /// The database has its most bytes; only reads and deletions go on.
-    NoSpace,
-}
+/// How long a defragmentation may take: the member does nothing else meanwhile, and asking again makes it
+/// begin again.
+pub const DEFRAGMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
-impl Alarm {
-    /// The condition's reason.
-    #[must_use]
-    pub fn reason(self) -> Reason {
-        match self {
-            Self::Corrupt => Reason::Corrupt,
-            Self::NoSpace => Reason::NoSpace,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer {
-    header: Header,
-    #[serde(default)]
-    errors: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Header {
-    cluster_id: String,
-    member_id: String,
-}
-
-/// Asks one member. The client is of a session with it.
+/// Asks one member what it is. The client is of a session with it, as everywhere here.
 ///
 /// # Errors
 /// [`Error::AskEtcd`].
 pub async fn status(client: &Client) -> Result<MemberStatus, Error> {
+    let status: answers::Status = ask(client, "/v3/maintenance/status", &json!({})).await?;
+    status.read().map_err(unreadable)
+}
+
+/// All members, as a majority has them: a member that lost touch does not answer.
+///
+/// # Errors
+/// [`Error::AskEtcd`].
+pub async fn member_list(client: &Client) -> Result<Vec<ListedMember>, Error> {
+    let list: answers::Members = ask(
+        client,
+        "/v3/cluster/member/list",
+        &json!({ "linearizable": true }),
+    )
+    .await?;
+    list.read().map_err(unreadable)
+}
+
+/// Adds a member without a vote. Where there is one at that URL, etcd refuses.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been added all the same.
+pub async fn add_learner(client: &Client, peer_url: &str) -> Result<(), Error> {
+    let body = json!({ "peerURLs": [peer_url], "isLearner": true });
+    change(client, "/v3/cluster/member/add", &body).await
+}
+
+/// Gives a learner a vote; etcd refuses while it has less than nine tenths of the log.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn promote(client: &Client, id: &str) -> Result<(), Error> {
+    let body = json!({ "ID": decimal(id)? });
+    change(client, "/v3/cluster/member/promote", &body).await
+}
+
+/// Removes a member. etcd refuses where too few of the others are connected.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn remove(client: &Client, id: &str) -> Result<(), Error> {
+    let body = json!({ "ID": decimal(id)? });
+    change(client, "/v3/cluster/member/remove", &body).await
+}
+
+/// Has another member lead. Only the one that leads can be asked.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn move_leader(client: &Client, to: &str) -> Result<(), Error> {
+    let body = json!({ "targetID": decimal(to)? });
+    change(client, "/v3/maintenance/transfer-leadership", &body).await
+}
+
+/// Takes an alarm of a member away.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn disarm(client: &Client, id: &str, alarm: Alarm) -> Result<(), Error> {
+    let body = json!({
+        "action": "DEACTIVATE", "memberID": decimal(id)?, "alarm": alarm.name(),
+    });
+    change(client, "/v3/maintenance/alarm", &body).await
+}
+
+/// Rewrites the member's database without what it does not use. The client is a patient one
+/// ([`super::session::Session::patient_client`]); a call that failed must not be made again at once.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may go on all the same.
+pub async fn defragment(client: &Client) -> Result<(), Error> {
+    let path = "/v3/maintenance/defragment";
+    let limit = DEFRAGMENT_TIMEOUT;
+    post(client, path, &json!({}), limit).await.map(drop)
+}
+
+/// A hash of all data of one member up to a revision.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; also where the revision is compacted already, or has not come to it.
+pub async fn hash_of_data(client: &Client, revision: i64) -> Result<DataHash, Error> {
+    let body = json!({ "revision": revision.to_string() });
+    let hash: answers::Hash = ask(client, "/v3/maintenance/hashkv", &body).await?;
+    hash.read().map_err(unreadable)
+}
+
+async fn change(client: &Client, path: &'static str, body: &impl Serialize) -> Result<(), Error> {
+    post(client, path, body, REQUEST_TIMEOUT).await.map(drop)
+}
+
+async fn ask<T: DeserializeOwned>(
+    client: &Client,
+    path: &'static str,
+    body: &impl Serialize,
+) -> Result<T, Error> {
+    let text = post(client, path, body, REQUEST_TIMEOUT).await?;
+    serde_json::from_str(&text).map_err(unreadable)
+}
+
+async fn post(
+    client: &Client,
+    path: &'static str,
+    body: &impl Serialize,
+    limit: Duration,
+) -> Result<String, Error> {
     let failed = |error| Error::AskEtcd(Box::new(error));
-    let mut request = Request::new(b"{}".to_vec());
+    let mut request = Request::new(serde_json::to_vec(body).map_err(unreadable)?);
     *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = http::Uri::from_static(STATUS);
+    *request.uri_mut() = http::Uri::from_static(path);
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(CONTENT_TYPE, json);
-    let text = tokio::time::timeout(REQUEST_TIMEOUT, client.request_text(request)).await;
+    let text = tokio::time::timeout(limit, client.request_text(request)).await;
     let text = text.map_err(|elapsed| failed(kube::Error::Service(elapsed.into())))?;
-    read(&text.map_err(failed)?).map_err(|error| failed(kube::Error::SerdeError(error)))
+    text.map_err(failed)
 }
 
-fn read(text: &str) -> Result<MemberStatus, serde_json::Error> {
-    let answer: Answer = serde_json::from_str(text)?;
-    let is_raised = |name: &str| {
-        let raised = format!("alarm:{name}");
-        let mut errors = answer.errors.iter();
-        errors.any(|error| error.split_whitespace().any(|word| word == raised))
-    };
-    let alarms = [(Alarm::Corrupt, "CORRUPT"), (Alarm::NoSpace, "NOSPACE")];
-    Ok(MemberStatus {
-        cluster_id: hexadecimal(&answer.header.cluster_id)?,
-        member_id: hexadecimal(&answer.header.member_id)?,
-        alarms: alarms
-            .into_iter()
-            .filter(|(_, name)| is_raised(name))
-            .map(|(alarm, _)| alarm)
-            .collect(),
-    })
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::AskEtcd(Box::new(kube::Error::SerdeError(error)))
 }
 
-fn hexadecimal(decimal: &str) -> Result<String, serde_json::Error> {
-    let number: u64 = decimal.parse().map_err(serde::de::Error::custom)?;
-    Ok(format!("{number:x}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answer_of_a_member_is_read() {
-        let text = r#"{"header":{"cluster_id":"14841639068965178418","member_id":"10276657743932975437",
-            "revision":"2","raft_term":"2"},"version":"3.6.16","dbSize":"20480",
-            "leader":"10276657743932975437"}"#;
-        let member = read(text).unwrap();
-        assert_eq!(member.cluster_id, "cdf818194e3a8c32");
-        assert_eq!(member.member_id, "8e9e05c52164694d");
-        assert!(member.alarms.is_empty());
-    }
-
-    #[test]
-    fn alarms_are_found_among_errors() {
-        let of = |errors: &str| {
-            let header = r#""header":{"cluster_id":"1","member_id":"2"}"#;
-            read(&format!("{{{header},\"errors\":{errors}}}"))
-                .unwrap()
-                .alarms
-        };
-        let space = r#"["memberID:10276657743932975437 alarm:NOSPACE "]"#;
-        assert_eq!(of(space), [Alarm::NoSpace]);
-        let both = r#"["memberID:1 alarm:NOSPACE ","memberID:1 alarm:CORRUPT "]"#;
-        assert_eq!(of(both), [Alarm::Corrupt, Alarm::NoSpace]);
-        assert_eq!(of(r#"["etcdserver: no leader"]"#), []);
-    }
-
-    #[test]
-    fn what_is_no_answer_is_not_read() {
-        for text in ["", "{}", r#"{"header":{"cluster_id":"x","member_id":"1"}}"#] {
-            assert!(read(text).is_err(), "{text}");
-        }
-    }
+/// As the gateway wants an identifier that we have in hexadecimal.
+fn decimal(id: &str) -> Result<String, Error> {
+    let number = u64::from_str_radix(id, 16);
+    let number = number.map_err(|error| unreadable(serde::de::Error::custom(error)))?;
+    Ok(number.to_string())
 }

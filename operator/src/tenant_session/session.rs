@@ -60,7 +60,7 @@ pub enum Error {
     #[error("have the tenant's API write an object; it answers reads")]
     ProveWrite(#[source] write::Error),
     /// A member of etcd did not answer, or not as etcd does.
-    #[error("ask etcd for its status")]
+    #[error("ask etcd")]
     AskEtcd(#[source] Box<kube::Error>),
     /// A bootstrap object was refused.
     #[error("apply an object inside the tenant cluster")]
@@ -102,6 +102,18 @@ impl Session {
     pub fn client(&self, budget: &Budget) -> Result<Client, Error> {
         let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
         Ok(budget.client(&Client::new(timed, NAMESPACE)))
+    }
+
+    /// A client for one call that takes long; it is not of a reconcile.
+    ///
+    /// # Errors
+    /// [`Error::BuildClient`].
+    pub fn patient_client(&self, limit: Duration) -> Result<Client, Error> {
+        let timed = DeadlineLayer::new(limit).layer(self.transport()?);
+        Ok(Client::new(
+            BodyLimitLayer::default().layer(timed),
+            NAMESPACE,
+        ))
     }
 
     /// A client that asks one small thing again and again until it is answered.

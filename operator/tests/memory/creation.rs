@@ -30,7 +30,9 @@ const LANES: usize = 16;
 pub(crate) async fn life(site: &Site, plan: &FaultPlan) -> Result<(bool, State)> {
     let operator = Operator::start(site, plan)?;
     let cluster = site.create(NAME).await?;
-    let died = operator.dies(operator.comes_up(site, NAME)).await?;
+    let died = operator
+        .dies(Box::pin(operator.comes_up(site, NAME)))
+        .await?;
     drop(operator);
     let was = identity(site, &cluster).await?;
     let operator = Operator::start(site, &FaultPlan::none())?;

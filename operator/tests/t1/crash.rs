@@ -202,7 +202,7 @@ async fn creation_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         plan.arm(crash);
         let operator = Launch::new(site)?.plan(&plan).start(site)?;
         let cluster = site.create("demo").await?;
-        let died = dies(&operator, comes_up(site, &operator, "demo")).await?;
+        let died = dies(&operator, Box::pin(comes_up(site, &operator, "demo"))).await?;
         drop(operator);
         let was = identity(site, &cluster).await?;
         let operator = Operator::start(site)?;
@@ -276,7 +276,7 @@ async fn change_ends_the_same_wherever_the_operator_dies() -> Result<()> {
             let operator = hand.take().await?;
             operator.plan.arm(crash);
             site.change("demo", &patch).await?;
-            died |= dies(&operator, comes_up(site, &operator, "demo")).await?;
+            died |= dies(&operator, Box::pin(comes_up(site, &operator, "demo"))).await?;
             drop(operator);
             let operator = Operator::start(site)?;
             comes_up(site, &operator, "demo").await?;

@@ -17,6 +17,7 @@ mod creation;
 mod csi;
 mod deletion;
 mod etcd;
+mod etcd_members;
 mod faults;
 mod features;
 mod hostile;

@@ -61,8 +61,9 @@ impl InitialClusterState {
 }
 
 impl EtcdIdentity {
-    /// The gate's file.
-    pub(super) fn file(&self) -> String {
+    /// The gate's file: the key [`crate::names::ETCD_IDENTITY`] of the Secret `etcd`.
+    #[must_use]
+    pub fn file(&self) -> String {
         let mut file = serde_json::json!({ "members": self.members });
         if let Some(cluster) = &self.cluster_id {
             file["clusterID"] = serde_json::json!(cluster);

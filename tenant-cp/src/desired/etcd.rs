@@ -32,10 +32,6 @@ use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
 
-/// Size in the StatefulSet's template, which cannot change. The claims are made by [`volumes`]
-/// beforehand with the wanted size; this one counts only if somebody deletes a claim, and then the
-/// next apply makes it grow.
-const TEMPLATE_SIZE: &str = "1Gi";
 const MIB: u64 = 1024 * 1024;
 
 pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
@@ -43,8 +39,13 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     let dir = names::SECRET_DIR;
     let (client, peer) = (names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT);
     let members: Vec<_> = (0..v.etcd.replicas)
-        .map(names::etcd_member)
-        .map(|member| format!("{member}=https://{member}:{peer}"))
+        .map(|number| {
+            format!(
+                "{}={}",
+                names::etcd_member(number),
+                names::etcd_peer_url(number)
+            )
+        })
         .collect();
     let asked = v.etcd.quota_backend_bytes;
     let quota = asked.unwrap_or_else(|| quota(&v.etcd.storage_size));
@@ -153,13 +154,15 @@ pub(crate) fn stateful_set(
                     ..pod::spec(names::ETCD, &v.etcd.scheduling)
                 }),
             },
+            // The claims are made by [`volumes`] beforehand. This counts only where somebody deletes one, and
+            // cannot be changed: who applies it keeps the size that it was made with.
             volume_claim_templates: Some(vec![PersistentVolumeClaim {
                 metadata: ObjectMeta {
                     name: Some("data".to_owned()),
                     labels: Some(labels(v, names::ETCD)),
                     ..ObjectMeta::default()
                 },
-                spec: Some(volumes::spec(v, TEMPLATE_SIZE)),
+                spec: Some(volumes::spec(v, &v.etcd.storage_size)),
                 ..PersistentVolumeClaim::default()
             }]),
             ..StatefulSetSpec::default()

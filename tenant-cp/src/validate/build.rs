@@ -69,6 +69,7 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
             requests,
             limits,
             quota_backend_bytes: quota_backend_bytes(&spec.etcd),
+            auto_replace: spec.etcd.auto_replace,
             pod_metadata: spec.etcd.pod_metadata.clone(),
             scheduling: scheduling::in_force(&spec.etcd.scheduling, &settings.tenant_pods),
         },

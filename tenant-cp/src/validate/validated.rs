@@ -167,6 +167,8 @@ pub struct Etcd {
     pub limits: BTreeMap<String, String>,
     /// Most bytes of the database, where the user says so.
     pub quota_backend_bytes: Option<u64>,
+    /// Whether a member that lost its data is replaced by itself.
+    pub auto_replace: bool,
     /// Further labels and annotations of its pods.
     pub pod_metadata: PodMetadata,
     /// Where its pods run.

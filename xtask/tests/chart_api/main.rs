@@ -175,6 +175,14 @@ async fn policies_confine_the_operator_and_nobody_else() {
         .create(secret("theirs-kubeconfig", "users-a", false))
         .await;
     installed.create(secret("theirs", "users-a", false)).await;
+    for (name, namespace, claim) in [
+        ("of-etcd", "covey-a-1111111111", "data-etcd-0"),
+        ("of-others", "users-a", "data"),
+    ] {
+        installed
+            .create(policies::volume(name, namespace, claim))
+            .await;
+    }
 
     // With every right there is, so that it is the policies that refuse. By its group: a binding
     // would give them to the operator of the other tests, too.
@@ -192,6 +200,8 @@ async fn policies_confine_the_operator_and_nobody_else() {
     until(async || write(&operator, &namespaces, "create", true).await.is_err()).await;
     let secrets = secret("password", "users-a", false);
     until(async || write(&operator, &secrets, "create", true).await.is_err()).await;
+    let volume = policies::volume("of-etcd", "covey-a-1111111111", "data-etcd-0");
+    until(async || write(&operator, &volume, "delete", true).await.is_err()).await;
 
     for (verb, object, refusal) in policies::table() {
         let answer = write(&operator, &object, verb, true).await;

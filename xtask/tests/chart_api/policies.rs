@@ -422,5 +422,61 @@ pub(crate) fn table() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("called <name>-kubeconfig"),
         ),
         ("create", token, Some("tokens of service accounts")),
+        // Volumes
+        ("apply", kept_volume("of-etcd", &json!({})), None),
+        (
+            "apply",
+            kept_volume("of-etcd", &json!({ "capacity": { "storage": "2Gi" } })),
+            Some("change nothing else"),
+        ),
+        (
+            "apply",
+            kept_volume(
+                "of-etcd",
+                &json!({ "persistentVolumeReclaimPolicy": "Recycle" }),
+            ),
+            Some("change nothing else"),
+        ),
+        (
+            "apply",
+            kept_volume("of-others", &json!({})),
+            Some("only volumes of members of etcd"),
+        ),
+        (
+            "create",
+            volume("new", "covey-a-1111111111", "data-etcd-0"),
+            Some("only volumes of members of etcd"),
+        ),
+        (
+            "delete",
+            volume("of-etcd", "covey-a-1111111111", "data-etcd-0"),
+            Some("only volumes of members of etcd"),
+        ),
     ]
+}
+
+/// A PersistentVolume that is bound to a claim.
+pub(crate) fn volume(name: &str, namespace: &str, claim: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
+            "claimRef": { "namespace": namespace, "name": claim, "uid": "c1" },
+            "hostPath": { "path": "/nowhere" }, "persistentVolumeReclaimPolicy": "Delete",
+        },
+    })
+}
+
+/// What the operator applies of one, with something more.
+fn kept_volume(name: &str, more: &Value) -> Value {
+    let mut spec = json!({ "persistentVolumeReclaimPolicy": "Retain" });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec[field] = value.clone();
+    }
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "spec": spec,
+        "metadata": {
+            "name": name, "annotations": { "covey.dev/keep-until": "2027-01-31T12:00:00Z" },
+        },
+    })
 }

@@ -74,6 +74,7 @@ type Objects = BoxStream<'static, kube::runtime::watcher::Result<(usize, Event<D
 struct Stage {
     client: Client,
     kinds: Vec<ApiResource>,
+    without_etcd: bool,
     cache: Cache<DynamicObject>,
     namespaces: Namespaces,
 }
@@ -96,6 +97,7 @@ impl Stage {
         Self {
             client: client.clone(),
             cache: Cache::new(names, told),
+            without_etcd: extras.without_etcd,
             kinds,
             namespaces: Namespaces::default(),
         }
@@ -163,6 +165,12 @@ impl Stage {
         kind.is_some_and(|kind| kind.kind == "Pod")
     }
 
+    /// Whether somebody else says how this workload and its pods are.
+    fn is_somebody_elses(&self, (index, _, name): &Key) -> bool {
+        let kind = self.kinds.get(*index);
+        self.without_etcd && name == "etcd" && kind.is_some_and(|kind| kind.kind == "StatefulSet")
+    }
+
     /// Makes and ends pods of a workload, before its status says so.
     async fn play_pods(&mut self, key: &Key, mode: Mode) -> Result<()> {
         let (index, namespace, _) = key;
@@ -193,6 +201,10 @@ impl Stage {
                         }
                         made => made.context("cannot make a pod")?,
                     };
+                    if self.is_somebody_elses(key) {
+                        self.cache.put(of_pods, made);
+                        continue;
+                    }
                     let ready = pods::status(mode == Mode::Ready);
                     let patch = Patch::Merge(&ready);
                     let name = made.name_any();
@@ -243,6 +255,9 @@ impl Stage {
             return Ok(());
         };
         if !self.namespaces.contains(namespace) || object.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        if self.is_somebody_elses(key) {
             return Ok(());
         }
         let Some(patch) = status::wanted(&kind.kind, object, mode) else {

@@ -13,10 +13,10 @@ use jiff::Timestamp;
 use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify, OVER_QUOTA};
 use kit_client::untyped;
-use kit_client::write::{self, Deletion};
+use kit_client::write;
 use kit_objects::kinds::{self, Kind};
 use kit_objects::object::{Key, Object};
-use kube::api::{Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tenant_cp::certificates::{self, Generations};
@@ -27,9 +27,11 @@ use super::part_name::PartName;
 use super::plan::{Action, Mode, Part, Plan, Stage, Target};
 use crate::FIELD_MANAGER;
 use crate::context::Context;
+use crate::etcd_replacement::step::Step;
 use crate::rollouts::queue::{Purpose, Turn};
 use crate::tenant_session::session;
 
+mod deletion;
 mod empty;
 mod etcd;
 mod probe;
@@ -60,6 +62,9 @@ pub enum Error {
          spec.etcd.storage.size back to what the volumes have"
     )]
     Grow(#[source] write::Error),
+    /// A member of etcd could not be replaced.
+    #[error("replace a member of etcd")]
+    Replace(#[source] Box<etcd::steps::Error>),
     /// An object could not be created, or somebody else created it.
     #[error("create {key}")]
     Create {
@@ -93,6 +98,7 @@ impl Classify for Error {
             Self::Grow(_) => Class::Invalid,
             Self::Write { source, .. } => source.class(),
             Self::Create { source, .. } | Self::Own { source, .. } => source.class(),
+            Self::Replace(source) => source.class(),
             Self::Issue(_) => Class::Bug,
             Self::Tenant(source) => source.class(),
         }
@@ -184,7 +190,7 @@ async fn delete_and_act(
 ) -> Result<(), Error> {
     for target in deletions {
         ctx.leadership.ensure().map_err(Error::Fence)?;
-        delete(&ctx.client, target)
+        deletion::delete(&ctx.client, target)
             .await
             .map_err(|source| Error::Write {
                 stage: "deletion",
@@ -216,27 +222,6 @@ fn note(observed: &mut Observed, part: PartName, error: Error) -> Result<(), Err
     };
     observed.failures.insert(part, failure);
     Ok(())
-}
-
-/// Deletes one object, in the management cluster or inside a tenant cluster.
-pub(super) async fn delete(client: &kube::Client, target: &Target) -> Result<(), write::Error> {
-    let kind = kinds::ALL.iter().find(|kind| kind.kind == target.key.kind);
-    let kind = *kind.ok_or_else(|| write::Error::UnknownKind {
-        api_version: String::new(),
-        kind: target.key.kind.clone(),
-    })?;
-    let deletion = Deletion {
-        kind,
-        namespace: kind.namespaced.then_some(target.key.namespace.as_str()),
-        name: &target.key.name,
-        uid: &target.uid,
-        resource_version: target.resource_version.as_deref(),
-        propagation: match target.with_dependents {
-            true => PropagationPolicy::Foreground,
-            false => PropagationPolicy::Background,
-        },
-    };
-    write::delete(client, &deletion).await.map(drop)
 }
 
 /// After a failure nothing more is begun, but what is on its way may arrive. Whatever was written
@@ -399,7 +384,25 @@ async fn act(
             }
             observed.turn = Some(ctx.rollout_queue.ask(&turn, now));
         }
-        Action::AskEtcd { members } => etcd::ask(ctx, members, observed).await,
+        Action::AskEtcd { members, list } => {
+            etcd::ask(ctx, members, *list, observed).await;
+        }
+        Action::ReplaceMember {
+            step: Step::Record(status),
+            ..
+        } => {
+            keep(ctx, observed, |s| s.etcd = Some(status.clone())).await?;
+            applied.writes += 1;
+        }
+        Action::ReplaceMember { members, step } => {
+            let done = etcd::steps::replace(ctx, (members, step), observed, now).await;
+            done.map_err(|error| match error {
+                etcd::steps::Error::Fence(source) => Error::Fence(source),
+                error => Error::Replace(Box::new(error)),
+            })?;
+            applied.writes += 1;
+            applied.observe_again = true;
+        }
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

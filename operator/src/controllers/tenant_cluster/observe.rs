@@ -23,7 +23,7 @@ use tenant_cp::addons::registry;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
-use super::observed::{Etcd, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSteps, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -151,6 +151,9 @@ pub async fn observe(
         list_due: ctx.tenants.is_due(&uid, LIST_SWEEP),
         tenant,
         etcd: Etcd::NotAsked,
+        etcd_listing: None,
+        etcd_steps: EtcdSteps::default(),
+        etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         budget: ctx.budget(),
     };

@@ -19,9 +19,10 @@ use tenant_cp::problem::Problem;
 pub mod component_pods;
 
 use super::part_name::PartName;
+use crate::etcd_replacement::patience::Patience;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
-use crate::tenant_session::etcd::MemberStatus;
+use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
 use component_pods::ComponentPod;
 
 /// Everything that a plan may depend on.
@@ -61,6 +62,12 @@ pub struct Observed {
     pub tenant: Tenant,
     /// What the members of etcd said.
     pub etcd: Etcd,
+    /// Which members etcd has; none where that was not asked in this reconcile.
+    pub etcd_listing: Option<EtcdListing>,
+    /// What this reconcile did to the members of etcd.
+    pub etcd_steps: EtcdSteps,
+    /// How long something has to be so before a member of etcd is replaced.
+    pub etcd_patience: Patience,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
     /// What this reconcile may still ask of the tenant's API.
@@ -96,6 +103,25 @@ impl Etcd {
         let answers = asked.into_iter().flatten();
         answers.filter_map(|(name, answer)| Some((name.as_str(), answer.as_ref().ok()?)))
     }
+}
+
+/// What etcd says of all its members.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct EtcdListing {
+    /// Its list, as a majority has it; none where it is not known.
+    pub members: Option<Vec<ListedMember>>,
+    /// Name of the member whose data differs from what the two others have; none where that is not so, or
+    /// not known.
+    pub odd: Option<String>,
+}
+
+/// What one reconcile did to the members of etcd.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct EtcdSteps {
+    /// Steps that were carried out.
+    pub done: usize,
+    /// Why the last one was not, for people.
+    pub refusal: Option<String>,
 }
 
 /// What the tenant's API said.

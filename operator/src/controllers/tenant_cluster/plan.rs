@@ -32,7 +32,7 @@ mod rollout;
 mod status;
 mod tenant_namespace;
 pub mod tenant_objects;
-mod types;
+pub mod types;
 mod workloads;
 
 use halted::Halt;
@@ -254,7 +254,7 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
-        let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
             certificates::plan(valid, observed, settings, addresses, self.its_turn, now),

@@ -17,6 +17,7 @@ use kit_client::meter::MeterLayer;
 use kube::{Client, Config, ResourceExt};
 use operator::context::Context;
 use operator::controllers::{machine, node_pool, tenant_cluster};
+use operator::etcd_replacement::patience::Patience;
 use operator::manager::Manager;
 use operator::tenant_session::session::Dial;
 use operator::turns::Pace;
@@ -39,6 +40,8 @@ pub(crate) struct Launch {
     pub(crate) dial: Option<Dial>,
     /// How fast first looks at what is at rest follow each other.
     pub(crate) pace: Pace,
+    /// How long something has to be so before a member of etcd is replaced.
+    pub(crate) etcd_patience: Patience,
 }
 
 impl Launch {
@@ -52,6 +55,7 @@ impl Launch {
             instance: "operator-1".to_owned(),
             dial: None,
             pace: Pace::default(),
+            etcd_patience: Patience::default(),
         })
     }
 
@@ -92,10 +96,15 @@ impl Launch {
             plan,
             dial,
             pace,
+            etcd_patience,
             ..
         } = self;
         let dial = dial.unwrap_or_else(|| site.dial());
         let mut manager = Manager::new(client, settings, leadership, dial, &instance, &port);
+        let shared = Arc::get_mut(&mut manager.context);
+        shared
+            .context("the context is shared already")?
+            .etcd_patience = etcd_patience;
         let context = Arc::clone(&manager.context);
         // As above.
         context.throttle.limit(500.0, 1000.0);

@@ -99,7 +99,20 @@ impl Site {
             return Ok(None);
         };
         let users = api.namespace(prefix).await?;
-        Self::on(api, users).await.map(Some)
+        Self::on(api, users, Extras::all()).await.map(Some)
+    }
+
+    /// One where somebody else plays the members of etcd.
+    pub(crate) async fn without_etcd(prefix: &str) -> Result<Option<Self>> {
+        let Some(api) = shared().await? else {
+            return Ok(None);
+        };
+        let users = api.namespace(prefix).await?;
+        let extras = Extras {
+            without_etcd: true,
+            ..Extras::all()
+        };
+        Self::on(api, users, extras).await.map(Some)
     }
 
     /// One whose user's namespace has just this name, which nobody else may use
@@ -112,10 +125,12 @@ impl Site {
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": users },
         });
         apply(&api.admin()?, &namespace).await?;
-        Self::on(api, users.to_owned()).await.map(Some)
+        Self::on(api, users.to_owned(), Extras::all())
+            .await
+            .map(Some)
     }
 
-    async fn on(api: &'static ManagementApi, users: String) -> Result<Self> {
+    async fn on(api: &'static ManagementApi, users: String, extras: Extras) -> Result<Self> {
         kit_client::crypto::install_crypto();
         log();
         let admin = api.admin()?;
@@ -124,7 +139,7 @@ impl Site {
         let site = Self {
             api,
             tenants: Arc::new(TenantApis::start(&admin, &scope, fixtures::VERSION)),
-            kubelet: FakeKubelet::start(&admin, &scope, Extras::all()),
+            kubelet: FakeKubelet::start(&admin, &scope, extras),
             storage: Offer::default(),
             admin,
             users,

@@ -20,6 +20,9 @@ pub struct Extras {
     pub volumes: bool,
     /// Services of type LoadBalancer get the address 192.0.2.1.
     pub load_balancers: bool,
+    /// Whether pods of etcd are made and then left to somebody else, who says how they are, and how their
+    /// StatefulSet is.
+    pub without_etcd: bool,
 }
 
 impl Extras {
@@ -29,6 +32,7 @@ impl Extras {
         Self {
             volumes: true,
             load_balancers: true,
+            without_etcd: false,
         }
     }
 }

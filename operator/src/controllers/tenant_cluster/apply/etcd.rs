@@ -1,4 +1,4 @@
-//! Asks the members of etcd what they are.
+//! Asks the members of etcd what they are; its steps change them.
 //!
 //! Invariant: side by side and within the reconcile's budget; a member that does not answer is not known,
 //! and holds up nothing. Of a tenant cluster that may not be asked now nothing is known either.
@@ -8,27 +8,40 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
+use kit_client::errors;
+use kube::Client;
 
 use super::sessions;
 use crate::context::Context;
-use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::controllers::tenant_cluster::observed::{Etcd, EtcdListing, Observed};
 use crate::tenant_session::etcd;
+use crate::tenant_session::etcd::answers::{Alarm, DataHash, MemberStatus};
+use crate::tenant_session::session;
+
+pub(super) mod steps;
 
 /// Longest time for all of them: where etcd cannot be reached from here, each reconcile that wants to
 /// know waits so long. Less than what makes a tenant slow.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Longest time for a change, or for what a majority has to confirm.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(3);
 
-pub(super) async fn ask(ctx: &Context, members: &[(String, IpAddr)], observed: &mut Observed) {
+type Members<'a> = &'a [(String, IpAddr)];
+
+pub(super) async fn ask(ctx: &Context, members: Members<'_>, list: bool, observed: &mut Observed) {
     // Its permit counts, and nothing is noted of it: that etcd is not reached says nothing of the tenant's API.
     // Of those that start there are never many.
     if observed.has_been_ready() && !sessions::lets(ctx, observed) {
         observed.etcd = Etcd::Asked(BTreeMap::new());
+        observed.etcd_listing = list.then(EtcdListing::default);
         return;
     }
     let seen: &Observed = observed;
     let each = members.iter().map(|(name, address)| async move {
-        let answer = one(ctx, seen, name, *address).await;
-        (name.clone(), answer)
+        let answer = call(ctx, seen, (name, *address), PATIENCE, async |client| {
+            etcd::status(&client).await
+        });
+        (name.clone(), answer.await)
     });
     let answers: BTreeMap<_, _> = join_all(each).await.into_iter().collect();
     for (member, answer) in &answers {
@@ -37,24 +50,115 @@ pub(super) async fn ask(ctx: &Context, members: &[(String, IpAddr)], observed: &
         }
     }
     observed.etcd = Etcd::Asked(answers);
+    if list {
+        observed.etcd_listing = Some(listing(ctx, members, observed).await);
+    }
 }
 
-async fn one(
+async fn listing(ctx: &Context, members: Members<'_>, observed: &Observed) -> EtcdListing {
+    let mut listing = EtcdListing::default();
+    let Some(member) = speaker(members, observed) else {
+        return listing;
+    };
+    let asked = call(ctx, observed, member, CHANGE_PATIENCE, async |client| {
+        etcd::member_list(&client).await
+    });
+    match asked.await {
+        Ok(members) => listing.members = Some(members),
+        Err(message) => tracing::debug!(message, "etcd did not say which members it has"),
+    }
+    let mut answers = observed.etcd.answers();
+    if answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt)) {
+        listing.odd = odd(ctx, members, observed).await;
+    }
+    listing
+}
+
+/// Whose data differs from what the two others have, at the newest revision that all of them have.
+async fn odd(ctx: &Context, members: Members<'_>, observed: &Observed) -> Option<String> {
+    let revision = observed.etcd.answers().map(|(_, a)| a.revision).min()?;
+    let each = members.iter().map(|(name, address)| async move {
+        let member = (name.as_str(), *address);
+        let asked = call(ctx, observed, member, CHANGE_PATIENCE, async |client| {
+            etcd::hash_of_data(&client, revision).await
+        });
+        Some((name.clone(), asked.await.ok()?))
+    });
+    let hashes: Option<Vec<_>> = join_all(each).await.into_iter().collect();
+    odd_of(&hashes?)
+}
+
+/// The one of three that differs; none where they cannot be compared, or all differ.
+fn odd_of(hashes: &[(String, DataHash)]) -> Option<String> {
+    let [(first, a), (second, b), (third, c)] = hashes else {
+        return None;
+    };
+    let can_be_compared =
+        |x: &DataHash, y: &DataHash| x.revision == y.revision && x.compacted == y.compacted;
+    if !can_be_compared(a, b) || !can_be_compared(b, c) {
+        return None;
+    }
+    match (a.hash == b.hash, b.hash == c.hash, a.hash == c.hash) {
+        (true, false, false) => Some(third.clone()),
+        (false, true, false) => Some(first.clone()),
+        (false, false, true) => Some(second.clone()),
+        _ => None,
+    }
+}
+
+/// The member that leads, or one that follows it.
+fn speaker<'a>(members: Members<'a>, observed: &Observed) -> Option<(&'a str, IpAddr)> {
+    let votes = |answer: &MemberStatus| !answer.is_learner && answer.leader.is_some();
+    let answers = observed.etcd.answers().filter(|(_, answer)| votes(answer));
+    let leads = |answer: &MemberStatus| answer.leader.as_ref() == Some(&answer.member_id);
+    let (speaker, _) = answers.min_by_key(|(_, answer)| !leads(answer))?;
+    let member = members.iter().find(|(name, _)| name == speaker)?;
+    Some((&member.0, member.1))
+}
+
+async fn call<T>(
     ctx: &Context,
     observed: &Observed,
-    name: &str,
-    address: IpAddr,
-) -> Result<etcd::MemberStatus, String> {
+    (name, address): (&str, IpAddr),
+    patience: Duration,
+    work: impl AsyncFnOnce(Client) -> Result<T, session::Error>,
+) -> Result<T, String> {
     let session = sessions::etcd(ctx, observed, name, address);
     let session = session.ok_or("its keys are missing")?;
     let budget = &observed.budget;
-    let client = session
-        .client(budget)
-        .map_err(|e| kit_client::errors::chain(&e))?;
-    let asked = tokio::time::timeout(PATIENCE, etcd::status(&client));
+    let client = session.client(budget).map_err(|e| errors::chain(&e))?;
+    let asked = tokio::time::timeout(patience, work(client));
     match budget.within(asked).await {
-        Ok(Ok(answer)) => answer.map_err(|error| kit_client::errors::chain(&error)),
+        Ok(Ok(answer)) => answer.map_err(|error| errors::chain(&error)),
         Ok(Err(elapsed)) => Err(elapsed.to_string()),
         Err(exceeded) => Err(exceeded.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_three_is_odd_only_where_the_two_others_have_the_same_data() {
+        let hash = |hash, compacted| DataHash {
+            hash,
+            compacted,
+            revision: 7,
+        };
+        let odd = |hashes: [DataHash; 3]| {
+            let name = |number| format!("etcd-{number}");
+            let hashes = hashes.into_iter().enumerate();
+            let hashes: Vec<_> = hashes.map(|(n, hash)| (name(n), hash)).collect();
+            odd_of(&hashes)
+        };
+        let (a, b, c) = (hash(1, 3), hash(2, 3), hash(3, 3));
+        assert_eq!(odd([a, a, a]), None);
+        assert_eq!(odd([b, a, a]).as_deref(), Some("etcd-0"));
+        assert_eq!(odd([a, b, a]).as_deref(), Some("etcd-1"));
+        assert_eq!(odd([a, a, b]).as_deref(), Some("etcd-2"));
+        assert_eq!(odd([a, b, c]), None);
+        assert_eq!(odd([a, a, hash(2, 4)]), None, "others are compacted");
+        assert_eq!(odd_of(&[("etcd-0".to_owned(), a)]), None);
     }
 }

@@ -10,6 +10,7 @@ use kit_objects::object::Object;
 use kube::{Client, ResourceExt};
 use tenant_cp::desired::bootstrap::rbac;
 
+use super::deletion::delete;
 use super::sessions::{administrator, enter, fell_silent, operator};
 use super::{Error, release};
 use crate::context::Context;
@@ -86,7 +87,7 @@ async fn write_all(
         }
         for target in &changes.delete {
             ctx.leadership.ensure().map_err(Error::Fence)?;
-            let deleted = super::delete(&client, target).await;
+            let deleted = delete(&client, target).await;
             deleted.map_err(|source| Error::Tenant(session::Error::DeleteObject(source)))?;
         }
     }

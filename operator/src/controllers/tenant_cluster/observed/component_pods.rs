@@ -51,8 +51,8 @@ pub fn of(objects: &BTreeMap<Key, Value>) -> Vec<ComponentPod> {
     .collect()
 }
 
-/// Whether pods have to be listed: some are not ready and say why, or it is not known that all of them are
-/// of the newest template.
+/// Whether pods have to be listed: some are not ready and say why, it is not known that all of them are of the
+/// newest template, or a member of etcd is being replaced or may have to be.
 #[must_use]
 pub fn are_needed(
     cluster: &TenantCluster,
@@ -75,10 +75,32 @@ pub fn are_needed(
             rollout.and_then(|rollout| rollout.controllers.as_ref()),
         ),
     ];
-    known.into_iter().any(|(key, known)| {
+    let is_rolling = known.into_iter().any(|(key, known)| {
         let live = objects.get(&key);
         live.is_some_and(|live| !is_all_ready(live) || rolled_out(live).as_ref() != known)
-    })
+    });
+    is_rolling || is_a_member_lost(cluster, objects, namespace)
+}
+
+/// Whether a member of etcd is not, or not on its claim, what the status says.
+fn is_a_member_lost(
+    cluster: &TenantCluster,
+    objects: &BTreeMap<Key, Value>,
+    namespace: &str,
+) -> bool {
+    let etcd = cluster.status.as_ref().and_then(|s| s.etcd.as_ref());
+    let is_replacing = etcd.is_some_and(|etcd| etcd.replacing.is_some());
+    let mut members = etcd.into_iter().flat_map(|etcd| &etcd.members);
+    is_replacing
+        || members.any(|member| {
+            let claim = names::volume_of(&member.name);
+            let claim = objects.get(&Key::new("PersistentVolumeClaim", namespace, &claim));
+            member.learner
+                || claim.is_none_or(|claim| {
+                    claim["metadata"]["uid"] != member.volume_uid.as_str()
+                        || !claim["metadata"]["deletionTimestamp"].is_null()
+                })
+        })
 }
 
 /// What the status says of a workload all of whose pods are of its template; none where the template is not

@@ -39,7 +39,7 @@ pub(super) fn plan(
     let authorities = certificates::authority_secrets(valid, material);
     part.create("authorities", observed, authorities);
     if addresses.is_some() {
-        let etcd = super::etcd::told_to_members(valid, observed);
+        let etcd = super::etcd::identity::told_to_members(valid, observed);
         let leafs = certificates::leaf_secrets(valid, material, etcd.as_ref());
         part.apply("certificates", observed, leafs);
     }

@@ -1,28 +1,30 @@
 //! etcd: its volumes, its Services, its members.
 //!
 //! Invariant: nothing is ever bootstrapped twice. Once its members had a leader, the status knows their
-//! volumes, members that have run do not start without data ([`EtcdIdentity`]), and a volume that is lost
-//! is reported and not made anew.
-
-use std::net::IpAddr;
+//! volumes, members that have run do not start without data (`identity`), and a volume that is lost is
+//! reported; an empty one takes its place only while others have its data (`replacement`).
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use api::{ConditionType, Reason};
+use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
 use tenant_cp::Validated;
-use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::names;
 
+mod facts;
+pub(super) mod identity;
 mod members;
+pub(super) mod replacement;
 pub(super) mod volumes;
 
+use self::identity::{addresses, claims, identity};
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
-use crate::tenant_session::etcd::Alarm;
+use crate::tenant_session::etcd::answers::Alarm;
 
 pub(super) fn plan(
     valid: &Validated,
@@ -30,6 +32,7 @@ pub(super) fn plan(
     base: Vec<Object>,
     members: Option<Object>,
     may_roll: bool,
+    now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
     let known = identity(observed);
@@ -37,32 +40,48 @@ pub(super) fn plan(
     let lost: Vec<_> = members_known
         .filter_map(|member| loss(observed, member))
         .collect();
-    // Whoever made the claim of a lost volume anew: it is not that volume.
-    let is_kept = |object: &Object| !lost.iter().any(|loss| loss.is_of(object));
+    let mut replacing = replacement::plan(valid, observed, !lost.is_empty(), now);
+    // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
+    // had it is no member any more.
+    let is_kept = |object: &Object| {
+        let is_lost = lost.iter().any(|loss| loss.is_of(object));
+        !is_lost || replacing.makes(object)
+    };
     part.apply(
         "etcd volumes",
         observed,
         volumes::keeping_their_size(base.into_iter().filter(is_kept).collect(), observed),
     );
+    let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
-    if may_roll && part.is_settled() {
+    if may_roll && part.is_settled() && !replacing.is_due() {
         let next = members::next(valid, observed);
         part.deletions.extend(next.replace);
         part.waiting = next.waiting;
     }
+    part.waiting = replacing.waiting.take().or(part.waiting);
     part.problem = told(valid, &lost)
+        .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
         .or_else(|| alarm(observed));
-    if observed.etcd == Etcd::NotAsked && is_asked(observed) {
-        let members = addresses(valid, observed);
-        part.actions.push(Action::AskEtcd { members });
+    let members = || addresses(valid, observed);
+    let is_listed = observed.etcd_listing.is_some();
+    if replacing.has_to_be_listed && !is_listed {
+        let (members, list) = (members(), true);
+        part.actions.push(Action::AskEtcd { members, list });
         return part;
     }
-    if let Some(etcd) = seen(valid, observed)
-        && known != Some(&etcd)
-    {
-        part.actions.push(Action::KeepEtcd(etcd));
+    if observed.etcd == Etcd::NotAsked && is_asked(observed) {
+        let (members, list) = (members(), false);
+        part.actions.push(Action::AskEtcd { members, list });
+        return part;
+    }
+    match seen(valid, observed) {
+        Some(etcd) if known != Some(&etcd) => part.actions.push(Action::KeepEtcd(etcd)),
+        // Not before what it writes into is as it should be.
+        _ if part.is_settled() => part.actions.extend(replacing.action.take()),
+        _ => {}
     }
     part
 }
@@ -136,55 +155,6 @@ fn is_asked(observed: &Observed) -> bool {
     !is_known || observed.list_due || (observed.has_been_ready() && !observed.was_ready())
 }
 
-/// The members' Services.
-fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
-    let ns = valid.tenant_namespace.as_str();
-    let address = |number| {
-        let name = names::etcd_member(number);
-        let ip = observed.text("Service", ns, &name, "/spec/clusterIP");
-        let ip = ip.there()?.parse().ok()?;
-        Some((name, ip))
-    };
-    (0..valid.etcd.replicas).filter_map(address).collect()
-}
-
-/// What the members and the gates before them are told; none before every member has its claim.
-pub(super) fn told_to_members(valid: &Validated, observed: &Observed) -> Option<EtcdIdentity> {
-    let state = match observed.has_been_bootstrapped() {
-        true => InitialClusterState::Existing,
-        false => InitialClusterState::New,
-    };
-    let members = match identity(observed) {
-        Some(known) => known.members.iter().map(of_status).collect(),
-        None => claims(valid, observed)?
-            .map(|(number, claim_uid)| EtcdMember {
-                name: names::etcd_member(number),
-                claim_uid,
-                member_id: None,
-                may_start_empty: state == InitialClusterState::New,
-            })
-            .collect(),
-    };
-    Some(EtcdIdentity {
-        state,
-        cluster_id: identity(observed).and_then(|known| known.cluster_id.clone()),
-        members,
-    })
-}
-
-fn of_status(member: &EtcdMemberStatus) -> EtcdMember {
-    EtcdMember {
-        name: member.name.clone(),
-        claim_uid: member.volume_uid.clone(),
-        member_id: member.id.clone(),
-        may_start_empty: !member.started,
-    }
-}
-
-fn identity(observed: &Observed) -> Option<&EtcdStatus> {
-    observed.cluster.status.as_ref()?.etcd.as_ref()
-}
-
 /// What etcd is, as soon as it has a leader: a member that is ready knows one. What was seen once stays.
 fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     let ns = valid.tenant_namespace.as_str();
@@ -212,11 +182,17 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
                 volume_size: None,
                 id: None,
                 started: false,
+                learner: false,
             })
             .collect(),
     };
+    // Of one that is being replaced the replacement says it: what is ready may be the one before.
+    let replacing = known.and_then(|known| known.replacing.as_ref());
+    let is_replaced = |member: &EtcdMemberStatus| {
+        member.learner || replacing.is_some_and(|replacing| replacing.member == member.name)
+    };
     for member in &mut members {
-        member.started |= has_run(&member.name);
+        member.started |= !is_replaced(member) && has_run(&member.name);
         if loss(observed, member).is_none() {
             let size = volumes::request(observed, &member.name);
             member.volume_size = size.or(member.volume_size.take());
@@ -234,23 +210,8 @@ fn seen(valid: &Validated, observed: &Observed) -> Option<EtcdStatus> {
     Some(EtcdStatus {
         cluster_id,
         members,
+        ..known.cloned().unwrap_or_default()
     })
-}
-
-/// UIDs of the members' claims: of all of them or none, because one that is not seen yet is no member
-/// without a volume.
-fn claims(
-    valid: &Validated,
-    observed: &Observed,
-) -> Option<impl Iterator<Item = (i32, String)> + use<>> {
-    let ns = valid.tenant_namespace.as_str();
-    let uid = |number| {
-        let claim = names::etcd_volume(number);
-        let uid = observed.text("PersistentVolumeClaim", ns, &claim, "/metadata/uid");
-        Some((number, uid.there()?.to_owned()))
-    };
-    let uids: Option<Vec<_>> = (0..valid.etcd.replicas).map(uid).collect();
-    Some(uids?.into_iter())
 }
 
 /// How a member's volume is lost, for certain.
@@ -303,16 +264,25 @@ fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
             format!("{} {how}", loss.claim)
         })
         .collect();
-    let all = i32::try_from(lost.len()).is_ok_and(|lost| lost >= valid.etcd.replicas);
-    let then = match all {
-        true => {
+    let (reason, then) = match lost.len() {
+        lost if i32::try_from(lost).is_ok_and(|lost| lost >= valid.etcd.replicas) => (
+            Reason::VolumeLost,
             "the data of the tenant cluster went with it, and no empty one is made in its place; \
-             restore it from a backup, or delete this TenantCluster and create it anew"
-        }
-        false => "the other members serve on; the lost one does not start over an empty volume",
+             restore it from a backup, or delete this TenantCluster and create it anew",
+        ),
+        1 => (
+            Reason::MemberLost,
+            "the other members serve on; the lost one does not start over an empty volume, and an empty \
+             member is to take its place",
+        ),
+        _ => (
+            Reason::QuorumLost,
+            "no majority of the members is left, so nothing is read or written, and nothing is begun anew; \
+             bring one of the volumes back, or restore from a backup",
+        ),
     };
     Some(Waiting {
-        reason: Reason::VolumeLost,
+        reason,
         message: format!(
             "PersistentVolumeClaim {} in namespace {}: {then}",
             each.join("; "),

@@ -37,6 +37,11 @@ const UNREACHED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between two looks at load balancers that go: nobody is woken by them.
 const REMOVING_PAUSE: Duration = Duration::from_secs(5);
 
+/// Pause between two looks at a member of etcd that is being replaced: nobody is woken when it has its data.
+const REPLACING_PAUSE: Duration = Duration::from_secs(2);
+/// The same while it is not begun.
+const MEMBER_LOST_PAUSE: Duration = Duration::from_secs(10);
+
 /// The plan of these parts: the status that follows from them and from the observation.
 pub(super) fn report(
     parts: Vec<Part>,
@@ -163,8 +168,25 @@ pub(super) fn report(
         let notice = Notice::warning(problem.reason, problem.message.clone());
         plan.events.push(notice);
     }
+    let replacing = waiting
+        .as_ref()
+        .filter(|w| w.reason == Reason::ReplacingMember);
+    if let Some(Waiting { reason, message }) = replacing {
+        plan.events.push(Notice::normal(*reason, message.clone()));
+    }
+    let is_lost = problem
+        .as_ref()
+        .is_some_and(|p| p.reason == Reason::MemberLost);
+    let is_over = replacing.is_none() && !is_lost && etcd::replacement::is_over(observed);
+    plan.events
+        .extend(is_over.then(etcd::replacement::told_at_the_end));
     transitions(&mut plan, observed);
+    let replaces = plan.parts.iter().filter_map(|part| part.waiting.as_ref());
+    let replaces = replaces
+        .filter_map(|waiting| repair_pause(waiting.reason))
+        .min();
     let mut requeue_after = requeue(observed, waiting.as_ref(), now);
+    requeue_after = replaces.map_or(requeue_after, |pause| requeue_after.min(pause));
     let waits_for_turn = waiting
         .as_ref()
         .is_some_and(|w| w.reason == Reason::WaitingForRollout);
@@ -175,6 +197,15 @@ pub(super) fn report(
     plan.requeue_after = Some(requeue_after);
     plan.waiting_on = waiting.or(problem);
     plan
+}
+
+/// After which time a replacement of a member of etcd is gone on with.
+fn repair_pause(reason: Reason) -> Option<Duration> {
+    match reason {
+        Reason::ReplacingMember => Some(REPLACING_PAUSE),
+        Reason::MemberLost => Some(MEMBER_LOST_PAUSE),
+        _ => None,
+    }
 }
 
 /// Why the API cannot be asked: what is missing is said only where that can be seen.

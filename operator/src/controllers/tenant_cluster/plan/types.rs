@@ -16,6 +16,7 @@ use tenant_cp::rollout::order::Cause;
 
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::etcd_replacement::step::Step;
 use crate::status::Waiting;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
@@ -273,6 +274,15 @@ pub enum Action {
     AskEtcd {
         /// Names of the members, and addresses of their Services.
         members: Vec<(String, IpAddr)>,
+        /// Whether etcd's list of its members has to be known, and whose data is odd.
+        list: bool,
+    },
+    /// One step of the replacement of a member of etcd.
+    ReplaceMember {
+        /// Names of the members, and addresses of their Services.
+        members: Vec<(String, IpAddr)>,
+        /// The step.
+        step: Step,
     },
     /// Write what differs inside the tenant cluster.
     ApplyTenantObjects {

@@ -3,7 +3,10 @@
 //! Invariant: nothing is bootstrapped over what was lost, and what a member said once it is.
 
 use super::*;
-use crate::tenant_session::etcd::Alarm;
+use crate::controllers::tenant_cluster::observed::{EtcdListing, Observed};
+use crate::controllers::tenant_cluster::plan::{Part, Plan};
+use crate::etcd_replacement::step::Step;
+use crate::tenant_session::etcd::answers::{Alarm, ListedMember};
 
 /// What the Secret of etcd's members says under this key.
 fn of_etcd(world: &World, key: &str) -> String {
@@ -151,14 +154,234 @@ fn lost_volume_is_told_and_nothing_is_bootstrapped_over_it() {
             let before = world.objects.clone();
             world.settle();
             assert_eq!(world.objects, before, "nothing is made over it");
-            assert_eq!(
-                world.condition("Degraded"),
-                ("True".into(), "VolumeLost".into())
-            );
+            let reason = if members > 1 {
+                "MemberLost"
+            } else {
+                "VolumeLost"
+            };
+            assert_eq!(world.condition("Degraded"), ("True".into(), reason.into()));
             let ready = if members > 1 { "True" } else { "False" };
             assert_eq!(world.condition("Ready").0, ready);
         }
     }
+}
+
+/// One of three members whose claim was deleted an hour after all of them had come up, and made anew by the
+/// StatefulSet two minutes ago; etcd has all three.
+fn with_a_lost_member() -> (World, Observed) {
+    let mut world = ready(large());
+    world.now = now()
+        .checked_add(jiff::SignedDuration::from_hours(1))
+        .unwrap();
+    let lately = world
+        .now
+        .checked_sub(jiff::SignedDuration::from_mins(2))
+        .unwrap();
+    let set = Key::new("StatefulSet", NS, "etcd");
+    world.objects.get_mut(&set).unwrap()["status"]["readyReplicas"] = json!(2);
+    for number in 0..3 {
+        let pod = Key::new("Pod", NS, &format!("etcd-{number}"));
+        let pod = world.pods.get_mut(&pod).unwrap();
+        let (ready, since) = if number == 1 {
+            ("False", lately)
+        } else {
+            ("True", now())
+        };
+        pod["metadata"]["creationTimestamp"] = json!(since.to_string());
+        pod["status"]["conditions"] = json!([{
+            "type": "Ready", "status": ready, "lastTransitionTime": since.to_string(),
+        }]);
+    }
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-1");
+    let claim = world.objects.get_mut(&claim).unwrap();
+    claim["metadata"]["uid"] = json!("another");
+    claim["metadata"]["creationTimestamp"] = json!(lately.to_string());
+    let mut observed = world.observe();
+    let answer = |name: &str| {
+        let mut answer = world.member(name);
+        answer.leader = Some(world.member("etcd-0").member_id);
+        (name.to_owned(), Ok(answer))
+    };
+    let mut answers = BTreeMap::from(["etcd-0", "etcd-2"].map(answer));
+    answers.insert("etcd-1".to_owned(), Err("no".to_owned()));
+    observed.etcd = Etcd::Asked(answers);
+    observed.etcd_listing = Some(EtcdListing {
+        members: Some((0..3).map(|number| listed(&world, number)).collect()),
+        odd: None,
+    });
+    (world, observed)
+}
+
+fn listed(world: &World, number: i32) -> ListedMember {
+    let name = tenant_cp::names::etcd_member(number);
+    ListedMember {
+        id: world.member(&name).member_id,
+        name: Some(name),
+        peer_urls: vec![tenant_cp::names::etcd_peer_url(number)],
+        is_learner: false,
+    }
+}
+
+fn repair(plan: &Plan) -> Option<Step> {
+    plan.actions().find_map(|action| match action {
+        Action::ReplaceMember { step, .. } => Some(step.clone()),
+        _ => None,
+    })
+}
+
+fn reason(plan: &Plan, type_: &str) -> String {
+    let mut conditions = plan.status.conditions.iter();
+    conditions
+        .find(|c| c.type_ == type_)
+        .unwrap()
+        .reason
+        .clone()
+}
+
+#[test]
+fn lost_member_of_three_is_replaced_and_that_is_told() {
+    let (world, mut observed) = with_a_lost_member();
+    let next = |observed: &Observed| plan(observed, &world.settings, world.now);
+    let begins = next(&observed);
+    let Some(Step::Record(begun)) = repair(&begins) else {
+        panic!("{:?}", repair(&begins));
+    };
+    assert_eq!(begun.replacing.as_ref().unwrap().member, "etcd-1");
+    assert_eq!(reason(&begins, "Degraded"), "MemberLost");
+    observed.cluster.status.as_mut().unwrap().etcd = Some(begun);
+    let removes = next(&observed);
+    let id = world.member("etcd-1").member_id;
+    assert_eq!(repair(&removes), Some(Step::Remove { id: id.clone() }));
+    assert_eq!(reason(&removes, "Progressing"), "ReplacingMember");
+    let mut events = removes.events.iter();
+    assert!(
+        events.any(|event| event.reason == "ReplacingMember"),
+        "{:?}",
+        removes.events
+    );
+    assert_eq!(
+        removes.deletions().count(),
+        0,
+        "no pod is rolled out meanwhile"
+    );
+    // Its claim is made where there is none, and only now.
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-1");
+    let makes = |plan: &Plan| {
+        let mut objects = plan.parts.iter().flat_map(Part::objects);
+        objects.any(|object| object.key() == claim)
+    };
+    let mut gone = observed.clone();
+    gone.objects.remove(&claim);
+    assert!(!makes(&next(&gone)));
+    let listing = gone.etcd_listing.as_mut().unwrap();
+    listing
+        .members
+        .as_mut()
+        .unwrap()
+        .retain(|member| member.id != id);
+    assert!(makes(&next(&gone)));
+    // A reconcile ends after a few steps, and says what etcd refuses.
+    observed.etcd_steps.refusal = Some("etcdserver: unhealthy cluster".to_owned());
+    let refused = next(&observed);
+    assert_eq!(repair(&refused), None);
+    let mut parts = refused.parts.iter();
+    let etcd = parts.find(|part| part.name == PartName::Etcd).unwrap();
+    assert!(etcd.is_settled());
+    let waiting = etcd.waiting.as_ref().unwrap();
+    assert!(
+        waiting.message.ends_with("etcdserver: unhealthy cluster"),
+        "{waiting:?}"
+    );
+    assert!(refused.requeue_after.unwrap() < std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn end_of_a_replacement_is_told_once_and_one_that_came_back_by_itself_is_not() {
+    let mut world = ready(large());
+    world.now = now()
+        .checked_add(jiff::SignedDuration::from_hours(1))
+        .unwrap();
+    let told = |world: &World| {
+        let next = plan(&world.observe(), &world.settings, world.now);
+        let mut events = next.events.iter();
+        events.any(|event| event.reason == "MemberReplaced")
+    };
+    assert!(!told(&world));
+    let tell = |world: &mut World, reason: &str, ended: jiff::Timestamp| {
+        let since = world.now;
+        let status = world.cluster.status.as_mut().unwrap();
+        status.etcd.as_mut().unwrap().last_replacement = Some(ended.to_string());
+        let progressing = status
+            .conditions
+            .iter_mut()
+            .find(|c| c.type_ == "Progressing");
+        let progressing = progressing.unwrap();
+        progressing.reason = reason.to_owned();
+        progressing.last_transition_time.0 = since;
+    };
+    let after = world
+        .now
+        .checked_add(jiff::SignedDuration::from_mins(2))
+        .unwrap();
+    for (reason, is_told) in [
+        ("ReplacingMember", true),
+        ("MemberLost", true),
+        ("AsDesired", false),
+    ] {
+        tell(&mut world, reason, after);
+        assert_eq!(told(&world), is_told, "{reason}");
+    }
+    tell(&mut world, "MemberLost", now());
+    assert!(!told(&world));
+}
+
+#[test]
+fn members_that_start_may_be_empty_only_as_far_as_the_status_says() {
+    let (world, mut observed) = with_a_lost_member();
+    let mut etcd = observed.cluster.status.clone().unwrap().etcd.unwrap();
+    etcd.members[1] = api::tenant_cluster::EtcdMemberStatus {
+        volume_uid: "another".to_owned(),
+        id: Some("77".to_owned()),
+        started: false,
+        learner: true,
+        ..etcd.members[1].clone()
+    };
+    observed.cluster.status.as_mut().unwrap().etcd = Some(etcd);
+    let next = plan(&observed, &world.settings, world.now);
+    let mut objects = next.parts.iter().flat_map(Part::objects);
+    let secret = objects.find(|object| object.kind == "Secret" && object.name == "etcd");
+    let data = &secret.unwrap().value["data"];
+    let text = |key: &str| {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(data[key].as_str().unwrap());
+        String::from_utf8(bytes.unwrap()).unwrap()
+    };
+    assert_eq!(
+        text("initial-cluster-state"),
+        "existing",
+        "nothing is bootstrapped twice"
+    );
+    let file: Value = serde_json::from_str(&text("identity.json")).unwrap();
+    let members = file["members"].as_array().unwrap();
+    let empty: Vec<_> = members.iter().map(|m| m["mayStartEmpty"] == true).collect();
+    assert_eq!(empty, [false, true, false]);
+    assert_eq!(
+        (&members[1]["claimUID"], &members[1]["memberID"]),
+        (&json!("another"), &json!("77"))
+    );
+}
+
+#[test]
+fn two_lost_members_of_three_are_told_and_left_alone() {
+    let (world, mut observed) = with_a_lost_member();
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-2");
+    observed.objects.get_mut(&claim).unwrap()["metadata"]["uid"] = json!("yet-another");
+    if let Etcd::Asked(answers) = &mut observed.etcd {
+        answers.insert("etcd-2".to_owned(), Err("no".to_owned()));
+    }
+    observed.etcd_listing.as_mut().unwrap().members = None;
+    let next = plan(&observed, &world.settings, world.now);
+    assert_eq!(repair(&next), None);
+    assert_eq!(reason(&next, "Degraded"), "QuorumLost");
 }
 
 fn claim() -> Key {

@@ -172,6 +172,10 @@ fn plain(live: &Value) -> Value {
         object["metadata"].as_object_mut().unwrap().remove(numbered);
     }
     without_keys(&mut plain);
+    // What a StatefulSet would make a claim of cannot be changed, and stays as it was at first.
+    if let Some(claim) = plain.pointer_mut("/spec/volumeClaimTemplates/0/spec") {
+        claim["resources"] = Value::Null;
+    }
     plain
 }
 

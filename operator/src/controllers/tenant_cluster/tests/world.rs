@@ -1,5 +1,6 @@
 //! The simulated management cluster that plans are carried out in, and lose things in.
 //!
+//! Long because every action of a plan is carried out in one place.
 //! Invariant: it does what it is told and nothing else; what it refuses is noted as apply notes it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +15,14 @@ use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
+    Etcd, EtcdListing, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
+use crate::etcd_replacement::patience::Patience;
+use crate::etcd_replacement::step::Step;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
-use crate::tenant_session::etcd::{Alarm, MemberStatus};
+use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 
 mod controllers;
 
@@ -155,7 +158,8 @@ impl World {
             .map(|(key, live)| (key.clone(), live.clone()))
             .collect();
         let mut pods = None;
-        if readable && component_pods::are_needed(&self.cluster, &objects, NS) {
+        let deleting = self.cluster.metadata.deletion_timestamp.is_some();
+        if readable && !deleting && component_pods::are_needed(&self.cluster, &objects, NS) {
             objects.extend(self.pods.clone());
             pods = Some(component_pods::of(&objects));
         }
@@ -176,6 +180,9 @@ impl World {
             list_due: self.list_due,
             tenant: Tenant::NotAsked,
             etcd: Etcd::NotAsked,
+            etcd_listing: None,
+            etcd_steps: EtcdSteps::default(),
+            etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
             budget: Budget::default(),
         }
@@ -260,9 +267,21 @@ impl World {
                     false => self.turn,
                 });
             }
-            Action::AskEtcd { members } => {
+            Action::AskEtcd { members, list } => {
                 let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
                 observed.etcd = Etcd::Asked(members.iter().map(of).collect());
+                observed.etcd_listing = list.then(EtcdListing::default);
+            }
+            Action::ReplaceMember { step, .. } => {
+                // etcd itself is not played here: only what stands in the status.
+                let Step::Record(etcd) = step else {
+                    panic!("nobody listed members: {step:?}");
+                };
+                if !self.spend(budget) {
+                    return false;
+                }
+                self.own(&Action::KeepEtcd(etcd.clone()));
+                observed.cluster = self.cluster.clone();
             }
             Action::Probe {
                 apply,
@@ -346,6 +365,7 @@ impl World {
             cluster_id: "cdf818194e3a8c32".to_owned(),
             member_id: name.len().to_string() + name.rsplit('-').next().unwrap(),
             alarms: self.alarms.clone(),
+            ..MemberStatus::default()
         }
     }
 

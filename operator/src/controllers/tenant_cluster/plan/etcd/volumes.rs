@@ -69,6 +69,28 @@ pub(super) fn keeping_their_size(objects: Vec<Object>, observed: &Observed) -> V
     objects.into_iter().map(keep).collect()
 }
 
+/// The StatefulSet with the size in its templates of claims that it was made with, which cannot be changed.
+/// Hashes stay those of what is wanted.
+pub(super) fn keeping_their_template(mut members: Object, observed: &Observed) -> Object {
+    const TEMPLATES: &str = "/spec/volumeClaimTemplates";
+    let live = observed.objects.get(&members.key());
+    let live = live.and_then(|live| live.pointer(TEMPLATES));
+    if let (Some(wanted), Some(live)) = (members.value.pointer_mut(TEMPLATES), live) {
+        keep_requests(wanted, live);
+    }
+    members
+}
+
+fn keep_requests(templates: &mut Value, live: &Value) {
+    let live = live.as_array().into_iter().flatten();
+    let templates = templates.as_array_mut().into_iter().flatten();
+    for (template, live) in templates.zip(live) {
+        if let Some(size) = text(live, REQUEST) {
+            template["spec"]["resources"]["requests"]["storage"] = json!(size);
+        }
+    }
+}
+
 fn with_request(object: Object, size: &str) -> Object {
     if text(&object.value, REQUEST) == Some(size) {
         return object;

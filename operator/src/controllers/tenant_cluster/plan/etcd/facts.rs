@@ -1,0 +1,143 @@
+//! What a replacement is decided by, from what was observed.
+//!
+//! Invariant: nothing is looked for at rest: etcd's list of members is asked for only where a member does not
+//! serve, or where the status tells of one that is not whole.
+
+use api::Reason;
+use jiff::Timestamp;
+use kit_objects::known::Known;
+use kit_objects::object::Key;
+use serde_json::Value;
+use tenant_cp::{Validated, names};
+
+use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
+use crate::pod_failures;
+use crate::tenant_session::etcd::answers::Alarm;
+
+/// Whether something may have to be done, so that etcd's list of members has to be known; `is_lost`: the
+/// claim of a member is not the one that the status knows.
+pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: bool) -> bool {
+    let Some(known) = observed
+        .cluster
+        .status
+        .as_ref()
+        .and_then(|s| s.etcd.as_ref())
+    else {
+        return false;
+    };
+    let is_three = seats(valid) == MEMBERS && known.members.len() == MEMBERS;
+    if !is_three || known.cluster_id.is_none() || observed.pods.is_none() {
+        return false;
+    }
+    let is_unready = |name: &str| match pod(observed, name) {
+        Known::Known(pod) => !pod.ready,
+        Known::Absent => true,
+        Known::Unknown { .. } => false,
+    };
+    let mut members = known.members.iter();
+    let mut answers = observed.etcd.answers();
+    is_lost
+        || known.replacing.is_some()
+        || members.any(|member| member.learner || is_unready(&member.name))
+        || answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt))
+}
+
+/// Everything that is decided by; `may_begin`: nothing else comes first; `is_told`: members that start are told
+/// what the status says.
+pub(super) fn facts(
+    valid: &Validated,
+    observed: &Observed,
+    (may_begin, is_told): (bool, bool),
+    now: Timestamp,
+) -> Facts {
+    let known = observed
+        .cluster
+        .status
+        .as_ref()
+        .and_then(|s| s.etcd.clone());
+    let listing = observed.etcd_listing.as_ref();
+    Facts {
+        now,
+        patience: observed.etcd_patience,
+        may_begin: may_begin && valid.etcd.auto_replace,
+        is_told,
+        known: known.unwrap_or_default(),
+        seats: (0..valid.etcd.replicas)
+            .map(|number| seat(observed, number))
+            .collect(),
+        listed: listing.and_then(|listing| listing.members.clone()),
+        odd: listing.and_then(|listing| listing.odd.clone()),
+    }
+}
+
+fn seats(valid: &Validated) -> usize {
+    usize::try_from(valid.etcd.replicas).unwrap_or(0)
+}
+
+fn seat(observed: &Observed, number: i32) -> Seat {
+    let name = names::etcd_member(number);
+    let answer = match &observed.etcd {
+        Etcd::NotAsked => None,
+        Etcd::Asked(answers) => answers.get(&name).and_then(|answer| answer.clone().ok()),
+    };
+    let ns = observed.tenant_namespace();
+    let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
+    Seat {
+        peer_url: names::etcd_peer_url(number),
+        claim: claim.and_then(|claim| match text(claim, "/metadata/uid") {
+            Some(uid) => Known::Known(Claim {
+                uid: uid.to_owned(),
+                terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
+                volume: text(claim, "/spec/volumeName").map(str::to_owned),
+                created: time(claim, "/metadata/creationTimestamp"),
+            }),
+            None => Known::Unknown {
+                why: "the claim has no UID",
+            },
+        }),
+        pod: pod(observed, &name),
+        answer,
+        name,
+    }
+}
+
+fn pod(observed: &Observed, name: &str) -> Known<Pod> {
+    if observed.pods.is_none() {
+        return Known::Unknown {
+            why: "pods were not listed",
+        };
+    }
+    let key = Key::new("Pod", &observed.tenant_namespace(), name);
+    let Some(pod) = observed.objects.get(&key) else {
+        return Known::Absent;
+    };
+    let Some(uid) = text(pod, "/metadata/uid") else {
+        return Known::Unknown {
+            why: "the pod has no UID",
+        };
+    };
+    let ready = pod["status"]["conditions"].as_array();
+    let mut ready = ready.into_iter().flatten();
+    let ready = ready.find(|condition| condition["type"] == "Ready");
+    Known::Known(Pod {
+        uid: uid.to_owned(),
+        ready: pod_failures::is_ready(pod),
+        since: ready.and_then(|ready| time(ready, "/lastTransitionTime")),
+        terminating: !pod["metadata"]["deletionTimestamp"].is_null(),
+        created: time(pod, "/metadata/creationTimestamp"),
+        refusal: pod_failures::refusal_of_gate(pod).map(|reason| match reason {
+            Reason::VolumeLost | Reason::Damaged => Refusal::Lost,
+            Reason::OtherMember | Reason::OtherClaim => Refusal::OfAnother,
+            _ => Refusal::Other,
+        }),
+    })
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer)?.as_str()
+}
+
+fn time(value: &Value, pointer: &str) -> Option<Timestamp> {
+    text(value, pointer)?.parse().ok()
+}

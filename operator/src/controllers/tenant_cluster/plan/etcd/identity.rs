@@ -1,0 +1,95 @@
+//! What is known of etcd's members, and what they and the gates before them are told.
+//!
+//! Invariant: nothing is told of members before every one of them has its claim.
+
+use std::net::IpAddr;
+
+use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
+use base64::Engine as _;
+use kit_objects::object::Key;
+use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
+use tenant_cp::{Validated, names};
+
+use crate::controllers::tenant_cluster::observed::Observed;
+
+/// The members' Services.
+pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
+    let ns = valid.tenant_namespace.as_str();
+    let address = |number| {
+        let name = names::etcd_member(number);
+        let ip = observed.text("Service", ns, &name, "/spec/clusterIP");
+        let ip = ip.there()?.parse().ok()?;
+        Some((name, ip))
+    };
+    (0..valid.etcd.replicas).filter_map(address).collect()
+}
+
+/// What the members and the gates before them are told; none before every member has its claim.
+pub(in super::super) fn told_to_members(
+    valid: &Validated,
+    observed: &Observed,
+) -> Option<EtcdIdentity> {
+    let state = match observed.has_been_bootstrapped() {
+        true => InitialClusterState::Existing,
+        false => InitialClusterState::New,
+    };
+    let members = match identity(observed) {
+        Some(known) => known.members.iter().map(of_status).collect(),
+        None => claims(valid, observed)?
+            .map(|(number, claim_uid)| EtcdMember {
+                name: names::etcd_member(number),
+                claim_uid,
+                member_id: None,
+                may_start_empty: state == InitialClusterState::New,
+            })
+            .collect(),
+    };
+    Some(EtcdIdentity {
+        state,
+        cluster_id: identity(observed).and_then(|known| known.cluster_id.clone()),
+        members,
+    })
+}
+
+fn of_status(member: &EtcdMemberStatus) -> EtcdMember {
+    EtcdMember {
+        name: member.name.clone(),
+        claim_uid: member.volume_uid.clone(),
+        member_id: member.id.clone(),
+        may_start_empty: !member.started,
+    }
+}
+
+/// Whether members that start now are told what the status says.
+pub(super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
+    let secret = observed.objects.get(&Key::new(
+        "Secret",
+        valid.tenant_namespace.as_str(),
+        names::ETCD,
+    ));
+    let file = secret.and_then(|secret| secret["data"][names::ETCD_IDENTITY].as_str());
+    let file = file.and_then(|file| base64::engine::general_purpose::STANDARD.decode(file).ok());
+    let wanted = told_to_members(valid, observed).map(|identity| identity.file().into_bytes());
+    file.is_some() && file == wanted
+}
+
+/// What the status says of etcd.
+pub(super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
+    observed.cluster.status.as_ref()?.etcd.as_ref()
+}
+
+/// UIDs of the members' claims: of all of them or none, because one that is not seen yet is no member
+/// without a volume.
+pub(super) fn claims(
+    valid: &Validated,
+    observed: &Observed,
+) -> Option<impl Iterator<Item = (i32, String)> + use<>> {
+    let ns = valid.tenant_namespace.as_str();
+    let uid = |number| {
+        let claim = names::etcd_volume(number);
+        let uid = observed.text("PersistentVolumeClaim", ns, &claim, "/metadata/uid");
+        Some((number, uid.there()?.to_owned()))
+    };
+    let uids: Option<Vec<_>> = (0..valid.etcd.replicas).map(uid).collect();
+    Some(uids?.into_iter())
+}

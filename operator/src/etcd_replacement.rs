@@ -1,0 +1,15 @@
+//! The replacement of a member of etcd that lost its data.
+//!
+//! Invariant: pure: it decides from what it is given ([`facts`]), and says one step at a time ([`plan`]).
+
+mod due;
+pub mod facts;
+pub mod patience;
+pub mod plan;
+mod record;
+pub mod step;
+mod steps;
+pub mod wait;
+
+#[cfg(test)]
+mod tests;

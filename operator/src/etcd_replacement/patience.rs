@@ -1,0 +1,29 @@
+//! How long a replacement of a member of etcd waits.
+//!
+//! Invariant: what is not so for long enough is not acted on.
+
+use std::time::Duration;
+
+/// How long something has to be so before it is acted on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Patience {
+    /// A member does not serve.
+    pub absent: Duration,
+    /// The others serve.
+    pub steady: Duration,
+    /// After the last replacement.
+    pub between: Duration,
+    /// Until people are told that a member that was begun to be replaced is not whole.
+    pub overdue: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            absent: Duration::from_mins(1),
+            steady: Duration::from_mins(1),
+            between: Duration::from_mins(10),
+            overdue: Duration::from_mins(15),
+        }
+    }
+}

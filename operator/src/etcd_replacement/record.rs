@@ -1,0 +1,84 @@
+//! What is written into the status of a replacement.
+//!
+//! Invariant: a claim stands there with the member whose data it has, never with another one's.
+
+use api::tenant_cluster::{EtcdMemberStatus, EtcdReplacement, EtcdStatus};
+use kit_objects::known::Known;
+
+use crate::etcd_replacement::facts::{Claim, Facts, Seat};
+
+/// The status with this member being replaced.
+pub(super) fn begun(facts: &Facts, seat: &Seat) -> EtcdStatus {
+    EtcdStatus {
+        replacing: Some(EtcdReplacement {
+            member: seat.name.clone(),
+            pod_uid: None,
+        }),
+        last_replacement: Some(facts.now.to_string()),
+        ..facts.known.clone()
+    }
+}
+
+/// The status with something else of one member.
+pub(super) fn with(
+    facts: &Facts,
+    seat: &Seat,
+    change: impl FnOnce(&mut EtcdMemberStatus),
+) -> EtcdStatus {
+    let mut status = facts.known.clone();
+    let mut members = status.members.iter_mut();
+    if let Some(member) = members.find(|member| member.name == seat.name) {
+        change(member);
+    }
+    status
+}
+
+/// The status with a member that was added on an empty volume.
+pub(super) fn added(
+    facts: &Facts,
+    seat: &Seat,
+    (id, claim): (&str, &Claim),
+    pod_uid: Option<String>,
+) -> EtcdStatus {
+    let status = with(facts, seat, |member| {
+        member.volume_uid.clone_from(&claim.uid);
+        member.id = Some(id.to_owned());
+        member.started = false;
+        member.learner = true;
+    });
+    EtcdStatus {
+        replacing: Some(EtcdReplacement {
+            member: seat.name.clone(),
+            pod_uid,
+        }),
+        // The one before was removed by now.
+        last_replacement: Some(facts.now.to_string()),
+        ..status
+    }
+}
+
+/// The status with a member that serves, and was not known to.
+pub(super) fn adopted(facts: &Facts, seat: &Seat, id: &str) -> EtcdStatus {
+    with(facts, seat, |member| {
+        if let Known::Known(claim) = &seat.claim {
+            member.volume_uid.clone_from(&claim.uid);
+        }
+        member.id = Some(id.to_owned());
+        member.started = true;
+        member.learner = false;
+    })
+}
+
+/// The same at the end of its replacement.
+pub(super) fn served(facts: &Facts, seat: &Seat) -> EtcdStatus {
+    let id = facts.entry(seat).map(|entry| entry.id.clone());
+    let status = match id {
+        Some(id) => adopted(facts, seat, &id),
+        None => facts.known.clone(),
+    };
+    EtcdStatus {
+        replacing: None,
+        last_replacement: Some(facts.now.to_string()),
+        ..status
+    }
+}

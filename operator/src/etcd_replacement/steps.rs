@@ -1,0 +1,297 @@
+//! The step that follows for one member, from what there is of it.
+//!
+//! Invariant: whatever was done and is not known to have been done is seen before it is done again.
+
+use kit_objects::known::Known;
+
+use crate::etcd_replacement::due::{Due, refusal};
+use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat, is_of};
+use crate::etcd_replacement::record::{added, adopted, begun, served, with};
+use crate::etcd_replacement::step::{Next, Step};
+use crate::etcd_replacement::wait::{Slow, Wait};
+use crate::tenant_session::etcd::answers::MemberStatus;
+
+/// A member that is further behind than so many entries does not count as one that serves.
+const MOST_BEHIND: u64 = 1000;
+
+/// What is waited for ends by itself, or is told to people: nothing is done over and over that did not help
+/// once.
+pub(super) fn of(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
+    let next = step_or_wait(facts, seat, due);
+    match next.wait {
+        Some(Wait::Member(slow)) => waits(facts, seat, slow),
+        _ => next,
+    }
+}
+
+/// Waits for something that goes by itself, and tells people if it does not.
+pub(super) fn waits(facts: &Facts, seat: &Seat, slow: Slow) -> Next {
+    match is_overdue(facts, seat) {
+        true => Next::wait(seat, Wait::Overdue(slow)),
+        false => Next::wait(seat, Wait::Member(slow)),
+    }
+}
+
+/// Whether it was begun to be replaced, or was added, a long time ago.
+fn is_overdue(facts: &Facts, seat: &Seat) -> bool {
+    let since = facts
+        .last_replacement()
+        .filter(|_| facts.is_replacing(seat));
+    since.is_some_and(|since| facts.elapsed(since) >= facts.patience.overdue)
+}
+
+fn step_or_wait(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
+    match due {
+        Due::Unrecorded(id) => {
+            let status = match facts.is_replacing(seat) {
+                true => served(facts, seat),
+                false => adopted(facts, seat, id),
+            };
+            Next::step(seat, Step::Record(status))
+        }
+        Due::Lost { id, alive } => lost(facts, seat, id, alive),
+        // Somebody took it away, or we did and it is not known any more.
+        Due::Unlisted | Due::Learner(_) if !facts.is_replacing(seat) => match facts.may_begin {
+            true => Next::step(seat, Step::Record(begun(facts, seat))),
+            false => Next::wait(seat, Wait::NotAllowed),
+        },
+        Due::Unlisted => unlisted(facts, seat),
+        Due::Learner(id) => learner(facts, seat, id),
+    }
+}
+
+/// One that votes, and whose data is lost.
+fn lost(facts: &Facts, seat: &Seat, id: &str, alive: bool) -> Next {
+    if !alive && !is_absent_for_long(facts, seat) {
+        return Next::wait(seat, Wait::Absence);
+    }
+    let others = voters(facts, seat);
+    let Some(answers) = others.as_ref().filter(|others| others.len() >= 2) else {
+        return Next::wait(seat, Wait::Others);
+    };
+    if !are_steady(facts, seat) {
+        return Next::wait(seat, Wait::Others);
+    }
+    // One that was added a moment ago, and is lost again, is another one.
+    let is_another = facts.recorded(seat).is_some_and(|r| r.learner);
+    if !facts.is_replacing(seat) || is_another {
+        if !facts.may_begin {
+            return Next::wait(seat, Wait::NotAllowed);
+        }
+        let last = facts.last_replacement();
+        if last.is_some_and(|last| facts.elapsed(last) < facts.patience.between) {
+            return Next::wait(seat, Wait::Pause);
+        }
+        let mut status = begun(facts, seat);
+        for member in status.members.iter_mut().filter(|m| m.name == seat.name) {
+            member.learner = false;
+        }
+        return Next::step(seat, Step::Record(status));
+    }
+    let leads = answers.iter().any(|a| a.leader.as_deref() == Some(id));
+    if !leads {
+        return Next::step(seat, Step::Remove { id: id.to_owned() });
+    }
+    let best = answers.iter().max_by_key(|answer| answer.applied);
+    match best.filter(|_| alive) {
+        Some(best) => Next::step(
+            seat,
+            Step::MoveLeader {
+                from: seat.name.clone(),
+                to: best.member_id.clone(),
+            },
+        ),
+        // They are about to choose another one.
+        None => Next::wait(seat, Wait::Others),
+    }
+}
+
+/// One that etcd does not have.
+fn unlisted(facts: &Facts, seat: &Seat) -> Next {
+    let Some(answers) = voters(facts, seat) else {
+        return Next::wait(seat, Wait::Others);
+    };
+    let listed = || facts.listed.iter().flatten();
+    let mut named = answers.iter().flat_map(|answer| &answer.corrupt);
+    if let Some(id) = named.find(|id| !listed().any(|entry| entry.id == **id)) {
+        return Next::step(seat, Step::Disarm { id: id.clone() });
+    }
+    let of_it = facts.recorded(seat).map(|r| r.volume_uid.as_str());
+    match &seat.claim {
+        Known::Unknown { .. } => Next::wait(seat, Wait::Member(Slow::Unseen)),
+        Known::Absent => make_claim(seat),
+        Known::Known(claim) if claim.terminating => let_go(seat),
+        // What a member had that was removed is of no use to one that is added.
+        Known::Known(claim) if of_it == Some(&claim.uid) => retire(seat, claim),
+        Known::Known(_) => Next::step(
+            seat,
+            Step::AddLearner {
+                peer_url: seat.peer_url.clone(),
+            },
+        ),
+    }
+}
+
+/// One that was added, and has no vote yet.
+fn learner(facts: &Facts, seat: &Seat, id: &str) -> Next {
+    let recorded = facts.recorded(seat);
+    let is_recorded = recorded.is_some_and(|r| r.id.as_deref() == Some(id));
+    let of_it = recorded.map(|r| r.volume_uid.as_str());
+    let again = || match voters(facts, seat) {
+        Some(_) => Next::step(seat, Step::Remove { id: id.to_owned() }),
+        None => Next::wait(seat, Wait::Others),
+    };
+    match &seat.claim {
+        Known::Unknown { .. } => Next::wait(seat, Wait::Member(Slow::Unseen)),
+        // It may have had data there, and etcd takes it for one that has it.
+        Known::Absent if is_recorded => again(),
+        Known::Absent => make_claim(seat),
+        Known::Known(claim) if is_recorded && (claim.terminating || of_it != Some(&claim.uid)) => {
+            again()
+        }
+        Known::Known(claim) if claim.terminating => let_go(seat),
+        // Its claim was lost again, and what took its name began as what the one before was to be.
+        Known::Known(_) if is_recorded && is_unusable(facts, seat) => again(),
+        Known::Known(_) if is_recorded => catches_up(facts, seat, id),
+        Known::Known(claim) if of_it == Some(&claim.uid) => retire(seat, claim),
+        Known::Known(claim) => match pod(seat) {
+            Ok(pod) => {
+                let pod_uid = pod.map(|pod| pod.uid.clone());
+                let status = added(facts, seat, (id, claim), pod_uid);
+                Next::step(seat, Step::Record(status))
+            }
+            Err(wait) => Next::wait(seat, wait),
+        },
+    }
+}
+
+/// Whether the volume of a learner, which is new, is no good for it.
+fn is_unusable(facts: &Facts, seat: &Seat) -> bool {
+    match refusal(facts, seat) {
+        Some(Refusal::Lost) => true,
+        Some(Refusal::OfAnother) => facts.recorded(seat).is_some_and(|r| !r.started),
+        Some(Refusal::Other) | None => false,
+    }
+}
+
+/// A learner that the status knows.
+fn catches_up(facts: &Facts, seat: &Seat, id: &str) -> Next {
+    let pod = match pod(seat) {
+        Ok(pod) => pod,
+        Err(wait) => return Next::wait(seat, wait),
+    };
+    if let Some(pod) = pod.filter(|pod| facts.is_stale(pod)) {
+        return match (pod.terminating, facts.is_told) {
+            (true, _) => Next::wait(seat, Wait::Member(Slow::Going)),
+            (false, true) => restart(seat, pod),
+            (false, false) => Next::wait(seat, Wait::Member(Slow::Starting)),
+        };
+    }
+    let Some(own) = facts.says(seat, id).filter(|_| facts.is_alive(seat, id)) else {
+        return Next::wait(seat, Wait::Member(Slow::Starting));
+    };
+    let recorded = facts.recorded(seat);
+    if recorded.is_some_and(|r| !r.started) {
+        return Next::step(seat, Step::Record(with(facts, seat, |m| m.started = true)));
+    }
+    let Some(answers) = voters(facts, seat) else {
+        return Next::wait(seat, Wait::Others);
+    };
+    // etcd's own measure (`server/etcdserver/server.go`, readyPercentThreshold).
+    let newest = answers.iter().map(|answer| answer.index).max();
+    match newest.is_some_and(|newest| own.applied >= newest - newest / 10) {
+        true => Next::step(seat, Step::Promote { id: id.to_owned() }),
+        false => Next::wait(seat, Wait::Member(Slow::CatchingUp)),
+    }
+}
+
+fn make_claim(seat: &Seat) -> Next {
+    Next::step(
+        seat,
+        Step::MakeClaim {
+            member: seat.name.clone(),
+        },
+    )
+}
+
+fn restart(seat: &Seat, pod: &Pod) -> Next {
+    Next::step(
+        seat,
+        Step::Restart {
+            member: seat.name.clone(),
+            pod_uid: pod.uid.clone(),
+        },
+    )
+}
+
+/// A claim that goes waits for the pod that uses it.
+fn let_go(seat: &Seat) -> Next {
+    match pod(seat) {
+        Ok(Some(pod)) if !pod.terminating => restart(seat, pod),
+        Ok(_) => Next::wait(seat, Wait::Member(Slow::Going)),
+        Err(wait) => Next::wait(seat, wait),
+    }
+}
+
+fn retire(seat: &Seat, claim: &Claim) -> Next {
+    match pod(seat) {
+        Ok(pod) => Next::step(
+            seat,
+            Step::Retire {
+                member: seat.name.clone(),
+                claim_uid: claim.uid.clone(),
+                volume: claim.volume.clone(),
+                pod_uid: pod.map(|pod| pod.uid.clone()),
+            },
+        ),
+        Err(wait) => Next::wait(seat, wait),
+    }
+}
+
+fn pod(seat: &Seat) -> Result<Option<&Pod>, Wait> {
+    match &seat.pod {
+        Known::Known(pod) => Ok(Some(pod)),
+        Known::Absent => Ok(None),
+        Known::Unknown { .. } => Err(Wait::Member(Slow::Unseen)),
+    }
+}
+
+fn is_absent_for_long(facts: &Facts, seat: &Seat) -> bool {
+    let Known::Known(pod) = &seat.pod else {
+        return false;
+    };
+    let since = pod.since.or(pod.created);
+    !pod.ready && since.is_some_and(|since| facts.elapsed(since) >= facts.patience.absent)
+}
+
+/// What all other members say that vote; none where one of them does not serve, or they know different
+/// leaders.
+fn voters<'a>(facts: &'a Facts, seat: &Seat) -> Option<Vec<&'a MemberStatus>> {
+    let listed = facts.listed.iter().flatten();
+    let mut answers = Vec::new();
+    for entry in listed.filter(|entry| !entry.is_learner && !is_of(entry, seat)) {
+        let other = facts.seats.iter().find(|other| is_of(entry, other))?;
+        let answer = facts.says(other, &entry.id)?;
+        if !facts.is_alive(other, &entry.id) || answer.is_learner {
+            return None;
+        }
+        answers.push(answer);
+    }
+    let leader = answers.first().and_then(|first| first.leader.as_ref());
+    let newest = answers.iter().map(|answer| answer.index).max()?;
+    let agree = answers
+        .iter()
+        .all(|answer| answer.leader.as_ref() == leader && newest - answer.index < MOST_BEHIND);
+    agree.then_some(answers)
+}
+
+/// Whether all others have served for long enough.
+fn are_steady(facts: &Facts, seat: &Seat) -> bool {
+    let mut others = facts.seats.iter().filter(|other| other.name != seat.name);
+    others.all(|other| match &other.pod {
+        Known::Known(pod) => pod
+            .since
+            .is_some_and(|since| facts.elapsed(since) >= facts.patience.steady),
+        Known::Absent | Known::Unknown { .. } => false,
+    })
+}

@@ -1,0 +1,154 @@
+//! A writer that notes each write that etcd acknowledged, on the disk, before it makes the next one; and looks
+//! for every one of them afterwards, on each member by itself.
+//!
+//! Invariant: a write that is noted was acknowledged; what was not is not asked for.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Request;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use operator::tenant_session::session::Session;
+use pki::{Key, KeyPair};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{EtcdMembers, MEMBERS};
+use crate::support::PATIENCE;
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Clients of each member, as the operator is one.
+pub(crate) async fn members(
+    management: &Client,
+    namespace: &str,
+    played: &EtcdMembers,
+) -> Result<Vec<Client>> {
+    let secrets: Api<Secret> = Api::namespaced(management.clone(), namespace);
+    let text = async |secret: &str, file: &str| -> Result<String> {
+        let data = secrets.get(secret).await?.data.unwrap_or_default();
+        let bytes = data
+            .get(file)
+            .with_context(|| format!("{secret} has no {file}"))?;
+        Ok(String::from_utf8(bytes.0.clone())?)
+    };
+    let name = "etcd-healthcheck-client";
+    let identity = KeyPair {
+        certificate: text(name, &format!("{name}.crt")).await?,
+        key: Key::new(text(name, &format!("{name}.key")).await?),
+    };
+    let authority = text(name, "etcd-ca.crt").await?;
+    let client = |seat: usize| {
+        let session = Session {
+            address: played.gateway(seat),
+            authority: authority.clone(),
+            identity: identity.clone(),
+            server_name: format!("etcd-{seat}"),
+        };
+        Ok(session.patient_client(PATIENCE)?)
+    };
+    (0..MEMBERS).map(client).collect()
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> Result<Value> {
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(body)?)?;
+    let text = tokio::time::timeout(PATIENCE, client.request_text(request)).await??;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// One that writes until it is stopped.
+pub(crate) struct Writer {
+    goes_on: Arc<AtomicBool>,
+    task: JoinHandle<Result<BTreeSet<u64>>>,
+}
+
+impl Writer {
+    /// `members` in the order of their numbers; writes are noted in `notes`.
+    pub(crate) fn start(members: Vec<Client>, notes: &Path) -> Result<Self> {
+        let mut notes = File::create(notes).context("cannot make a file")?;
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let until = Arc::clone(&goes_on);
+        let task = tokio::spawn(async move {
+            let mut acknowledged = BTreeSet::new();
+            let mut pace = tokio::time::interval(PAUSE);
+            let (mut number, mut seat) = (0_u64, 0);
+            while until.load(Ordering::Relaxed) {
+                pace.tick().await;
+                number += 1;
+                let body = json!({
+                    "key": key(number), "value": STANDARD.encode(number.to_string()),
+                });
+                match post(&members[seat], "/v3/kv/put", &body).await {
+                    Ok(_) => {
+                        note(&mut notes, number)?;
+                        acknowledged.insert(number);
+                    }
+                    // It may have been written all the same; nobody says so.
+                    Err(_) => seat = (seat + 1) % members.len(),
+                }
+            }
+            Ok(acknowledged)
+        });
+        Ok(Self { goes_on, task })
+    }
+
+    /// Ends it; gives what was acknowledged.
+    pub(crate) async fn stop(self) -> Result<BTreeSet<u64>> {
+        self.goes_on.store(false, Ordering::Relaxed);
+        self.task.await?
+    }
+}
+
+fn key(number: u64) -> String {
+    STANDARD.encode(format!("written/{number:012}"))
+}
+
+fn note(notes: &mut File, number: u64) -> Result<()> {
+    writeln!(notes, "{number}")?;
+    notes.sync_data().context("cannot note a write")
+}
+
+/// Fails unless a member by itself has every one of these writes.
+pub(crate) async fn has_all(client: &Client, writes: &BTreeSet<u64>) -> Result<()> {
+    // So that it has caught up with what the others have.
+    let any = json!({ "key": key(0) });
+    post(client, "/v3/kv/range", &any).await?;
+    let (mut found, mut from) = (BTreeSet::new(), key(0));
+    loop {
+        let body = json!({
+            "key": from, "range_end": STANDARD.encode("written0"), "limit": 1000,
+            "serializable": true,
+        });
+        let page = post(client, "/v3/kv/range", &body).await?;
+        let kvs = page["kvs"].as_array().cloned().unwrap_or_default();
+        for kv in &kvs {
+            let value = STANDARD.decode(kv["value"].as_str().context("no value")?)?;
+            found.insert(String::from_utf8(value)?.parse::<u64>()?);
+        }
+        let last = kvs.last().and_then(|kv| kv["key"].as_str());
+        let Some(last) = last.filter(|_| page["more"] == true) else {
+            break;
+        };
+        let mut next = STANDARD.decode(last)?;
+        next.push(0);
+        from = STANDARD.encode(next);
+    }
+    let lost: Vec<_> = writes.difference(&found).collect();
+    ensure!(
+        lost.is_empty(),
+        "{} acknowledged writes are lost: {lost:?}",
+        lost.len()
+    );
+    Ok(())
+}
