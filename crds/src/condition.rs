@@ -68,6 +68,8 @@ pub enum ConditionType {
     Verified,
     /// Of a Host: nothing of a node is on it.
     Clean,
+    /// Of a BackupTarget: it can hold backups.
+    Usable,
 }
 
 impl ConditionType {
@@ -103,6 +105,7 @@ impl ConditionType {
             Self::Reachable => "Reachable",
             Self::Verified => "Verified",
             Self::Clean => "Clean",
+            Self::Usable => "Usable",
         }
     }
 }

@@ -4,6 +4,8 @@
 //! under `generated/` is derived from it by `cargo xtask crds` and compared by
 //! `cargo xtask crds --check`.
 
+#[allow(unreachable_pub)] // as below
+pub mod backup_target;
 pub mod condition;
 pub mod duration;
 pub mod foreign;
@@ -26,6 +28,7 @@ pub mod tenant_cluster;
 #[allow(unreachable_pub)] // as above
 pub mod tenant_quota;
 
+pub use backup_target::{BackupTarget, BackupTargetSpec, BackupTargetStatus};
 pub use condition::{ConditionStatus, ConditionType, remove_condition, set_condition};
 pub use duration::Duration;
 pub use host::{Host, HostSpec, HostStatus};
@@ -62,6 +65,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         TenantQuota::crd(),
         MachineAddresses::crd(),
         Host::crd(),
+        BackupTarget::crd(),
     ]
     .map(without_nullable)
     .to_vec()

@@ -16,6 +16,10 @@ pub const COMPONENT_WORKER: &str = "worker";
 /// Value of [`LABEL_COMPONENT`] on what a tenant's Service of type LoadBalancer became in the tenant
 /// namespace: a Service and its EndpointSlices.
 pub const COMPONENT_LOAD_BALANCER: &str = "load-balancer";
+/// Label on what belongs to a BackupTarget: its UID.
+pub const LABEL_BACKUP_TARGET: &str = "covey.dev/backup-target";
+/// Value of [`LABEL_COMPONENT`] on what checks a BackupTarget.
+pub const COMPONENT_BACKUP_CHECK: &str = "backup-check";
 /// Label: who manages the object.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`LABEL_MANAGED_BY`].

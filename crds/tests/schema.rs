@@ -113,6 +113,7 @@ fn the_first_columns_answer_the_first_question() {
             "Clusters Cores Memory Machines Exceeded Age",
             "Age",
             "Address Phase Machine Reachable Verified Clean Age",
+            "Usable Reason Bucket Endpoint Age",
         ]
     );
 }

@@ -3,7 +3,9 @@
 //! Invariant: exit code 0 is done, 1 failed, 3 another backup of the same tenant cluster runs, 4 a
 //! restore that cannot be had; 2 is a wrong command line.
 
+mod check;
 mod failure;
+mod new_key;
 mod store;
 
 use std::io::{self, Write as _};
@@ -14,18 +16,19 @@ use ::backup::engine::{self, Ended, Options, Progress};
 use ::backup::etcd::{Etcd, Tls};
 use ::backup::plan::Settings;
 use ::backup::plan::retention::Retention;
+use ::backup::reader;
 use ::backup::reader::{Opener, Reader};
 use ::backup::restore;
 use ::backup::restore::choose::At;
 use ::backup::restore::outcome::NotFound;
 use ::backup::restore::programs::{Member, Programs};
-use ::backup::{check, reader};
+use backup_format::Scope;
 use backup_format::keys::{DataKey, Keys, RecoveryKey, WrappedKey};
-use backup_format::{Scope, keys};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use self::failure::{ANOTHER, FAILED, Failure, NOT_TO_BE_HAD, read};
+pub use self::failure::Failure;
+use self::failure::{ANOTHER, FAILED, NOT_TO_BE_HAD, read, say};
 use self::store::AnyStore;
 use crate::args::backup::{BackupArgs, BackupCommand, ReadArgs, RestoreArgs, RunArgs, VerifyArgs};
 use crate::ids::Id;
@@ -45,7 +48,7 @@ pub fn run(args: BackupArgs) -> ExitCode {
         .enable_all()
         .build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(carry_out(args.command)),
+        Ok(runtime) => runtime.block_on(perform(args.command)),
         Err(error) => Err(error.into()),
     };
     match done {
@@ -57,14 +60,15 @@ pub fn run(args: BackupArgs) -> ExitCode {
     }
 }
 
-async fn carry_out(command: BackupCommand) -> Result<(), Failure> {
+/// Carries a command out, without the process around it. What it has to say it says on the standard output.
+///
+/// # Errors
+/// [`Failure`], whose text is for people.
+pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
     match command {
         BackupCommand::Run(args) => back_up(args).await,
-        BackupCommand::Check(args) => {
-            let unique = hex(&keys::random()?);
-            check::check(&AnyStore::open(&args)?, &unique[..16]).await?;
-            say("the store can hold backups")
-        }
+        BackupCommand::Check(args) => check::check(&args).await,
+        BackupCommand::NewKey(args) => new_key::make(&args),
         BackupCommand::Verify(args) => verify(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
     }
@@ -218,17 +222,5 @@ fn reader<'a>(store: &'a AnyStore, args: &ReadArgs) -> Result<Reader<'a, AnyStor
         scope,
         prefix: store::prefix(&args.store.prefix),
         opener,
-    })
-}
-
-fn say(line: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{line}").map_err(Into::into)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
     })
 }

@@ -75,6 +75,8 @@ pub struct Context {
     pub quota_state: ControllerState,
     /// What is kept about Hosts.
     pub host_state: ControllerState,
+    /// What is kept about BackupTargets.
+    pub target_state: ControllerState,
     /// What is done on their machines.
     pub hosts: Sessions,
     /// What is kept about tenant namespaces.

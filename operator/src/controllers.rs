@@ -6,6 +6,7 @@
 //! | [`node_pool`], [`machine`] | NodePools and Machines, in the same shape |
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
 //! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
+//! | [`backup_target`] | BackupTargets: whether they can hold backups |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
@@ -15,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::condition::is_true;
-use api::{ConditionType, Host, Machine, NodePool, TenantCluster, TenantQuota, names};
+use api::{
+    BackupTarget, ConditionType, Host, Machine, NodePool, TenantCluster, TenantQuota, names,
+};
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use ipnet::IpNet;
@@ -39,6 +42,7 @@ use crate::throttle::throttle;
 use crate::triggers::Triggered;
 use crate::watches;
 
+pub mod backup_target;
 #[cfg(test)]
 mod fields;
 pub mod host;
@@ -75,6 +79,7 @@ pub async fn run(
         machines,
         quotas,
         hosts,
+        targets,
         namespaces,
     } = triggered;
     let clusters_now = context.stores.clusters.state();
@@ -89,7 +94,10 @@ pub async fn run(
     let quotas = tenant_quotas(context, quotas, shutdown);
     let hosts = all_hosts(context, hosts, shutdown);
     let namespaces = tenant_namespaces(context, namespaces, shutdown);
-    futures::join!(clusters, pools, machines, quotas, hosts, namespaces);
+    let targets = backup_targets(context, targets, shutdown);
+    futures::join!(
+        clusters, pools, machines, quotas, hosts, targets, namespaces
+    );
 }
 
 fn tenant_clusters(
@@ -240,6 +248,29 @@ fn all_hosts(
         .reconcile_on(due(context, streams, |context| &context.host_state))
         .graceful_shutdown_on(shutdown.triggered())
         .run(host::reconcile, host::error_policy, Arc::clone(context))
+        .for_each(|_| std::future::ready(()))
+}
+
+fn backup_targets(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<BackupTarget>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let targets = &context.stores.targets;
+    let namespace = &context.settings.operator_namespace;
+    let streams = [
+        stream(triggered).boxed(),
+        watches::backup_checks::checked(&context.client, namespace, targets),
+    ];
+    Controller::for_stream(futures::stream::pending(), targets.clone())
+        .with_config(controller::Config::default().concurrency(1))
+        .reconcile_on(due(context, streams, |context| &context.target_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            backup_target::reconcile,
+            backup_target::error_policy,
+            Arc::clone(context),
+        )
         .for_each(|_| std::future::ready(()))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -137,6 +137,10 @@ impl Manager {
                 metrics.controller("tenant_quota"),
             ),
             host_state: ControllerState::new(events("covey.dev/host"), metrics.controller("host")),
+            target_state: ControllerState::new(
+                events("covey.dev/backup-target"),
+                metrics.controller("backup_target"),
+            ),
             hosts: Sessions::new(
                 client.clone(),
                 leadership.clone(),
@@ -222,12 +226,16 @@ impl Manager {
             let hosts = store::run(client(), writers.hosts, relists.hosts, |host, there| {
                 on_host(&context, host, there);
             });
+            let (targets, relist) = (writers.targets, relists.targets);
+            let targets = store::run(client(), targets, relist, |target, there| {
+                on_target(&context, target, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
-                clusters, pools, machines, addresses, quotas, hosts, ranges, release
+                clusters, pools, machines, addresses, quotas, hosts, targets, ranges, release
             );
         }
     }
@@ -251,7 +259,7 @@ impl Manager {
             Ok::<_, WriterDropped>(())
         };
         tokio::select! {
-            result = synced => result.context("list TenantClusters, NodePools, Machines, TenantQuotas and Hosts")?,
+            result = synced => result.context("list the kinds of covey.dev")?,
             () = shutdown.triggered() => return Ok(()),
         }
         tracing::info!("leads");
@@ -323,6 +331,20 @@ fn on_host(context: &Context, host: &Host, there: bool) {
         context.hosts.forget(&uid);
     }
     context.triggers.on_host(&context.stores, host, there);
+}
+
+/// A BackupTarget changed, or went.
+fn on_target(context: &Context, target: &BackupTarget, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context.triggers.targets.send(ObjectRef::from_obj(target));
+    } else {
+        let uid = target.uid().unwrap_or_default();
+        context.target_state.forget(&state::key_of(target), &uid);
+    }
 }
 
 /// What is published of Machines changed, or went.

@@ -49,10 +49,15 @@ pub fn cluster() -> Vec<Rule> {
             &["create", "delete", "get", "list", "patch", "watch"],
         ),
         Rule::new(&["covey.dev"], &["hosts"], &["list", "patch", "watch"]),
-        Rule::new(&["covey.dev"], &["machineaddresses", "tenantquotas"], WATCH),
+        Rule::new(
+            &["covey.dev"],
+            &["backuptargets", "machineaddresses", "tenantquotas"],
+            WATCH,
+        ),
         Rule::new(
             &["covey.dev"],
             &[
+                "backuptargets/status",
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",
@@ -228,7 +233,8 @@ pub fn user_namespace() -> Vec<Rule> {
     ]
 }
 
-/// In our own namespace: the Lease and the webhook's certificate.
+/// In our own namespace: the Lease, the webhook's certificate, and what checks BackupTargets, which has the Secrets
+/// that those name: the operator reads none of them.
 #[must_use]
 pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
@@ -236,6 +242,12 @@ pub fn system_namespace() -> Vec<Rule> {
     rules.push(
         Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),
     );
+    // Its pods may be read by the right of the whole cluster.
+    rules.push(Rule::new(
+        &["batch"],
+        &["jobs"],
+        &["create", "delete", "list", "watch"],
+    ));
     rules
 }
 

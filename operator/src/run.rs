@@ -57,7 +57,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines, TenantQuotas and Hosts",
+        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts and BackupTargets",
     );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -85,6 +85,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "machines": context.stores.machines.len(),
             "tenantQuotas": context.stores.quotas.len(),
             "hosts": { "all": context.stores.hosts.len(), "inSession": context.hosts.running() },
+            "backupTargets": context.stores.targets.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

@@ -1,5 +1,5 @@
-//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas and Hosts as last seen, and
-//! questions to them.
+//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts and BackupTargets as last
+//! seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use api::{Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
 use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
@@ -30,6 +30,8 @@ pub struct Stores {
     pub quotas: Store<TenantQuota>,
     /// All Hosts, as last seen.
     pub hosts: Store<Host>,
+    /// All BackupTargets, as last seen.
+    pub targets: Store<BackupTarget>,
     relists: Relists,
 }
 
@@ -47,6 +49,8 @@ pub struct Writers {
     pub quotas: Writer<TenantQuota>,
     /// Of Hosts.
     pub hosts: Writer<Host>,
+    /// Of BackupTargets.
+    pub targets: Writer<BackupTarget>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -66,6 +70,8 @@ pub struct Relists {
     pub quotas: Relist,
     /// Of Hosts.
     pub hosts: Relist,
+    /// Of BackupTargets.
+    pub targets: Relist,
 }
 
 impl Stores {
@@ -78,6 +84,7 @@ impl Stores {
         let (addresses, write_addresses) = reflector::store();
         let (quotas, write_quotas) = reflector::store();
         let (hosts, write_hosts) = reflector::store();
+        let (targets, write_targets) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -86,6 +93,7 @@ impl Stores {
             addresses: write_addresses,
             quotas: write_quotas,
             hosts: write_hosts,
+            targets: write_targets,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -95,6 +103,7 @@ impl Stores {
             addresses,
             quotas,
             hosts,
+            targets,
             relists,
         };
         (stores, writers)
@@ -110,7 +119,8 @@ impl Stores {
         self.machines.wait_until_ready().await?;
         self.addresses.wait_until_ready().await?;
         self.quotas.wait_until_ready().await?;
-        self.hosts.wait_until_ready().await
+        self.hosts.wait_until_ready().await?;
+        self.targets.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -122,10 +132,12 @@ impl Stores {
             addresses,
             quotas,
             hosts,
+            targets,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
-        futures::join!(clusters, pools, machines, addresses, quotas, hosts);
+        let targets = targets.now();
+        futures::join!(clusters, pools, machines, addresses, quotas, hosts, targets);
     }
 
     /// All TenantClusters but this one.

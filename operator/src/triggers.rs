@@ -1,5 +1,5 @@
-//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts and tenant namespaces be
-//! reconciled again.
+//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets and tenant
+//! namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::{
-    Host, Machine, MachineAddresses, NodePool, Reason, TenantCluster, TenantClusterStatus,
-    TenantQuota, names,
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, TenantCluster,
+    TenantClusterStatus, TenantQuota, names,
 };
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -33,6 +33,8 @@ pub struct Triggers {
     pub quotas: UnboundedSender<ObjectRef<TenantQuota>>,
     /// Hosts.
     pub hosts: UnboundedSender<ObjectRef<Host>>,
+    /// BackupTargets.
+    pub targets: UnboundedSender<ObjectRef<BackupTarget>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
     pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
@@ -55,6 +57,8 @@ pub struct Triggered {
     pub quotas: UnboundedReceiver<ObjectRef<TenantQuota>>,
     /// Hosts.
     pub hosts: UnboundedReceiver<ObjectRef<Host>>,
+    /// BackupTargets.
+    pub targets: UnboundedReceiver<ObjectRef<BackupTarget>>,
     /// Tenant namespaces.
     pub namespaces: UnboundedReceiver<ObjectRef<TenantNamespace>>,
 }
@@ -69,6 +73,7 @@ impl Triggers {
         let (machines, triggered_machines) = mpsc::unbounded_channel();
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
         let (hosts, triggered_hosts) = mpsc::unbounded_channel();
+        let (targets, triggered_targets) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
@@ -77,6 +82,7 @@ impl Triggers {
             machines,
             quotas,
             hosts,
+            targets,
             namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
@@ -88,6 +94,7 @@ impl Triggers {
             machines: triggered_machines,
             quotas: triggered_quotas,
             hosts: triggered_hosts,
+            targets: triggered_targets,
             namespaces: triggered_namespaces,
         };
         (triggers, triggered)
@@ -109,6 +116,9 @@ impl Triggers {
         }
         for host in stores.hosts.state() {
             let _ = self.hosts.send(ObjectRef::from_obj(&*host));
+        }
+        for target in stores.targets.state() {
+            let _ = self.targets.send(ObjectRef::from_obj(&*target));
         }
     }
 

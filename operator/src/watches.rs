@@ -2,6 +2,7 @@
 //!
 //! | Module | What it watches |
 //! |---|---|
+//! | [`backup_checks`] | what checks BackupTargets, in the operator's own namespace |
 //! | [`kept`] | all objects of some kinds, for who keeps a little of each |
 //! | [`owned`] | everything that was applied for TenantClusters |
 //! | [`secrets`] | Secrets of tenant namespaces, one namespace at a time |
@@ -10,6 +11,7 @@
 //! Invariant: metadata only, but for why pods do not run; the reconcile reads bodies itself, so a late or doubled event costs a
 //! reconcile and changes nothing.
 
+pub mod backup_checks;
 pub mod kept;
 pub mod owned;
 pub mod secrets;

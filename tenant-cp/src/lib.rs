@@ -3,7 +3,7 @@
 //! Read from the ground up: [`settings`] (what the operator is configured with), [`flags`] (whose each
 //! flag is), [`network`] (address ranges), [`validate`] (raw object to [`Validated`]), [`desired`] (the
 //! control plane's objects, part by part), [`material`] (everything secret, in [`generations`]),
-//! [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
+//! [`backup`] (where copies of etcd go), [`secret_files`] and [`kubeconfig`] (how it is written into Secrets), [`amounts`], [`addons`],
 //! [`certificates`] (what PKI is wanted), [`node`] (how a machine becomes a node), [`quota`] (what all of it
 //! takes, and whether it may). On top, [`management_objects`] and [`tenant_objects`] are all that is wanted
 //! outside and inside.
@@ -12,6 +12,7 @@
 
 pub mod addons;
 pub mod amounts;
+pub mod backup;
 pub mod certificates;
 pub mod desired;
 pub mod flags;

@@ -22,7 +22,9 @@ pub enum BackupCommand {
     /// Backs an etcd up until it is told to end
     Run(RunArgs),
     /// Says whether a store can hold backups, and which call failed if not
-    Check(StoreArgs),
+    Check(CheckArgs),
+    /// Makes the key that backups are encrypted for, and prints the recovery key, which a person keeps
+    NewKey(NewKeyArgs),
     /// Reads every full snapshot and all deltas after it, and says what is wrong
     Verify(VerifyArgs),
     /// Makes an etcd's data directory as it was at a time or revision
@@ -87,6 +89,28 @@ pub struct StoreArgs {
         default_value = ""
     )]
     pub prefix: String,
+}
+
+/// Flags of `etcd-agent backup check`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// What is checked
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// File with the key that data keys are wrapped with (64 bytes): whether it is one
+    #[arg(long, env = "COVEY_BACKUP_WRAPPING_KEY", value_name = "FILE")]
+    pub wrapping_key: Option<PathBuf>,
+    /// File that is there and gets one line of JSON when something failed: `call`, `why`, `detail`
+    #[arg(long, env = "COVEY_BACKUP_REPORT", value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Flags of `etcd-agent backup new-key`.
+#[derive(Clone, Debug, Args)]
+pub struct NewKeyArgs {
+    /// File to make, for the field of this name of a Secret: the key that data keys are wrapped with
+    #[arg(long, env = "COVEY_BACKUP_WRAPPING_KEY", value_name = "FILE")]
+    pub wrapping_key: PathBuf,
 }
 
 /// Flags of `etcd-agent backup run`.

@@ -1,10 +1,10 @@
-//! Why a command failed, with its exit code; and files, whose failure is the most frequent one.
+//! Why a command failed, with its exit code; and files and the standard output, whose failures are the most frequent.
 //!
 //! Invariant: what is read is bounded.
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Most bytes of a key, certificate or credential.
@@ -17,7 +17,22 @@ pub(super) const ANOTHER: u8 = 3;
 pub(super) const NOT_TO_BE_HAD: u8 = 4;
 
 /// What ended it, with the exit code.
-pub(super) struct Failure(pub(super) u8, pub(super) String);
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Failure(pub(super) u8, pub(super) String);
+
+impl Failure {
+    /// The process' exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        self.0
+    }
+
+    /// What it is, for people.
+    #[must_use]
+    pub fn said(&self) -> &str {
+        &self.1
+    }
+}
 
 impl<E: Error> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -39,4 +54,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     Ok(bytes)
+}
+
+/// Writes a line to the standard output.
+pub(super) fn say(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(Into::into)
 }

@@ -128,6 +128,7 @@ kinds! {
         "VolumeSnapshotClass" "volumesnapshotclasses" cluster;
     VOLUME_ATTACHMENT = "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" cluster;
 
+    BACKUP_TARGET = "covey.dev" "v1alpha1" "BackupTarget" "backuptargets" cluster;
     HOST = "covey.dev" "v1alpha1" "Host" "hosts" namespaced;
     MACHINE = "covey.dev" "v1alpha1" "Machine" "machines" namespaced;
     MACHINE_ADDRESSES = "covey.dev" "v1alpha1" "MachineAddresses" "machineaddresses" namespaced;

@@ -9,6 +9,7 @@
 
 mod admission;
 mod autoscaler;
+mod backup_targets;
 mod baseline;
 mod choices;
 mod cloud_controller;

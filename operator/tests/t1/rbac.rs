@@ -17,7 +17,9 @@ use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
+use crate::backup_targets::Target;
 use crate::quotas::Quota;
+use crate::support::checks::Checks;
 use crate::support::kubevirt::{KubeVirt, Mode};
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site, state, webhook};
@@ -160,6 +162,7 @@ async fn live(site: &Site) -> Result<()> {
     site.create("demo").await?;
     let cluster = site.wait_ready("demo").await?;
     host(site).await?;
+    backup_target(site).await?;
     quota.wait_used("clusters", &json!(1)).await?;
     quota.remove().await?;
     site.change(
@@ -223,6 +226,18 @@ async fn live(site: &Site) -> Result<()> {
     served.stop().await?;
     election.release().await;
     webhook::uninstall(site, webhook::CONFIGURATION).await
+}
+
+/// A BackupTarget that is checked, and checked anew for another spec. What it names is not there.
+async fn backup_target(site: &Site) -> Result<()> {
+    let _checks = Checks::start(&site.admin, &site.system);
+    let bucket = json!({ "bucket": "backups", "credentialsSecret": "backup-bucket" });
+    let target = Target::make(site, &json!({ "s3": bucket })).await?;
+    target.wait("False", Reason::TargetUnusable).await?;
+    let other = json!({ "s3": { "prefix": "covey" } });
+    target.change(&other).await?;
+    target.wait("False", Reason::TargetUnusable).await?;
+    target.remove().await
 }
 
 /// A Host that is listed without its Secret, and deleted.

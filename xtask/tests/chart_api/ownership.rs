@@ -32,6 +32,11 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
         json!({ "namespaces": [NAMESPACE], "clusters": 9 }),
     );
     quota["metadata"]["namespace"].take();
+    let mut target = object(
+        "BackupTarget",
+        json!({ "claim": { "size": "1Gi" }, "encryption": { "keySecret": "backup-key" } }),
+    );
+    target["metadata"]["namespace"].take();
     vec![
         (
             object("TenantCluster", json!({ "version": "1.35.4" })),
@@ -69,6 +74,7 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
             json!({ "phase": "Available" }),
         ),
         (quota, None, json!({ "observedGeneration": 7 })),
+        (target, None, json!({ "observedGeneration": 7 })),
     ]
 }
 

@@ -4,6 +4,7 @@
 //! Invariant: two sites never see each other's objects: an operator's watches are narrowed to the
 //! site's namespace by [`scope`], and its rights are those of one user.
 
+pub(crate) mod checks;
 pub(crate) mod etcd_members;
 pub(crate) mod kubevirt;
 pub(crate) mod operator;

@@ -1,7 +1,7 @@
 //! Narrows an operator to one user's namespace, so that many can share a management API.
 //!
 //! Lists and watches of all objects of our kinds become those of the namespace, and watches of owned
-//! objects select the namespace's label; so do those of nodes, pods, quotas of either kind, ServiceCIDRs
+//! objects select the namespace's label; so do those of nodes, pods, quotas of either kind, BackupTargets, ServiceCIDRs
 //! and KubeVirts, which only tests about them label. Invariant: nothing else is changed, and what the operator
 //! asks for needs the same rights as before.
 
@@ -26,10 +26,11 @@ impl Scope {
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
         const KINDS: [&str; 4] = ["hosts", "machines", "nodepools", "tenantclusters"];
-        const LABELLED: [&str; 6] = [
+        const LABELLED: [&str; 7] = [
             "/api/v1/nodes",
             "/api/v1/pods",
             "/api/v1/resourcequotas",
+            "/apis/covey.dev/v1alpha1/backuptargets",
             "/apis/covey.dev/v1alpha1/tenantquotas",
             "/apis/kubevirt.io/v1/kubevirts",
             "/apis/networking.k8s.io/v1/servicecidrs",

@@ -1,0 +1,247 @@
+//! BackupTargets: the real program asks a real S3 endpoint and a folder, and the status says what came of it.
+//!
+//! Invariant: a target is of the whole management cluster, so each carries the label of its site, and no other operator
+//! sees it.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use api::{BackupTarget, Reason, names};
+use kit_objects::kinds;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use lab::programs::Program;
+use serde_json::{Value, json};
+use testkit::fixtures::{wait_for, wait_gone};
+use testkit::process::Process;
+use testkit::programs::reference_or_skip;
+use testkit::waiting::{self, ask_until};
+
+use crate::support::checks::{Checks, secret};
+use crate::support::pools::said;
+use crate::support::site::apply;
+use crate::support::{Operator, PATIENCE, Site};
+
+/// A target of a site.
+pub(crate) struct Target {
+    pub(crate) api: Api<BackupTarget>,
+    pub(crate) name: String,
+}
+
+impl Target {
+    pub(crate) async fn make(site: &Site, place: &Value) -> Result<Self> {
+        let name = format!("target-of-{}", site.users);
+        let mut spec = place.clone();
+        spec["encryption"] = json!({ "keySecret": "backup-key" });
+        let target = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "BackupTarget", "spec": spec,
+            "metadata": { "name": name, "labels": { names::LABEL_TENANT_NAMESPACE: site.users } },
+        });
+        apply(&site.admin, &target).await?;
+        let api = Api::all(site.admin.clone());
+        Ok(Self { api, name })
+    }
+
+    /// Waits until the status says so; gives the message.
+    pub(crate) async fn wait(&self, status: &str, reason: Reason) -> Result<String> {
+        let wanted = (status.to_owned(), reason.as_str().to_owned());
+        let is = |target: Option<&BackupTarget>| {
+            let object = serde_json::to_value(target).unwrap_or_default();
+            let spoken_of = &object["status"]["observedGeneration"];
+            *spoken_of == object["metadata"]["generation"] && said(&object, "Usable") == wanted
+        };
+        let found = wait_for(&self.api, &self.name, is, PATIENCE).await;
+        let found = match found {
+            Ok(found) => found.context("invariant: it was just seen")?,
+            Err(error) => {
+                let now = self.api.get(&self.name).await?;
+                return Err(error.context(format!("{status} {reason}, is {:?}", now.status)));
+            }
+        };
+        let status = found.status.unwrap_or_default();
+        Ok(status.conditions.first().context("none")?.message.clone())
+    }
+
+    pub(crate) async fn change(&self, spec: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let params = PatchParams::default();
+        self.api.patch(&self.name, &params, &patch).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn remove(self) -> Result<()> {
+        self.api
+            .delete(&self.name, &DeleteParams::background())
+            .await?;
+        wait_gone(&self.api, &self.name, PATIENCE).await
+    }
+}
+
+/// Serves a folder with the bucket `backups`; none without the program.
+pub(crate) async fn gateway(folder: &Path) -> Result<Option<(Process, u16)>> {
+    let Some(program) = reference_or_skip(Program::VERSITYGW, "versitygw")? else {
+        return Ok(None);
+    };
+    std::fs::create_dir_all(folder.join("root/backups"))?;
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let args = [
+        "--port".to_owned(),
+        format!("127.0.0.1:{port}"),
+        "--access=covey".to_owned(),
+        "--secret=covey-secret".to_owned(),
+        "--region=us-east-1".to_owned(),
+        "posix".to_owned(),
+        folder.join("root").display().to_string(),
+    ];
+    let mut process = Process::spawn("versitygw", &program, &args, &folder.join("log"))?;
+    ask_until("an S3 endpoint", waiting::PATIENCE, || {
+        let ended = process.exited();
+        async move {
+            match (ended, std::net::TcpStream::connect(("127.0.0.1", port))) {
+                (Some(status), _) => Err(anyhow::anyhow!("versitygw ended: {status}")),
+                (None, Ok(_)) => Ok(Ok(())),
+                (None, Err(error)) => Ok(Err(error.to_string())),
+            }
+        }
+    })
+    .await?;
+    Ok(Some((process, port)))
+}
+
+async fn give_secrets(site: &Site, word: &str) -> Result<()> {
+    // Any 64 bytes are a key to wrap with, until something is wrapped.
+    let key = json!({ "wrapping-key": "k".repeat(64) });
+    apply(&site.admin, &secret(&site.system, "backup-key", &key)).await?;
+    let login = json!({ "access-key-id": "covey", "secret-access-key": word });
+    apply(&site.admin, &secret(&site.system, "backup-bucket", &login)).await?;
+    Ok(())
+}
+
+async fn jobs(site: &Site) -> Result<Vec<Value>> {
+    let all = site.objects(kinds::JOB, &site.system);
+    let all = all.list(&ListParams::default()).await?.items;
+    Ok(all
+        .iter()
+        .map(|job| serde_json::to_value(job).unwrap())
+        .collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bucket_is_usable_once_every_call_works_and_the_call_that_failed_is_named() -> Result<()> {
+    let Some(site) = Site::new("target-bucket").await? else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let Some((_gateway, port)) = gateway(folder.path()).await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let _checks = Checks::start(&site.admin, &site.system);
+
+    // Nothing is there yet that it names.
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let place = json!({ "s3": {
+        "endpoint": endpoint, "bucket": "backups", "prefix": "covey", "credentialsSecret": "backup-bucket",
+    }});
+    let target = Target::make(&site, &place).await?;
+    let message = target.wait("False", Reason::TargetUnusable).await?;
+    ensure!(message.contains("access-key-id"), "{message}");
+
+    // A change of the spec is looked at anew at once.
+    give_secrets(&site, "covey-secret").await?;
+    target
+        .change(&json!({ "s3": { "prefix": "platform" } }))
+        .await?;
+    target.wait("True", Reason::TargetAnswers).await?;
+    let left: Vec<_> = std::fs::read_dir(folder.path().join("root/backups"))?.collect();
+    ensure!(left.len() <= 1, "the check leaves objects: {left:?}");
+
+    target
+        .change(&json!({ "s3": { "bucket": "absent" } }))
+        .await?;
+    let message = target.wait("False", Reason::TargetUnusable).await?;
+    ensure!(
+        message.starts_with("list: there is no such bucket"),
+        "{message}"
+    );
+    give_secrets(&site, "another").await?;
+    target
+        .change(&json!({ "s3": { "bucket": "backups" } }))
+        .await?;
+    let message = target.wait("False", Reason::TargetUnusable).await?;
+    ensure!(message.starts_with("list: the credentials"), "{message}");
+
+    // One Job is left, of the newest spec, and at rest nothing is written.
+    let names: Vec<_> = jobs(&site).await?;
+    ensure!(names.len() == 1, "{names:#?}");
+    ensure!(
+        names[0]["metadata"]["ownerReferences"][0]["kind"] == "BackupTarget",
+        "{names:#?}"
+    );
+    let window = site.api.audit().window()?;
+    let now = target.api.get(&target.name).await?;
+    operator::controllers::backup_target::reconcile(now.into(), operator.context.clone()).await?;
+    let writes = window.writes_of(&site.user())?;
+    ensure!(writes.is_empty(), "{writes:#?}");
+    target.remove().await?;
+    operator.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_is_checked_in_a_folder_and_a_key_that_is_none_is_told() -> Result<()> {
+    let Some(site) = Site::new("target-claim").await? else {
+        return Ok(());
+    };
+    let operator = Operator::start(&site)?;
+    let _checks = Checks::start(&site.admin, &site.system);
+    let short = json!({ "wrapping-key": "short" });
+    apply(&site.admin, &secret(&site.system, "backup-key", &short)).await?;
+    let target = Target::make(&site, &json!({ "claim": { "size": "1Gi" } })).await?;
+    let message = target.wait("False", Reason::TargetUnusable).await?;
+    ensure!(message.contains("64 bytes"), "{message}");
+
+    give_secrets(&site, "covey-secret").await?;
+    // As after five minutes, or when somebody does not want to wait.
+    let all = site.objects(kinds::JOB, &site.system);
+    let old = jobs(&site).await?.remove(0);
+    let name = old["metadata"]["name"].as_str().context("no name")?;
+    all.delete(name, &DeleteParams::background()).await?;
+    target.wait("True", Reason::TargetAnswers).await?;
+    target.remove().await?;
+    operator.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn target_that_cannot_be_meant_is_refused_by_the_api_itself() -> Result<()> {
+    let Some(site) = Site::new("target-refused").await? else {
+        return Ok(());
+    };
+    let refused = |place: Value| {
+        let site = &site;
+        async move {
+            match Target::make(site, &place).await {
+                Ok(target) => {
+                    target.remove().await?;
+                    anyhow::bail!("{place} was let in")
+                }
+                Err(error) => Ok(format!("{error:#}")),
+            }
+        }
+    };
+    let said = refused(json!({})).await?;
+    ensure!(said.contains("exactly one of s3 and claim"), "{said}");
+    let bucket = json!({ "bucket": "a_b", "credentialsSecret": "s" });
+    let said = refused(json!({ "s3": bucket })).await?;
+    ensure!(said.contains("bucket is a name of"), "{said}");
+    let elsewhere =
+        json!({ "endpoint": "https://s3/x", "bucket": "abc", "credentialsSecret": "s" });
+    let said = refused(json!({ "s3": elsewhere })).await?;
+    ensure!(said.contains("without a bucket or a path"), "{said}");
+
+    let target = Target::make(&site, &json!({ "claim": { "size": "1Gi" } })).await?;
+    let larger = target.change(&json!({ "claim": { "size": "2Gi" } })).await;
+    let said = format!("{:#}", larger.err().context("it was let in")?);
+    ensure!(said.contains("claim cannot change"), "{said}");
+    target.remove().await
+}
