@@ -46,6 +46,8 @@ pub enum ConditionType {
     CSIReady,
     /// The Cluster Autoscaler and its adapter run, where they are wanted.
     AutoscalerReady,
+    /// What changes is in the backup soon after, where one is wanted.
+    BackupReady,
     /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
     Autoscaling,
     /// Of a NodePool: the autoscaler asked for what cannot be, or the pool is one that it cannot size.
@@ -94,6 +96,7 @@ impl ConditionType {
             Self::CloudControllerReady => "CloudControllerReady",
             Self::CSIReady => "CSIReady",
             Self::AutoscalerReady => "AutoscalerReady",
+            Self::BackupReady => "BackupReady",
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",

@@ -6,6 +6,7 @@
 mod check;
 mod failure;
 mod new_key;
+mod report;
 mod store;
 
 use std::io::{self, Write as _};
@@ -125,6 +126,10 @@ async fn back_up(args: RunArgs) -> Result<(), Failure> {
         let _ = stop.send(true);
     });
     let (progress, mut told) = watch::channel(Progress::default());
+    if let Some(address) = args.listen {
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        tokio::spawn(report::serve(listener, told.clone()));
+    }
     tokio::spawn(async move {
         while told.changed().await.is_ok() {
             let now = *told.borrow_and_update();

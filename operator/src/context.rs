@@ -20,6 +20,7 @@ use tenant_cp::problem::Problem;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
+use crate::backups::Backups;
 use crate::capacity::Capacity;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
@@ -77,6 +78,10 @@ pub struct Context {
     pub host_state: ControllerState,
     /// What is kept about BackupTargets.
     pub target_state: ControllerState,
+    /// What is kept about who cares for backups.
+    pub backup_state: ControllerState,
+    /// What is known of backups.
+    pub backups: Backups,
     /// What is done on their machines.
     pub hosts: Sessions,
     /// What is kept about tenant namespaces.
@@ -265,6 +270,7 @@ impl Context {
         self.tenants.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
+        self.backups.forget(uid);
         if self.rollout_queue.done(uid) {
             self.trigger_next();
         }

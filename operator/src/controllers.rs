@@ -7,6 +7,7 @@
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
 //! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
 //! | [`backup_target`] | BackupTargets: whether they can hold backups |
+//! | [`tenant_backup`] | backups of TenantClusters' etcd |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
@@ -48,6 +49,7 @@ mod fields;
 pub mod host;
 pub mod machine;
 pub mod node_pool;
+pub mod tenant_backup;
 pub mod tenant_cluster;
 pub mod tenant_namespace;
 pub mod tenant_quota;
@@ -56,6 +58,8 @@ pub mod tenant_quota;
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
 pub(crate) const MACHINES: u16 = 8;
+/// Backups that are cared for at the same time; one waits for its process a few seconds at most.
+const BACKUPS: u16 = 4;
 /// Hosts that are reconciled at the same time; sessions with their machines are not among it.
 const HOSTS: u16 = 4;
 /// How long node pools wait at most until it is known what room there is. A management API that does
@@ -80,6 +84,7 @@ pub async fn run(
         quotas,
         hosts,
         targets,
+        backups,
         namespaces,
     } = triggered;
     let clusters_now = context.stores.clusters.state();
@@ -95,8 +100,9 @@ pub async fn run(
     let hosts = all_hosts(context, hosts, shutdown);
     let namespaces = tenant_namespaces(context, namespaces, shutdown);
     let targets = backup_targets(context, targets, shutdown);
+    let backups = tenant_backups(context, backups, shutdown);
     futures::join!(
-        clusters, pools, machines, quotas, hosts, targets, namespaces
+        clusters, pools, machines, quotas, hosts, targets, backups, namespaces
     );
 }
 
@@ -269,6 +275,24 @@ fn backup_targets(
         .run(
             backup_target::reconcile,
             backup_target::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn tenant_backups(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<TenantCluster>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [throttle(stream(triggered), tenant_backup::PERIOD).boxed()];
+    Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.backup_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            tenant_backup::reconcile,
+            tenant_backup::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

@@ -29,6 +29,7 @@
 
 pub mod admission;
 pub mod args;
+pub mod backups;
 pub mod capacity;
 pub mod configuration;
 pub mod context;

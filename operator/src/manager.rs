@@ -25,6 +25,7 @@ use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
 
+use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
@@ -147,6 +148,11 @@ impl Manager {
                 Arc::clone(&reserved_ranges),
                 triggers.hosts.clone(),
             ),
+            backup_state: ControllerState::new(
+                events("covey.dev/tenant-backup"),
+                metrics.controller("tenant_backup"),
+            ),
+            backups: Backups::default(),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
                 metrics.controller("tenant_namespace"),
@@ -285,6 +291,10 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
         let (triggers, stores) = (&context.triggers, &context.stores);
         context.throttle.call(&state::key_of(cluster));
         triggers.on_cluster(stores, cluster, there);
+        if there && backups::concerns(cluster) {
+            // Sending fails only once the controllers have ended.
+            let _ = triggers.backups.send(ObjectRef::from_obj(cluster));
+        }
         if !there {
             context.trigger_without_ranges();
         }
@@ -345,6 +355,7 @@ fn on_target(context: &Context, target: &BackupTarget, there: bool) {
         let uid = target.uid().unwrap_or_default();
         context.target_state.forget(&state::key_of(target), &uid);
     }
+    context.triggers.on_target(&context.stores, target);
 }
 
 /// What is published of Machines changed, or went.

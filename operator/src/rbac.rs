@@ -159,6 +159,7 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["machineaddresses"], &["create", "patch"]),
     ]);
     rules.extend(addons_off());
+    rules.extend(backup_off());
     rules.extend(provider_kubevirt::provider::RULES);
     rules
 }
@@ -177,6 +178,18 @@ fn addons_off() -> Vec<Rule> {
         Rule::new(group, resource, verbs).named(from_ref(&part.name))
     };
     by_name.map(rule).collect()
+}
+
+/// To take away what backs a tenant cluster up, by name, when no backup is wanted any more. Its claim and the data key
+/// stay; of Secrets all may go, for other reasons.
+fn backup_off() -> Vec<Rule> {
+    use tenant_cp::backup::process::{BACKUP, TO_ETCD};
+    const DELETE: &[&str] = &["delete"];
+    vec![
+        Rule::new(&["apps"], &["deployments"], DELETE).named(&[BACKUP]),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], DELETE).named(&[BACKUP, TO_ETCD]),
+        Rule::new(&[""], &["serviceaccounts"], DELETE).named(&[BACKUP]),
+    ]
 }
 
 fn control_plane() -> Vec<Rule> {
@@ -233,8 +246,8 @@ pub fn user_namespace() -> Vec<Rule> {
     ]
 }
 
-/// In our own namespace: the Lease, the webhook's certificate, and what checks BackupTargets, which has the Secrets
-/// that those name: the operator reads none of them.
+/// In our own namespace: the Lease, the webhook's certificate, what checks BackupTargets, and the Secrets that
+/// those name.
 #[must_use]
 pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
@@ -242,6 +255,8 @@ pub fn system_namespace() -> Vec<Rule> {
     rules.push(
         Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),
     );
+    // The two that a BackupTarget names, of which tenant namespaces get copies; which they are is not known here.
+    rules.push(Rule::new(&[""], &["secrets"], &["get"]));
     // Its pods may be read by the right of the whole cluster.
     rules.push(Rule::new(
         &["batch"],

@@ -35,6 +35,8 @@ pub struct Triggers {
     pub hosts: UnboundedSender<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedSender<ObjectRef<BackupTarget>>,
+    /// TenantClusters whose backup is to be cared for; throttled.
+    pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
     pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
@@ -59,6 +61,8 @@ pub struct Triggered {
     pub hosts: UnboundedReceiver<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedReceiver<ObjectRef<BackupTarget>>,
+    /// TenantClusters whose backup is to be cared for, to be throttled.
+    pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
     pub namespaces: UnboundedReceiver<ObjectRef<TenantNamespace>>,
 }
@@ -74,6 +78,7 @@ impl Triggers {
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
         let (hosts, triggered_hosts) = mpsc::unbounded_channel();
         let (targets, triggered_targets) = mpsc::unbounded_channel();
+        let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
@@ -83,6 +88,7 @@ impl Triggers {
             quotas,
             hosts,
             targets,
+            backups,
             namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
@@ -95,6 +101,7 @@ impl Triggers {
             quotas: triggered_quotas,
             hosts: triggered_hosts,
             targets: triggered_targets,
+            backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
         (triggers, triggered)
@@ -104,6 +111,7 @@ impl Triggers {
     pub fn all(&self, stores: &Stores) {
         for cluster in stores.clusters.state() {
             let _ = self.clusters.send(ObjectRef::from_obj(&*cluster));
+            let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
         }
         for pool in stores.pools.state() {
             let _ = self.pools.send(ObjectRef::from_obj(&*pool));
@@ -119,6 +127,16 @@ impl Triggers {
         }
         for target in stores.targets.state() {
             let _ = self.targets.send(ObjectRef::from_obj(&*target));
+        }
+    }
+
+    /// A BackupTarget changed, or went: the backups that go there.
+    pub fn on_target(&self, stores: &Stores, target: &BackupTarget) {
+        let name = target.name_any();
+        for cluster in stores.clusters.state() {
+            if cluster.spec.backup.as_ref().is_some_and(|backup| backup.target == name) {
+                let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
+            }
         }
     }
 

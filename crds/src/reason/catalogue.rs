@@ -374,6 +374,24 @@ with_refusals! {
         /// Cause: The quota was lowered below what runs, or was made after it.
         AboveLimits: Person, "Delete or shrink what is not needed, or raise `spec` of the quota.";
     }
+    "Of the backup of a TenantCluster" {
+        /// All changes are in the target, or on their way there for less time than was asked for.
+        BackedUp: Fine, "", since "0.2.0";
+        /// It has begun, and nothing was found whole in the target yet.
+        BackupStarting: Waiting, "If it takes minutes: `kubectl logs deployment/backup` in the tenant namespace.", since "0.2.0";
+        /// Changes wait for more than twice the time that was asked for; the message says why, where that is known.
+        /// Cause: The target does not answer or is full, credentials have ended, or etcd's only member that is asked is down.
+        BackupLate: Person, "Mend what the message names; `kubectl logs deployment/backup` in the tenant namespace has all of it.", since "0.2.0";
+        /// Its process does not say how far it is.
+        /// Cause: Its pod does not run, for a lack of room or of an image; else a NetworkPolicy stands between it and the operator.
+        BackupSilent: Person, "Look at it with `kubectl describe deployment backup` in the tenant namespace.", since "0.2.0";
+        /// There is no BackupTarget of the name in `spec.backup.target`.
+        /// Cause: A typing error; else it was deleted, or is made later.
+        TargetMissing: Person, "Make it, or name another one: `kubectl get backuptargets`.", since "0.2.0";
+        /// A Secret that the BackupTarget names is missing or not what it should be.
+        /// Cause: It was made in another namespace than the operator's, or a field has another name.
+        TargetSecretUnusable: Person, "Mend the Secret that the message names, in the operator's namespace.", since "0.2.0";
+    }
     "Of a BackupTarget" {
         /// Everything that a backup asks of it was asked, and answered as it should be.
         TargetAnswers: Fine, "", since "0.2.0";

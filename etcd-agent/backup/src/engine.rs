@@ -7,6 +7,7 @@ mod events;
 mod full;
 mod steps;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::etcd::{Etcd, MemberStatus};
 use crate::plan::listing::Listing;
 use crate::plan::{self, Observed, Pending, Settings, Step, Taking, Tip, Watch};
 use crate::reader::ReadError;
-use crate::store::Store;
+use crate::store::{Call, Cause, Store};
 use crate::writer::{NotWritten, Writer, Written};
 
 /// Most bytes of events that wait; then the watch is not read, and etcd keeps the rest.
@@ -66,6 +67,38 @@ pub struct Progress {
     pub full: Option<FullName>,
     /// The newest that was found whole.
     pub verified: Option<FullName>,
+    /// Since when the oldest event waits that is not in the store, in milliseconds since 1970.
+    pub waiting_since_ms: Option<u64>,
+    /// Why it does not go on, and since when, in milliseconds since 1970.
+    pub trouble: Option<(Trouble, u64)>,
+}
+
+/// Why a backup does not go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trouble {
+    /// The store did not do it.
+    Store(Call, Cause),
+    /// etcd does not answer, or breaks the watch off.
+    Etcd,
+    /// etcd is behind its own backup.
+    Behind,
+    /// An object of the store is not what was written, or another backup writes.
+    Objects,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(call, cause) => write!(f, "{call}: {cause}"),
+            Self::Etcd => f.write_str("etcd does not answer, or breaks its watch off"),
+            Self::Behind => f.write_str(
+                "etcd is behind its own backup: a member that lags, or data that is older",
+            ),
+            Self::Objects => f.write_str(
+                "an object of the store is not what was written, or somebody else writes there",
+            ),
+        }
+    }
 }
 
 /// Why a backup ended.
@@ -108,6 +141,7 @@ struct WritingDelta {
     last: u64,
     since: u64,
     time_ms: u64,
+    waiting_since_ms: u64,
 }
 
 /// A backup that runs.
@@ -146,7 +180,10 @@ pub async fn run<S: Store>(
     let status = loop {
         match etcd.status().await {
             Ok(status) => break status,
-            Err(error) => tracing::warn!("{error}; asked again in {pause:?}"),
+            Err(error) => {
+                tracing::warn!("{error}; asked again in {pause:?}");
+                troubled(&progress, Trouble::Etcd);
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -190,6 +227,7 @@ pub async fn run<S: Store>(
 impl<S: Store> Engine<S> {
     async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), Ended> {
         loop {
+            self.tell_waiting();
             match plan::plan(&self.options.settings, &self.world()) {
                 Step::Stop => return Err(Ended::Another),
                 Step::Wait(until) => {
@@ -232,6 +270,32 @@ impl<S: Store> Engine<S> {
             full_not_before_ms: self.full_not_before_ms,
             now_ms: now_ms(),
         }
+    }
+
+    /// Since when something waits, told where it is another time than before.
+    fn tell_waiting(&self) {
+        let writing = self.writing.as_ref().map(|writing| writing.waiting_since_ms);
+        let pending = self.pending();
+        let waits = (pending.revisions > 0).then_some(pending.since_ms);
+        let since = writing.into_iter().chain(waits).min();
+        self.progress.send_if_modified(|progress| {
+            std::mem::replace(&mut progress.waiting_since_ms, since) != since
+        });
+    }
+
+    fn trouble(&self, trouble: Trouble) {
+        troubled(&self.progress, trouble);
+    }
+
+    /// What was said of it is over.
+    fn is_over(&self, is_it: impl Fn(&Trouble) -> bool) {
+        self.progress.send_if_modified(|progress| {
+            let over = progress.trouble.is_some_and(|(trouble, _)| is_it(&trouble));
+            if over {
+                progress.trouble = None;
+            }
+            over
+        });
     }
 
     fn pending(&self) -> Pending {
@@ -354,6 +418,14 @@ impl<S: Store> Engine<S> {
     fn rest(&mut self) {
         self.not_before_ms = now_ms() + self.options.settings.pause_ms;
     }
+}
+
+/// Tells of trouble. One that goes on keeps its time, whatever it is called meanwhile.
+fn troubled(progress: &watch::Sender<Progress>, trouble: Trouble) {
+    progress.send_if_modified(|progress| {
+        let since = progress.trouble.map_or_else(now_ms, |(_, since)| since);
+        std::mem::replace(&mut progress.trouble, Some((trouble, since))) != progress.trouble
+    });
 }
 
 impl<S: Store> Drop for Engine<S> {

@@ -109,7 +109,7 @@ pub(crate) async fn gateway(folder: &Path) -> Result<Option<(Process, u16)>> {
     Ok(Some((process, port)))
 }
 
-async fn give_secrets(site: &Site, word: &str) -> Result<()> {
+pub(crate) async fn give_secrets(site: &Site, word: &str) -> Result<()> {
     // Any 64 bytes are a key to wrap with, until something is wrapped.
     let key = json!({ "wrapping-key": "k".repeat(64) });
     apply(&site.admin, &secret(&site.system, "backup-key", &key)).await?;

@@ -17,7 +17,7 @@ use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
 
-use crate::backup_targets::Target;
+use crate::backup_targets::{Target, give_secrets};
 use crate::quotas::Quota;
 use crate::support::checks::Checks;
 use crate::support::kubevirt::{KubeVirt, Mode};
@@ -237,7 +237,23 @@ async fn backup_target(site: &Site) -> Result<()> {
     let other = json!({ "s3": { "prefix": "covey" } });
     target.change(&other).await?;
     target.wait("False", Reason::TargetUnusable).await?;
+    backup(site, &target).await?;
     target.remove().await
+}
+
+/// A backup that is switched on, and off again.
+async fn backup(site: &Site, target: &Target) -> Result<()> {
+    give_secrets(site, "covey-secret").await?;
+    let ns = tenant_namespace(&site.clusters().get("demo").await?);
+    let deployments = site.objects(kinds::DEPLOYMENT, &ns);
+    let on = json!({ "spec": { "backup": { "target": target.name } } });
+    site.change("demo", &on).await?;
+    wait_for(&deployments, "backup", |d| d.is_some(), PATIENCE).await?;
+    site.change("demo", &json!({ "spec": { "backup": null } })).await?;
+    let accounts = site.objects(kinds::SERVICE_ACCOUNT, &ns);
+    wait_gone(&accounts, "backup", PATIENCE).await?;
+    let secrets = site.objects(kinds::SECRET, &ns);
+    wait_gone(&secrets, "backup-etcd-client", PATIENCE).await
 }
 
 /// A Host that is listed without its Secret, and deleted.

@@ -155,6 +155,7 @@ pub async fn observe(
         etcd_steps: EtcdSteps::default(),
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
+        backup: ctx.backups.of(&uid),
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

@@ -20,6 +20,7 @@ pub mod component_pods;
 
 use super::part_name::PartName;
 use crate::etcd_replacement::patience::Patience;
+use crate::backups::Said;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
@@ -70,6 +71,8 @@ pub struct Observed {
     pub etcd_patience: Patience,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
+    /// What is known of its backup; none where nothing is known.
+    pub backup: Option<Said>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }

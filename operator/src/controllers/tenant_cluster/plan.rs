@@ -20,6 +20,7 @@ use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
+mod backup;
 mod certificates;
 mod deletion;
 mod endpoint;
@@ -44,6 +45,14 @@ use workloads::Objects;
 /// The next step for one TenantCluster.
 #[must_use]
 pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = decide(observed, settings, now);
+    if observed.cluster.metadata.deletion_timestamp.is_none() {
+        backup::report(&mut plan.status, observed, now);
+    }
+    plan
+}
+
+fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(observed, now);

@@ -18,7 +18,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::site::apply;
@@ -131,7 +130,7 @@ impl Stage {
     /// Exit code and last word.
     async fn run(&self, pod: &Pod) -> Result<(i32, String)> {
         let folder = tempfile::tempdir()?;
-        let paths = self.volumes(pod, &folder).await?;
+        let paths = volumes(&self.client, &self.namespace, pod, folder.path()).await?;
         let spec = pod.spec.as_ref().context("no spec")?;
         let container = spec.containers.first().context("no container")?;
         let log = folder.path().join("log");
@@ -153,42 +152,52 @@ impl Stage {
         };
         Ok((code, std::fs::read_to_string(&log)?))
     }
+}
 
-    /// Where what is mounted is here.
-    async fn volumes(&self, pod: &Pod, folder: &TempDir) -> Result<BTreeMap<String, PathBuf>> {
-        let spec = pod.spec.as_ref().context("no spec")?;
-        let container = spec.containers.first().context("no container")?;
-        let mut paths = BTreeMap::new();
-        for mount in container.volume_mounts.iter().flatten() {
-            let mut volumes = spec.volumes.iter().flatten();
-            // That of a token is the API server's own.
-            let Some(volume) = volumes.find(|volume| volume.name == mount.name) else {
-                continue;
-            };
-            let place = folder.path().join(&volume.name);
-            std::fs::create_dir_all(&place)?;
-            if let Some(secret) = &volume.secret {
-                let name = secret.secret_name.as_deref().unwrap_or_default();
-                self.secret(name, &place).await?;
-            }
-            if volume.downward_api.is_some() {
-                let bundle = pod.annotations().get("covey.dev/backup-ca-bundle");
-                std::fs::write(place.join("ca.crt"), bundle.context("no annotation")?)?;
-            }
-            paths.insert(mount.mount_path.clone(), place);
+/// Where what a pod mounts is here, by the path inside.
+pub(crate) async fn volumes(
+    client: &Client,
+    namespace: &str,
+    pod: &Pod,
+    folder: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let spec = pod.spec.as_ref().context("no spec")?;
+    let container = spec.containers.first().context("no container")?;
+    let mut paths = BTreeMap::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let mut volumes = spec.volumes.iter().flatten();
+        // That of a token is the API server's own.
+        let Some(volume) = volumes.find(|volume| volume.name == mount.name) else {
+            continue;
+        };
+        let place = folder.join(&volume.name);
+        std::fs::create_dir_all(&place)?;
+        if let Some(secret) = &volume.secret {
+            let name = secret.secret_name.as_deref().unwrap_or_default();
+            files(client, namespace, name, &place).await?;
         }
-        Ok(paths)
+        if volume.downward_api.is_some() {
+            let bundle = pod.annotations().get("covey.dev/backup-ca-bundle");
+            std::fs::write(place.join("ca.crt"), bundle.context("no annotation")?)?;
+        }
+        paths.insert(mount.mount_path.clone(), place);
     }
+    Ok(paths)
+}
 
-    /// Empty where there is none: it is optional.
-    async fn secret(&self, name: &str, place: &Path) -> Result<()> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let secret = secrets.get_opt(name).await?;
-        for (field, value) in secret.into_iter().flat_map(|s| s.data.unwrap_or_default()) {
-            std::fs::write(place.join(field), value.0)?;
-        }
-        Ok(())
+/// Fields of a Secret as files; none where there is no such Secret.
+pub(crate) async fn files(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    place: &Path,
+) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let secret = secrets.get_opt(name).await?;
+    for (field, value) in secret.into_iter().flat_map(|s| s.data.unwrap_or_default()) {
+        std::fs::write(place.join(field), value.0)?;
     }
+    Ok(())
 }
 
 /// Makes a Secret, or changes it.

@@ -184,6 +184,7 @@ impl World {
             etcd_steps: EtcdSteps::default(),
             etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
+            backup: None,
             budget: Budget::default(),
         }
     }

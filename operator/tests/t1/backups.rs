@@ -1,0 +1,316 @@
+//! Backups of a tenant cluster: the operator gives a process all that it needs, the very program runs with that against
+//! a real etcd and a real S3 endpoint, and the status says how far it is.
+//!
+//! Invariant: what is changed of the pod for the test are addresses and folders, and nothing else.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use api::{Reason, TenantCluster};
+use backup_format::keys::RecoveryKey;
+use clap::Parser;
+use etcd_agent::args::{Args, Command};
+use k8s_openapi::api::core::v1::Pod;
+use kit_objects::kinds;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use lab::programs::Program;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::fixtures::{minimal, wait_for, wait_gone};
+use testkit::process::Process;
+use testkit::programs::reference_or_skip;
+use testkit::waiting::{self, ask_until};
+use tokio::task::JoinHandle;
+
+use crate::backup_targets::{Target, gateway};
+use crate::support::checks::{files, secret, volumes};
+use crate::support::pools::said;
+use crate::support::site::{apply, tenant_namespace};
+use crate::support::{Launch, Operator, PATIENCE, Site};
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// An etcd with the Secret of the tenant cluster's own.
+struct Etcd {
+    _process: Process,
+    port: u16,
+    etcdctl: PathBuf,
+    secrets: PathBuf,
+}
+
+impl Etcd {
+    async fn start(site: &Site, ns: &str, folder: &Path) -> Result<Option<Self>> {
+        let Some(program) = reference_or_skip(Program::ETCD, "etcd")? else {
+            return Ok(None);
+        };
+        let Some(etcdctl) = reference_or_skip(Program::ETCD, "etcdctl")? else {
+            return Ok(None);
+        };
+        let secrets = folder.join("secrets");
+        std::fs::create_dir_all(&secrets)?;
+        files(&site.admin, ns, "etcd", &secrets).await?;
+        files(&site.admin, ns, "etcd-healthcheck-client", &secrets).await?;
+        let (port, peer) = (free_port()?, free_port()?);
+        let file = |name: &str| secrets.join(name).display().to_string();
+        let args = [
+            "--name=etcd-0".to_owned(),
+            format!("--data-dir={}", folder.join("data").display()),
+            format!("--listen-client-urls=https://127.0.0.1:{port}"),
+            format!("--advertise-client-urls=https://127.0.0.1:{port}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--initial-cluster=etcd-0=http://127.0.0.1:{peer}"),
+            "--client-cert-auth=true".to_owned(),
+            format!("--trusted-ca-file={}", file("etcd-ca.crt")),
+            format!("--cert-file={}", file("etcd-0-server.crt")),
+            format!("--key-file={}", file("etcd-0-server.key")),
+        ];
+        let process = Process::spawn("etcd", &program, &args, &folder.join("etcd.log"))?;
+        let etcd = Self {
+            _process: process,
+            port,
+            etcdctl,
+            secrets,
+        };
+        ask_until("an etcd", waiting::PATIENCE, || {
+            let put = etcd.put("a", "1");
+            async move { Ok(put.map_err(|error| error.to_string())) }
+        })
+        .await?;
+        Ok(Some(etcd))
+    }
+
+    fn put(&self, key: &str, value: &str) -> Result<()> {
+        let file = |name: &str| self.secrets.join(name);
+        let output = process::Command::new(&self.etcdctl)
+            .arg(format!("--endpoints=https://127.0.0.1:{}", self.port))
+            .arg("--cacert")
+            .arg(file("etcd-ca.crt"))
+            .arg("--cert")
+            .arg(file("etcd-healthcheck-client.crt"))
+            .arg("--key")
+            .arg(file("etcd-healthcheck-client.key"))
+            .args(["put", key, value])
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+}
+
+/// The process of the Deployment `backup`, in this one.
+struct Backup {
+    task: JoinHandle<()>,
+    _folder: TempDir,
+}
+
+impl Backup {
+    async fn start(
+        site: &Site,
+        ns: &str,
+        deployment: &DynamicObject,
+        etcd: u16,
+        status: u16,
+    ) -> Result<Self> {
+        let template = &deployment.data["spec"]["template"];
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "generateName": "backup-", "labels": template["metadata"]["labels"],
+                "annotations": template["metadata"]["annotations"],
+            },
+            "spec": template["spec"],
+        });
+        let pods: Api<Pod> = Api::namespaced(site.admin.clone(), ns);
+        let pod: Pod = serde_json::from_value(pod)?;
+        let pod = pods.create(&PostParams::default(), &pod).await?;
+        let folder = tempfile::tempdir()?;
+        let paths = volumes(&site.admin, ns, &pod, folder.path()).await?;
+        let spec = pod.spec.as_ref().context("no spec")?;
+        let container = spec.containers.first().context("no container")?;
+        let args = container.args.iter().flatten().map(|arg| {
+            let mut arg = arg
+                .replace("https://etcd-0:2379", &format!("https://127.0.0.1:{etcd}"))
+                .replace("[::]:2382", &format!("127.0.0.1:{status}"))
+                .replace("$(POD_NAME)", &pod.name_any());
+            for (inside, outside) in &paths {
+                arg = arg.replace(inside.as_str(), &outside.display().to_string());
+            }
+            arg
+        });
+        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
+        let Command::Backup(args) = args.command else {
+            anyhow::bail!("it is no backup");
+        };
+        let task = tokio::spawn(async move {
+            if let Err(failure) = etcd_agent::backup::perform(args.command).await {
+                eprintln!("the backup ended: {}", failure.said());
+            }
+        });
+        let runs = json!({ "status": { "phase": "Running", "podIP": "127.0.0.1" } });
+        pods.patch_status(
+            &pod.name_any(),
+            &PatchParams::default(),
+            &Patch::Merge(runs),
+        )
+        .await?;
+        Ok(Self {
+            task,
+            _folder: folder,
+        })
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Looks until the condition says so.
+async fn until(site: &Site, operator: &Operator, status: &str, reason: Reason) -> Result<Value> {
+    let wanted = (status.to_owned(), reason.as_str().to_owned());
+    ask_until("the condition BackupReady", PATIENCE, || async {
+        let cluster = Arc::new(site.clusters().get("demo").await?);
+        let context = Arc::clone(&operator.context);
+        operator::controllers::tenant_backup::reconcile(cluster, context).await?;
+        let now = serde_json::to_value(site.clusters().get("demo").await?)?;
+        let told = said(&now, "BackupReady");
+        Ok(match told == wanted {
+            true => Ok(now),
+            false => Err(format!("{told:?}")),
+        })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result<()> {
+    let Some(site) = Site::new("backup").await? else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let Some((store, s3)) = gateway(folder.path()).await? else {
+        return Ok(());
+    };
+    let status = Arc::new(AtomicU16::new(free_port()?));
+    let (usual, port) = (site.dial(), Arc::clone(&status));
+    let launch = Launch {
+        dial: Some(Arc::new(move |ns: &str, address: SocketAddr| {
+            match address.ip() == Ipv4Addr::LOCALHOST && address.port() == 2382 {
+                true => SocketAddr::new(address.ip(), port.load(Ordering::Relaxed)),
+                false => usual(ns, address),
+            }
+        })),
+        ..Launch::new(&site)?
+    };
+    let operator = launch.start(&site)?;
+
+    let recovery = RecoveryKey::generate()?;
+    let key = recovery.wrapping_key().reveal();
+    let key = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "backup-key", "namespace": site.system },
+        "data": { "wrapping-key": k8s_openapi::ByteString(key) },
+    });
+    let login = json!({ "access-key-id": "covey", "secret-access-key": "covey-secret" });
+    let endpoint = format!("http://127.0.0.1:{s3}");
+    let place = json!({ "s3": {
+        "endpoint": endpoint, "bucket": "backups", "prefix": "covey", "credentialsSecret": "backup-bucket",
+    }});
+
+    let mut cluster: TenantCluster = minimal(&site.users, "demo");
+    let name = format!("target-of-{}", site.users);
+    let backup = json!({ "target": name, "delta": "1s" });
+    cluster.spec.backup = Some(serde_json::from_value(backup)?);
+    site.create_as(&cluster).await?;
+    let cluster = site.wait_ready("demo").await?;
+    until(&site, &operator, "False", Reason::TargetMissing).await?;
+    let target = Target::make(&site, &place).await?;
+    until(&site, &operator, "False", Reason::TargetSecretUnusable).await?;
+    apply(&site.admin, &key).await?;
+    apply(&site.admin, &secret(&site.system, "backup-bucket", &login)).await?;
+
+    let ns = tenant_namespace(&cluster);
+    let context = Arc::clone(&operator.context);
+    let now = Arc::new(site.clusters().get("demo").await?);
+    operator::controllers::tenant_backup::reconcile(now, context).await?;
+    let deployments = site.objects(kinds::DEPLOYMENT, &ns);
+    let deployment = wait_for(&deployments, "backup", |d| d.is_some(), PATIENCE).await?;
+    let deployment = deployment.context("invariant: it was just seen")?;
+    let Some(etcd) = Etcd::start(&site, &ns, folder.path()).await? else {
+        return Ok(());
+    };
+    etcd.put("marker", "one")?;
+    let port = status.load(Ordering::Relaxed);
+    let process = Backup::start(&site, &ns, &deployment, etcd.port, port).await?;
+    let now = until(&site, &operator, "True", Reason::BackedUp).await?;
+    ensure!(now["status"]["backup"]["verified"].is_string(), "{now}");
+
+    // With the bucket and the recovery key alone it can be read.
+    let uid = cluster.uid().context("no UID")?;
+    let place = folder.path().join("root/backups/covey").join(&uid);
+    let id = std::fs::read_dir(&place)?.next().context("nothing there")??;
+    let recovery_file = folder.path().join("recovery");
+    std::fs::write(&recovery_file, recovery.reveal())?;
+    let login = folder.path().join("login");
+    std::fs::create_dir_all(&login)?;
+    files(&site.admin, &site.system, "backup-bucket", &login).await?;
+    let verify = Args::try_parse_from([
+        "etcd-agent".to_owned(),
+        "backup".to_owned(),
+        "verify".to_owned(),
+        "--s3-bucket=backups".to_owned(),
+        format!("--s3-endpoint={endpoint}"),
+        format!("--s3-credentials={}", login.display()),
+        "--prefix=covey".to_owned(),
+        format!("--tenant={uid}"),
+        format!("--cluster={}", id.file_name().to_string_lossy()),
+        format!("--recovery-key={}", recovery_file.display()),
+    ])?;
+    let Command::Backup(verify) = verify.command else {
+        anyhow::bail!("it is no backup");
+    };
+    let verified = etcd_agent::backup::perform(verify.command).await;
+    ensure!(verified.is_ok(), "{verified:?}");
+
+    // At rest nothing is written.
+    let window = site.api.audit().window()?;
+    let now = Arc::new(site.clusters().get("demo").await?);
+    let context = Arc::clone(&operator.context);
+    operator::controllers::tenant_backup::reconcile(now, context).await?;
+    let writes = window.writes_of(&site.user())?;
+    ensure!(writes.is_empty(), "{writes:#?}");
+
+    // A store that is away is told, and never as if all were well.
+    drop(store);
+    etcd.put("marker", "two")?;
+    let now = until(&site, &operator, "False", Reason::BackupLate).await?;
+    ensure!(now["status"]["backup"]["verified"].is_string(), "{now}");
+
+    // Switched off, its process and its credentials go, and the data key stays.
+    drop(process);
+    let off = json!({ "spec": { "backup": null } });
+    site.change("demo", &off).await?;
+    wait_gone(&deployments, "backup", PATIENCE).await?;
+    let secrets = site.objects(kinds::SECRET, &ns);
+    wait_gone(&secrets, "backup-etcd-client", PATIENCE).await?;
+    ensure!(secrets.get_opt("backup-keys").await?.is_some(), "no key");
+    site.wait("demo", |cluster| {
+        let now = serde_json::to_value(cluster).unwrap_or_default();
+        said(&now, "BackupReady").0.is_empty() && now["status"]["backup"].is_null()
+    })
+    .await?;
+    target.remove().await?;
+    operator.stop().await
+}
