@@ -43,7 +43,20 @@ struct Right {
 }
 
 /// Rights that no request shows, and why they are there.
-const UNSEEN: [(Where, &str, &str, &str); 3] = [
+const UNSEEN: [(Where, &str, &str, &str); 6] = [
+    (
+        Where::Cluster,
+        "get",
+        "persistentvolumes",
+        "asked for where a member of three of etcd is replaced: see `etcd_members`, which does it as this user",
+    ),
+    (Where::Cluster, "patch", "persistentvolumes", "as above"),
+    (
+        Where::TenantNamespace,
+        "delete",
+        "persistentvolumeclaims",
+        "as above",
+    ),
     (
         Where::Cluster,
         "bind",
