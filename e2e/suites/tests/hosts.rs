@@ -32,7 +32,7 @@ use suites::{
     cluster::{
         Pool, Tenant,
         pool::{remains, small},
-        wait::{wait_for, wait_gone, wait_list},
+        wait::{wait_gone, wait_list},
     },
     scenario::{
         self, PATIENCE, Scenario,
@@ -240,14 +240,7 @@ impl Site<'_> {
 
     /// CoreDNS, kube-proxy and flannel work on the machine.
     async fn names_are_found(&self) -> Result<()> {
-        let rolled = [
-            "rollout",
-            "status",
-            "-n",
-            "kube-system",
-            "deployment/coredns",
-        ];
-        self.kubectl.run_within(PODS, &rolled).await?;
+        self.kubectl.dns_is_there(PODS).await?;
         let url = "http://web.default.svc.cluster.local/by-name";
         let ask = ["exec", "deployment/web", "--", "wget", "-q", "-O", "-", url];
         let said = self.kubectl.run(&ask).await?;
@@ -292,13 +285,7 @@ impl Site<'_> {
         self.tenant.gone(PATIENCE).await?;
         let left = remains(&self.tenant).await?;
         ensure!(left.is_empty(), "{left:?} outlived the tenant cluster");
-        let what = "says that its tenant cluster is gone";
-        wait_for(&pool.api(), &pool.name, what, PATIENCE, |pool| {
-            let conditions = &pool.status.as_ref()?.conditions;
-            let found = conditions.iter().find(|c| c.reason == "ClusterNotFound");
-            found.map(drop)
-        })
-        .await?;
+        pool.outlives_its_cluster(PATIENCE).await?;
         pool.delete().await?;
         pool.gone(PATIENCE).await?;
         ensure!(uids().await? == were, "not the Hosts that there were");
