@@ -8,6 +8,7 @@ pub mod args;
 pub mod backup;
 pub mod gate;
 mod ids;
+mod termination_log;
 mod volume;
 pub mod wal;
 

@@ -68,6 +68,29 @@ fn policy_of_workers_is_left_as_it_is_while_it_is_not_known_what_is_reserved() {
     }
 }
 
+/// Agents on machines outside of the management cluster dial from addresses that no selector of pods finds.
+#[test]
+fn konnectivity_is_reached_by_workers_and_from_the_configured_ranges_of_hosts_alone() {
+    let mut settings = Settings::default();
+    let agents = |settings: &Settings| -> Vec<Value> {
+        let spec = policy(&minimal(), settings, "control-plane").unwrap();
+        let rules = spec["ingress"].as_array().unwrap();
+        let ports = json!([{ "protocol": "TCP", "port": 8132 }]);
+        let rules = rules.iter().filter(|rule| rule["ports"] == ports);
+        rules.map(|rule| rule["from"].clone()).collect()
+    };
+    let of = json!({ "app.kubernetes.io/component": "worker" });
+    let workers = json!([{ "podSelector": { "matchLabels": of } }]);
+    assert_eq!(agents(&settings), std::slice::from_ref(&workers));
+    settings.providers.static_.ranges = ["192.0.2.0/24", "2001:db8::/64"]
+        .map(|range| range.parse().unwrap())
+        .into();
+    let hosts = json!([
+        { "ipBlock": { "cidr": "192.0.2.0/24" } }, { "ipBlock": { "cidr": "2001:db8::/64" } },
+    ]);
+    assert_eq!(agents(&settings), [workers, hosts]);
+}
+
 /// They listen on loopback, and have keys that sign who is who.
 #[test]
 fn controllers_reach_their_api_and_nothing_else_and_are_reached_by_nobody() {

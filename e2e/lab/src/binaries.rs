@@ -80,7 +80,7 @@ fn agent(layout: &Layout) -> PathBuf {
 
 /// The copy of this program that a host's first process runs: a rebuild does not touch it.
 pub(crate) fn supervisor(layout: &Layout) -> Result<PathBuf> {
-    let copy = layout.root().join("run/supervisor");
+    let copy = layout.supervisor();
     // Not by its name: cargo replaces the file when the tests build it with other features.
     let own = PathBuf::from("/proc/self/exe");
     install(&own, &copy)?;

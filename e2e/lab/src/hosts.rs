@@ -35,6 +35,7 @@ use crate::{
     slot::Registry,
     ssh_host::Place,
     state::{self, State},
+    up::preload,
 };
 
 pub use describe::{Described, Way};
@@ -57,6 +58,9 @@ pub fn add(
     plan::added(&there, name, options)?;
     let disk = prepare(options.version.filter(|_| !options.jump), progress)?;
     let mut state = ground::ensure(layout, progress)?;
+    if disk.is_of_node() {
+        preload::push_for_nodes(&state, progress)?;
+    }
     let before = places(&state);
     let added = plan::added(&before, name, options)
         .and_then(|wanted| make(layout, &mut state, wanted, &disk, progress))

@@ -15,6 +15,7 @@ use crate::{
     adapters::Adapter,
     binaries,
     cargo::{self, Build},
+    cgroups,
     config::Cluster,
     images,
     kubectl::kubectl,
@@ -126,6 +127,16 @@ pub fn install_operator(layout: &Layout, operator: &Operator, progress: &Progres
     let kernel = "config.providers.kubevirt.kernel.args";
     let arguments = crate::worker::KERNEL_ARGUMENTS;
     helm.args(["--set-string", &format!("{kernel}={arguments}")]);
+    // Hosts that are reached by SSH, and gateways of their sites, are beside the node.
+    let ranges = format!(
+        r#"config.providers.static.ranges=["{}"]"#,
+        cluster.slot.node_network()
+    );
+    helm.args(["--set-json", &ranges]);
+    // What this machine's kernel has is what its hosts have.
+    if !cgroups::is_v2() {
+        helm.args(["--set", "config.providers.static.allowCgroupV1=true"]);
+    }
     // Load balancers that nobody has, whose part tests play.
     let classes = r#"config.endpoint.classes=["example.com/losses","example.com/names"]"#;
     helm.args(["--set-json", classes]);

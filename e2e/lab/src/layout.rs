@@ -154,6 +154,13 @@ impl Layout {
         self.root().join("hosts").join(name)
     }
 
+    /// The copy of the program that brought the lab up, which hosts' first processes run; `lab` and all its
+    /// commands are in it.
+    #[must_use]
+    pub fn supervisor(&self) -> PathBuf {
+        self.root().join("run/supervisor")
+    }
+
     /// The key with which a user logs in at hosts that are reached by SSH; kept between labs.
     #[must_use]
     pub fn ssh_key(&self) -> PathBuf {

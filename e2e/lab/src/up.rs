@@ -6,7 +6,7 @@
 mod disk;
 mod fresh;
 mod options;
-mod preload;
+pub(crate) mod preload;
 mod running;
 mod start;
 mod wanted;

@@ -10,6 +10,7 @@ pub mod autoscaler;
 mod dump;
 pub mod hotplug;
 pub mod kubectl;
+pub mod lab_hosts;
 pub mod pods;
 pub mod processes;
 pub mod stateful;
@@ -27,13 +28,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{NodePool, TenantCluster, TenantClusterSpec};
+use api::{Host, NodePool, TenantCluster, TenantClusterSpec, names};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
+use serde_json::json;
 use tokio::process::Command;
 
 use crate::cluster::{Management, Tenant, suffix, wait::wait_gone};
@@ -255,7 +257,10 @@ impl Scenario {
         match self.clean_clusters().await {
             // Suites of the lab itself do without the operator and its kinds.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            listed => self.wait_for_deletion(listed?).await?,
+            listed => {
+                self.wait_for_deletion(listed?).await?;
+                self.abandon_hosts().await?;
+            }
         }
         let namespaces: Api<Namespace> = Api::all(self.client().clone());
         match namespaces
@@ -295,6 +300,21 @@ impl Scenario {
         for pool in pools {
             let (name, uid) = (pool.name_any(), pool.uid());
             wait_gone(&self.pools(), &name, uid.as_deref(), PATIENCE).await?;
+        }
+        Ok(())
+    }
+
+    /// A Host whose machine did not come clean would wait for that, and a machine of the lab ends anyway.
+    async fn abandon_hosts(&self) -> kube::Result<()> {
+        let hosts: Api<Host> = Api::namespaced(self.client().clone(), &self.namespace);
+        for host in hosts.list(&ListParams::default()).await? {
+            let annotations = json!({ names::ANNOTATION_ABANDON: host.uid() });
+            let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+            let params = PatchParams::default();
+            match hosts.patch(&host.name_any(), &params, &patch).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                patched => drop(patched?),
+            }
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod request;
+pub mod s3;
 pub mod scope;
 mod tls;
 pub mod waiting;

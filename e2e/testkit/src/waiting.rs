@@ -2,7 +2,7 @@
 //!
 //! Invariant: a time-out says what was wanted and what was seen last.
 
-mod ask;
+pub(crate) mod ask;
 mod wait;
 mod watched;
 

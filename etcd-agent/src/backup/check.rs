@@ -3,7 +3,6 @@
 //! Invariant: what is reported is one line, short, and says the same as long as the same is wrong: the name of the
 //! object that was asked for, another one each time, is not in it.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use super::failure::{FAILED, Failure, read, say};
 use super::store::AnyStore;
 use crate::args::backup::CheckArgs;
+use crate::termination_log;
 
 /// Most bytes of each part, so that the whole is below the kubelet's 4096.
 const MOST: usize = 600;
@@ -84,18 +84,14 @@ impl Report {
 
     fn cut(mut self) -> Self {
         for text in [&mut self.why, &mut self.detail] {
-            *text = text.replace(char::is_control, " ");
-            text.truncate(text.floor_char_boundary(MOST));
+            *text = termination_log::one_line(text, MOST);
         }
         self
     }
 }
 
-/// Into a file that is there: the kubelet makes it, and elsewhere it is not to be made.
 fn write(report: &Report, path: &Path) -> io::Result<()> {
-    let line = serde_json::to_vec(report)?;
-    let file = File::options().write(true).truncate(true).open(path);
-    file.and_then(|mut file| file.write_all(&line))
+    termination_log::write(path, &serde_json::to_vec(report)?)
 }
 
 #[cfg(test)]

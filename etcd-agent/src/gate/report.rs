@@ -3,12 +3,12 @@
 //!
 //! Invariant: one line, the reason's word first, and never longer than the kubelet takes.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::plan::Start;
 use super::refusal::Refusal;
+use crate::termination_log;
 
 /// Below the kubelet's 4096 bytes, of which all containers of a pod share 12 KiB.
 const MOST_BYTES: usize = 1024;
@@ -24,26 +24,15 @@ pub(crate) fn line(member: &str, decision: &Result<Start, Refusal>) -> String {
         ),
         Err(refusal) => format!("{}: {refusal}", refusal.reason()),
     };
-    let mut line = line.replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(MOST_BYTES));
-    line
+    termination_log::one_line(&line, MOST_BYTES)
 }
 
 /// Writes the line to both places. That the pod's status has none is no reason to decide otherwise.
-pub(crate) fn publish(line: &str, termination_log: &Path) {
+pub(crate) fn publish(line: &str, path: &Path) {
     let mut errors = io::stderr().lock();
     let _ = writeln!(errors, "{line}");
-    // The kubelet puts the file there. Elsewhere it is not to be made.
-    let file = File::options()
-        .write(true)
-        .truncate(true)
-        .open(termination_log);
-    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-        let _ = writeln!(
-            errors,
-            "{} was not written: {error}",
-            termination_log.display()
-        );
+    if let Err(error) = termination_log::write(path, line.as_bytes()) {
+        let _ = writeln!(errors, "{} was not written: {error}", path.display());
     }
 }
 

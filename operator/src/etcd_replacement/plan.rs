@@ -58,22 +58,19 @@ pub fn next(facts: &Facts) -> Next {
 
 /// The replacement that the status tells of is over once there is nothing to be done about anybody.
 fn ended(facts: &Facts) -> Next {
-    let seats = facts.seats.iter();
-    let mut seats = seats.filter(|seat| facts.is_replacing(seat));
-    let (Some(seat), Some(replacing)) = (seats.next(), &facts.known.replacing) else {
-        return match &facts.known.replacing {
-            // Of a member that is not wanted.
-            Some(_) => Next {
-                step: Some(Step::Record(EtcdStatus {
-                    replacing: None,
-                    ..facts.known.clone()
-                })),
-                ..Next::default()
-            },
-            None => Next::default(),
+    if facts.known.replacing.is_none() {
+        return Next::default();
+    }
+    let Some(seat) = facts.seats.iter().find(|seat| facts.is_replacing(seat)) else {
+        // Of a member that is not wanted.
+        return Next {
+            step: Some(Step::Record(EtcdStatus {
+                replacing: None,
+                ..facts.known.clone()
+            })),
+            ..Next::default()
         };
     };
-    debug_assert_eq!(replacing.member, seat.name);
     match facts
         .entry(seat)
         .is_some_and(|e| facts.is_alive(seat, &e.id))

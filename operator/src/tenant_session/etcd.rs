@@ -6,8 +6,6 @@
 //! Invariant: asked and read within the reconcile's budget; what cannot be read is not known, and a change
 //! whose reply was lost may have been made.
 
-use std::time::Duration;
-
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
 use kube::Client;
@@ -20,10 +18,6 @@ use super::session::{Error, REQUEST_TIMEOUT};
 pub mod answers;
 
 use answers::{Alarm, DataHash, ListedMember, MemberStatus};
-
-/// How long a defragmentation may take: the member does nothing else meanwhile, and asking again makes it
-/// begin again.
-pub const DEFRAGMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Asks one member what it is. The client is of a session with it, as everywhere here.
 ///
@@ -95,17 +89,6 @@ pub async fn disarm(client: &Client, id: &str, alarm: Alarm) -> Result<(), Error
     change(client, "/v3/maintenance/alarm", &body).await
 }
 
-/// Rewrites the member's database without what it does not use. The client is a patient one
-/// ([`super::session::Session::patient_client`]); a call that failed must not be made again at once.
-///
-/// # Errors
-/// [`Error::AskEtcd`]; it may go on all the same.
-pub async fn defragment(client: &Client) -> Result<(), Error> {
-    let path = "/v3/maintenance/defragment";
-    let limit = DEFRAGMENT_TIMEOUT;
-    post(client, path, &json!({}), limit).await.map(drop)
-}
-
 /// A hash of all data of one member up to a revision.
 ///
 /// # Errors
@@ -117,7 +100,7 @@ pub async fn hash_of_data(client: &Client, revision: i64) -> Result<DataHash, Er
 }
 
 async fn change(client: &Client, path: &'static str, body: &impl Serialize) -> Result<(), Error> {
-    post(client, path, body, REQUEST_TIMEOUT).await.map(drop)
+    post(client, path, body).await.map(drop)
 }
 
 async fn ask<T: DeserializeOwned>(
@@ -125,23 +108,18 @@ async fn ask<T: DeserializeOwned>(
     path: &'static str,
     body: &impl Serialize,
 ) -> Result<T, Error> {
-    let text = post(client, path, body, REQUEST_TIMEOUT).await?;
+    let text = post(client, path, body).await?;
     serde_json::from_str(&text).map_err(unreadable)
 }
 
-async fn post(
-    client: &Client,
-    path: &'static str,
-    body: &impl Serialize,
-    limit: Duration,
-) -> Result<String, Error> {
+async fn post(client: &Client, path: &'static str, body: &impl Serialize) -> Result<String, Error> {
     let failed = |error| Error::AskEtcd(Box::new(error));
     let mut request = Request::new(serde_json::to_vec(body).map_err(unreadable)?);
     *request.method_mut() = http::Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(CONTENT_TYPE, json);
-    let text = tokio::time::timeout(limit, client.request_text(request)).await;
+    let text = tokio::time::timeout(REQUEST_TIMEOUT, client.request_text(request)).await;
     let text = text.map_err(|elapsed| failed(kube::Error::Service(elapsed.into())))?;
     text.map_err(failed)
 }

@@ -104,11 +104,11 @@ impl Session {
         Ok(budget.client(&Client::new(timed, NAMESPACE)))
     }
 
-    /// A client for one call that takes long; it is not of a reconcile.
+    /// A client for what is no part of a reconcile; each call may take so long.
     ///
     /// # Errors
     /// [`Error::BuildClient`].
-    pub fn patient_client(&self, limit: Duration) -> Result<Client, Error> {
+    pub fn client_without_budget(&self, limit: Duration) -> Result<Client, Error> {
         let timed = DeadlineLayer::new(limit).layer(self.transport()?);
         Ok(Client::new(
             BodyLimitLayer::default().layer(timed),
@@ -121,11 +121,7 @@ impl Session {
     /// # Errors
     /// [`Error::BuildClient`].
     pub(super) fn probing_client(&self) -> Result<Client, Error> {
-        let timed = DeadlineLayer::new(REQUEST_TIMEOUT).layer(self.transport()?);
-        Ok(Client::new(
-            BodyLimitLayer::default().layer(timed),
-            NAMESPACE,
-        ))
+        self.client_without_budget(REQUEST_TIMEOUT)
     }
 
     /// A client that stays, for watches too: plain requests end in time all the same, and none is

@@ -172,7 +172,23 @@ impl Site {
         let user = format!("system:serviceaccount:{SYSTEM}:{SERVICE_ACCOUNT}");
         fixtures::wait_allowed(&admin, &user, "list", "services", None).await?;
         let server = Server::Real(Box::new(api), Recorder::default());
-        Self::on(server).await.map(Some)
+        let site = Self::on(server).await?;
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": { "name": "own-namespace", "namespace": SYSTEM },
+            "rules": kit_objects::rbac::render(&rbac::system_namespace()),
+        });
+        let mut own = binding;
+        own["kind"] = json!("RoleBinding");
+        // The operator watches bindings by the name of the other one.
+        own["metadata"] = json!({ "name": "own-namespace", "namespace": SYSTEM });
+        own["roleRef"]["kind"] = json!("Role");
+        own["roleRef"]["name"] = json!("own-namespace");
+        for object in [role, own] {
+            kit_client::write::apply(&admin, &object, "t1", true).await?;
+        }
+        fixtures::wait_allowed(&admin, &user, "list", "batch/jobs", Some(SYSTEM)).await?;
+        Ok(Some(site))
     }
 
     async fn on(server: Server) -> Result<Self> {

@@ -3,20 +3,14 @@
 //! Invariant: a target is of the whole management cluster, so each carries the label of its site, and no other operator
 //! sees it.
 
-use std::net::TcpListener;
-use std::path::Path;
-
 use anyhow::{Context as _, Result, ensure};
 use api::{BackupTarget, Reason, names};
 use kit_objects::kinds;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use lab::programs::Program;
 use serde_json::{Value, json};
 use testkit::fixtures::{wait_for, wait_gone};
-use testkit::process::Process;
-use testkit::programs::reference_or_skip;
-use testkit::waiting::{self, ask_until};
+use testkit::s3;
 
 use crate::support::checks::{Checks, secret};
 use crate::support::pools::said;
@@ -78,42 +72,11 @@ impl Target {
     }
 }
 
-/// Serves a folder with the bucket `backups`; none without the program.
-pub(crate) async fn gateway(folder: &Path) -> Result<Option<(Process, u16)>> {
-    let Some(program) = reference_or_skip(Program::VERSITYGW, "versitygw")? else {
-        return Ok(None);
-    };
-    std::fs::create_dir_all(folder.join("root/backups"))?;
-    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-    let args = [
-        "--port".to_owned(),
-        format!("127.0.0.1:{port}"),
-        "--access=covey".to_owned(),
-        "--secret=covey-secret".to_owned(),
-        "--region=us-east-1".to_owned(),
-        "posix".to_owned(),
-        folder.join("root").display().to_string(),
-    ];
-    let mut process = Process::spawn("versitygw", &program, &args, &folder.join("log"))?;
-    ask_until("an S3 endpoint", waiting::PATIENCE, || {
-        let ended = process.exited();
-        async move {
-            match (ended, std::net::TcpStream::connect(("127.0.0.1", port))) {
-                (Some(status), _) => Err(anyhow::anyhow!("versitygw ended: {status}")),
-                (None, Ok(_)) => Ok(Ok(())),
-                (None, Err(error)) => Ok(Err(error.to_string())),
-            }
-        }
-    })
-    .await?;
-    Ok(Some((process, port)))
-}
-
 pub(crate) async fn give_secrets(site: &Site, word: &str) -> Result<()> {
     // Any 64 bytes are a key to wrap with, until something is wrapped.
     let key = json!({ "wrapping-key": "k".repeat(64) });
     apply(&site.admin, &secret(&site.system, "backup-key", &key)).await?;
-    let login = json!({ "access-key-id": "covey", "secret-access-key": word });
+    let login = json!({ "access-key-id": s3::ACCESS_KEY_ID, "secret-access-key": word });
     apply(&site.admin, &secret(&site.system, "backup-bucket", &login)).await?;
     Ok(())
 }
@@ -133,7 +96,7 @@ async fn bucket_is_usable_once_every_call_works_and_the_call_that_failed_is_name
         return Ok(());
     };
     let folder = tempfile::tempdir()?;
-    let Some((_gateway, port)) = gateway(folder.path()).await? else {
+    let Some((_gateway, port)) = s3::serve(folder.path()).await? else {
         return Ok(());
     };
     let operator = Operator::start(&site)?;
@@ -149,7 +112,7 @@ async fn bucket_is_usable_once_every_call_works_and_the_call_that_failed_is_name
     ensure!(message.contains("access-key-id"), "{message}");
 
     // A change of the spec is looked at anew at once.
-    give_secrets(&site, "covey-secret").await?;
+    give_secrets(&site, s3::SECRET_ACCESS_KEY).await?;
     target
         .change(&json!({ "s3": { "prefix": "platform" } }))
         .await?;
@@ -201,7 +164,7 @@ async fn claim_is_checked_in_a_folder_and_a_key_that_is_none_is_told() -> Result
     let message = target.wait("False", Reason::TargetUnusable).await?;
     ensure!(message.contains("64 bytes"), "{message}");
 
-    give_secrets(&site, "covey-secret").await?;
+    give_secrets(&site, s3::SECRET_ACCESS_KEY).await?;
     // As after five minutes, or when somebody does not want to wait.
     let all = site.objects(kinds::JOB, &site.system);
     let old = jobs(&site).await?.remove(0);

@@ -24,10 +24,11 @@ use tempfile::TempDir;
 use testkit::fixtures::{minimal, wait_for, wait_gone};
 use testkit::process::Process;
 use testkit::programs::reference_or_skip;
-use testkit::waiting::{self, ask_until};
+use testkit::s3;
+use testkit::waiting::{self, ask::ask_until};
 use tokio::task::JoinHandle;
 
-use crate::backup_targets::{Target, gateway};
+use crate::backup_targets::Target;
 use crate::support::checks::{files, secret, volumes};
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
@@ -200,7 +201,7 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         return Ok(());
     };
     let folder = tempfile::tempdir()?;
-    let Some((store, s3)) = gateway(folder.path()).await? else {
+    let Some((store, s3_port)) = s3::serve(folder.path()).await? else {
         return Ok(());
     };
     let status = Arc::new(AtomicU16::new(free_port()?));
@@ -223,8 +224,10 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
         "metadata": { "name": "backup-key", "namespace": site.system },
         "data": { "wrapping-key": k8s_openapi::ByteString(key) },
     });
-    let login = json!({ "access-key-id": "covey", "secret-access-key": "covey-secret" });
-    let endpoint = format!("http://127.0.0.1:{s3}");
+    let login = json!({
+        "access-key-id": s3::ACCESS_KEY_ID, "secret-access-key": s3::SECRET_ACCESS_KEY,
+    });
+    let endpoint = format!("http://127.0.0.1:{s3_port}");
     let place = json!({ "s3": {
         "endpoint": endpoint, "bucket": "backups", "prefix": "covey", "credentialsSecret": "backup-bucket",
     }});

@@ -469,6 +469,7 @@ fn bench_measures_few_neighbours() -> Result<()> {
         "--flood=20",
         "--rounds=1",
         "--patience=120",
+        "--told=0",
     ];
     let output = Command::new(bench)
         .args(["--json", "--program", PROGRAM])

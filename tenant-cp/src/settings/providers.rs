@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use api::node_pool::KernelBoot;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct StaticSettings {
     pub allow_cgroup_v1: bool,
     /// containerd's `config.toml` for all such machines. Default: empty, each has its own.
     pub containerd_config: String,
+    /// Where such machines dial konnectivity from, as pods of the management cluster see it: their addresses, or
+    /// those of the routers that stand for them. From elsewhere only virtual machines reach it. Default: none.
+    pub ranges: Vec<IpNet>,
 }
 
 impl Default for StaticSettings {
@@ -40,6 +44,7 @@ impl Default for StaticSettings {
             enabled: true,
             allow_cgroup_v1: false,
             containerd_config: String::new(),
+            ranges: Vec::new(),
         }
     }
 }

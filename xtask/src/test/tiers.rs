@@ -13,7 +13,7 @@ use lab::{Build, Layout, Operator, UpOptions, progress::Progress};
 
 use super::beside::Beside;
 use super::busy::Busy;
-use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, WORKERS as WORKERS_SUITE};
+use super::changed::suites::{DEFAULT, DEFAULT_WORKERS, HOSTS, WORKERS as WORKERS_SUITE};
 use super::report::{BUILDS, CHECKS, COMPILE, LAB, OLDER, PROGRAMS, SHAKE, T0, T1, T2, WORKERS};
 use super::servers::{self, Servers};
 use super::session::{Session, target};
@@ -267,8 +267,8 @@ fn older_kubevirt(session: &mut Session<'_>, build: Build) -> Result<()> {
 fn lab_filters(all: bool) -> (String, String) {
     let binary = |name: &str| format!("binary_id(=suites::{name})");
     if all {
-        let halves = [[DEFAULT, "operations"], ["kubevirt", WORKERS_SUITE]];
-        let [suites, workers] = halves.map(|half| half.map(binary).join(" + "));
+        let suites = [DEFAULT, "operations", HOSTS].map(binary).join(" + ");
+        let workers = ["kubevirt", WORKERS_SUITE].map(binary).join(" + ");
         return (suites, workers);
     }
     let modules = DEFAULT_WORKERS.map(|module| format!("test(/^{module}::/)"));
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_run_of_everything_has_every_suite_and_a_default_one_two_modules_of_workers() {
         let (suites, workers) = lab_filters(true);
-        for suite in ["control_plane", "operations"] {
+        for suite in ["control_plane", "hosts", "operations"] {
             assert!(suites.contains(suite), "{suites}");
         }
         assert!(workers.contains("kubevirt") && !workers.contains("test("));

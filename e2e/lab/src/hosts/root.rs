@@ -59,6 +59,11 @@ const FILES: &[(&str, u32, &str)] = &[
     file!("etc/init.d/kubelet", 0o755),
 ];
 
+/// Flags of a kubelet whose disk is the machine's: how full others keep that is no reason to evict pods and to throw
+/// images away again and again. Quoted, because OpenRC evaluates them as a shell does.
+const DISK_IS_SHARED: &str = "--eviction-hard='memory.available<100Mi,nodefs.available<500Mi,imagefs.available<500Mi' \
+                              --image-gc-high-threshold=100";
+
 /// What one host's disk consists of.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -66,6 +71,13 @@ pub struct Disk {
     pub(super) trees: Vec<PathBuf>,
     /// Version of the kubelet in it.
     pub(super) version: Option<KubernetesVersion>,
+}
+
+impl Disk {
+    /// Whether a host with it may become a node.
+    pub(super) fn is_of_node(&self) -> bool {
+        self.version.is_some()
+    }
 }
 
 /// Makes what hosts of a version share, unless it is there: Debian in about a minute, programs as `lab up` does.
@@ -173,11 +185,12 @@ impl Identity<'_> {
             name_server,
             ..
         } = self;
-        // The kubelet refuses cgroup v1 unless it is told otherwise; this flag goes before its configuration.
-        let kubelet = match self.has_cgroup_v2 {
+        // The kubelet refuses cgroup v1 unless it is told otherwise; flags go before its configuration.
+        let cgroups = match self.has_cgroup_v2 {
             true => "",
-            false => "KUBELET_EXTRA_ARGS=--fail-cgroupv1=false\n",
+            false => " --fail-cgroupv1=false",
         };
+        let kubelet = format!("KUBELET_EXTRA_ARGS=\"{DISK_IS_SHARED}{cgroups}\"\n");
         let registry = format!(
             "server = \"http://{REGISTRY_FOR_MACHINES}:5000\"\n\n[host.\"http://{REGISTRY_FOR_MACHINES}:5000\"]\n\
              capabilities = [\"pull\", \"resolve\"]\n"
@@ -189,7 +202,7 @@ impl Identity<'_> {
                 "etc/containerd/certs.d/_default/hosts.toml",
                 (0o644, registry),
             ),
-            ("etc/default/kubelet", (0o644, kubelet.to_owned())),
+            ("etc/default/kubelet", (0o644, kubelet)),
             ("etc/hostname", (0o644, format!("{name}\n"))),
             (
                 "etc/hosts",
@@ -259,12 +272,12 @@ mod tests {
 
     #[test]
     fn cgroup_v1_is_allowed_only_where_there_is_no_other() {
-        assert_eq!(files(true)["etc/default/kubelet"].1, "");
-        assert!(
-            files(false)["etc/default/kubelet"]
-                .1
-                .contains("--fail-cgroupv1=false")
-        );
+        for has_cgroup_v2 in [false, true] {
+            let kubelet = &files(has_cgroup_v2)["etc/default/kubelet"].1;
+            assert!(kubelet.contains("--eviction-hard="), "{kubelet}");
+            let is_told = kubelet.contains(" --fail-cgroupv1=false\"");
+            assert_eq!(is_told, !has_cgroup_v2, "{kubelet}");
+        }
     }
 
     #[test]

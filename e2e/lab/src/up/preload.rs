@@ -20,7 +20,7 @@ use crate::{
     images::{self, Image},
     kubevirt,
     layout::{Layout, MANAGEMENT_HOST},
-    programs::{Bins, KubernetesVersion, kubevirt::Release},
+    programs::{self, Bins, KubernetesVersion, Program, kubevirt::Release},
     progress::Progress,
     run,
     slot::REGISTRY_PORT,
@@ -106,6 +106,20 @@ pub(super) fn add_storage(
     storage::start(host, &cluster, bins, progress)?;
     state.storage = true;
     state.write(layout)
+}
+
+/// Pushes what runs on nodes of tenants into a lab that is up without KubeVirt, and so without those.
+pub(crate) fn push_for_nodes(state: &State, progress: &Progress) -> Result<()> {
+    if !state.is_up() || state.kubevirt.is_some() {
+        return Ok(());
+    }
+    let versions = state.tenant_versions.iter().map(|version| version.parse());
+    let versions = versions.collect::<Result<Vec<_>>>()?;
+    let mut programs = binaries::wanted(&versions, None, false);
+    programs.extend(Program::WORKERS);
+    let bins = programs::ensure(&programs, progress)?;
+    let wanted = Wanted::of_nodes(&bins, &versions, progress)?;
+    images::ensure_pushed(&wanted, &state.slot.registry(), &bins, progress)
 }
 
 fn running<'a>(layout: &Layout, state: &'a State) -> Result<(&'a Host, Cluster)> {

@@ -44,17 +44,30 @@ impl Wanted {
     /// Those of KubeVirt and of what runs in machines of any version. What is not in the cache is
     /// made, which takes minutes the first time.
     pub(super) fn of_kubevirt(bins: &Bins, progress: &Progress) -> Result<Self> {
-        packages::ensure(&packages::FLANNEL, progress)?;
         let mut pulled = kubevirt::images(bins, progress)?;
         pulled.push(kubevirt::testmachine(progress)?);
         Ok(Self {
             pulled,
-            pushed: vec![
-                images::konnectivity_agent(bins)?,
-                images::flannel(bins)?,
-                images::testserver(bins)?,
-            ],
+            pushed: Self::of_nodes(bins, &[], progress)?,
         })
+    }
+
+    /// Those of pods on nodes of tenants of these versions, whatever the nodes are.
+    pub(super) fn of_nodes(
+        bins: &Bins,
+        versions: &[KubernetesVersion],
+        progress: &Progress,
+    ) -> Result<Vec<Image>> {
+        packages::ensure(&packages::FLANNEL, progress)?;
+        let mut images = vec![
+            images::konnectivity_agent(bins)?,
+            images::flannel(bins)?,
+            images::testserver(bins)?,
+        ];
+        for version in versions {
+            images.push(images::kube_proxy(bins, *version)?);
+        }
+        Ok(images)
     }
 
     /// The stock sidecars of CSI.

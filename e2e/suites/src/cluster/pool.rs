@@ -139,6 +139,21 @@ impl Pool {
         Ok(())
     }
 
+    /// Waits until it says that its tenant cluster is gone, which it outlives.
+    ///
+    /// # Errors
+    /// When that takes longer.
+    pub async fn outlives_its_cluster(&self, timeout: Duration) -> Result<()> {
+        let what = "says that its tenant cluster is gone";
+        wait_for(&self.api(), &self.name, what, timeout, |pool| {
+            let conditions = &pool.status.as_ref()?.conditions;
+            let found = conditions.iter().find(|c| c.reason == "ClusterNotFound");
+            found.map(drop)
+        })
+        .await
+        .map(drop)
+    }
+
     /// Waits until so many nodes are ready, all of the newest template, and nothing is under way;
     /// returns the Machines.
     ///

@@ -45,7 +45,7 @@ pub(super) async fn dump(scenario: &Scenario) -> String {
             &["get", KINDS, "-o", "wide"][..],
             &["get", "events", "--sort-by=.lastTimestamp"],
             &["describe", "pods"],
-            &["describe", "nodepools,machines"],
+            &["describe", "nodepools,machines,hosts"],
             // A lab without KubeVirt does not know them.
             &["get", "vm,vmi", "-o", "yaml"],
         ] {

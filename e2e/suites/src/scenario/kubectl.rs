@@ -132,6 +132,16 @@ impl Kubectl {
         }
     }
 
+    /// Waits until CoreDNS is rolled out.
+    ///
+    /// # Errors
+    /// When that takes longer.
+    pub async fn dns_is_there(&self, patience: Duration) -> Result<()> {
+        let (namespace, name) = ("kube-system", "deployment/coredns");
+        let rolled = ["rollout", "status", "-n", namespace, name];
+        self.run_within(patience, &rolled).await.map(drop)
+    }
+
     /// `kubectl apply -f -`.
     ///
     /// # Errors

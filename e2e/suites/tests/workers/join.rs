@@ -64,14 +64,7 @@ async fn joins(s: &Scenario, version: &str, worker: Option<&str>) -> Result<()> 
     };
     let pods = web.deploy(kubectl, PODS).await?;
     let pod = &pods[0];
-    let rolled = [
-        "rollout",
-        "status",
-        "-n",
-        "kube-system",
-        "deployment/coredns",
-    ];
-    kubectl.run_within(PODS, &rolled).await?;
+    kubectl.dns_is_there(PODS).await?;
     let exec = ["exec", pod, "--", "wget", "-q", "-O", "-", "http://web/"];
     let said = kubectl.run(&exec).await?;
     ensure!(said.trim() == format!("hello from {pod}"), "{said}");

@@ -185,14 +185,7 @@ async fn pods_answer(workers: &Workers) -> Result<String> {
     ensure!(host.trim() == pod, "exec ran in {host:?}");
 
     // Deployments begin before CoreDNS runs on the first node; users wait for it, too.
-    let rolled = [
-        "rollout",
-        "status",
-        "-n",
-        "kube-system",
-        "deployment/coredns",
-    ];
-    kubectl.run_within(PODS, &rolled).await?;
+    kubectl.dns_is_there(PODS).await?;
     let found = exec(&["nslookup", "web.default.svc.cluster.local"]).await?;
     let service = ["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"];
     let address = kubectl.run(&service).await?;
@@ -227,13 +220,7 @@ async fn nothing_is_left(workers: &Workers) -> Result<()> {
         .await?;
     let left = remains(tenant).await?;
     ensure!(left.is_empty(), "{left:?} outlived the tenant cluster");
-    let what = "says that its tenant cluster is gone";
-    wait_for(&pool.api(), &pool.name, what, PATIENCE, |pool| {
-        let conditions = &pool.status.as_ref()?.conditions;
-        let found = conditions.iter().find(|c| c.reason == "ClusterNotFound");
-        found.map(drop)
-    })
-    .await?;
+    pool.outlives_its_cluster(PATIENCE).await?;
     pool.delete().await?;
     pool.gone(PATIENCE).await
 }

@@ -1,7 +1,6 @@
-//! A real S3 endpoint: versitygw on a folder.
+//! A real S3 endpoint.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -9,57 +8,19 @@ use backup::check::check;
 use backup::restore::choose::At;
 use backup::store::{Cause, Created, Store as _};
 use backup_s3::{Bucket, Settings};
-use lab::programs::Program;
-use testkit::process::Process;
-use testkit::programs::reference_or_skip;
-use testkit::waiting::{PATIENCE, ask_until};
+use testkit::s3;
 
 use super::support::{Running, World, quick};
 
 fn settings(port: u16) -> Settings {
     Settings {
         endpoint: Some(format!("http://127.0.0.1:{port}")),
-        bucket: "backups".to_owned(),
-        region: "us-east-1".to_owned(),
-        access_key_id: "covey".to_owned(),
-        secret_access_key: "covey-secret".to_owned(),
+        bucket: s3::BUCKET.to_owned(),
+        region: s3::REGION.to_owned(),
+        access_key_id: s3::ACCESS_KEY_ID.to_owned(),
+        secret_access_key: s3::SECRET_ACCESS_KEY.to_owned(),
         ca_bundle: None,
     }
-}
-
-/// Serves a folder with one bucket.
-async fn serve(folder: &Path) -> Result<Option<(Process, u16)>> {
-    let Some(program) = reference_or_skip(Program::VERSITYGW, "versitygw")? else {
-        return Ok(None);
-    };
-    std::fs::create_dir_all(folder.join("root/backups"))?;
-    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-    let args = [
-        "--port".to_owned(),
-        format!("127.0.0.1:{port}"),
-        "--access=covey".to_owned(),
-        "--secret=covey-secret".to_owned(),
-        "--region=us-east-1".to_owned(),
-        "posix".to_owned(),
-        folder.join("root").display().to_string(),
-    ];
-    let log = folder.join("versitygw.log");
-    let mut process = Process::spawn("versitygw", &program, &args, &log)?;
-    let bucket = Bucket::new(&settings(port))?;
-    ask_until("an S3 endpoint", PATIENCE, || {
-        let ended = process.exited();
-        let tail = process.log_tail(10);
-        let bucket = bucket.clone();
-        async move {
-            match (ended, bucket.list("", None).await) {
-                (Some(status), _) => Err(anyhow::anyhow!("{status}: {tail}")),
-                (None, Ok(_)) => Ok(Ok(())),
-                (None, Err(error)) => Ok(Err(error.to_string())),
-            }
-        }
-    })
-    .await?;
-    Ok(Some((process, port)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +28,7 @@ async fn a_bucket_holds_a_backup_that_is_restored_from_there() -> Result<()> {
     let Some(mut world) = World::new().await? else {
         return Ok(());
     };
-    let Some((_gateway, port)) = serve(&world.folder).await? else {
+    let Some((_gateway, port)) = s3::serve(&world.folder).await? else {
         return Ok(());
     };
     let store = Arc::new(Bucket::new(&settings(port))?);
@@ -90,7 +51,7 @@ async fn a_bucket_holds_a_backup_that_is_restored_from_there() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_that_cannot_be_used_says_which_call_failed_and_why() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let Some((_gateway, port)) = serve(folder.path()).await? else {
+    let Some((_gateway, port)) = s3::serve(folder.path()).await? else {
         return Ok(());
     };
     let store = Bucket::new(&settings(port))?;

@@ -45,13 +45,6 @@ fn start(world: &World, keys: &Path, number: usize) -> Result<Process> {
     )
 }
 
-/// What a process took at most, in KiB.
-fn peak(process: &Process) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn no_acknowledged_write_is_lost_by_a_backup_that_is_killed_at_any_moment() -> Result<()> {
     let Some(mut world) = World::new().await? else {
@@ -78,7 +71,7 @@ async fn no_acknowledged_write_is_lost_by_a_backup_that_is_killed_at_any_moment(
             .await?;
         until_death -= 1;
         if until_death == 0 {
-            most = most.max(peak(&process).unwrap_or_default());
+            most = most.max(process.peak_mib().unwrap_or_default());
             ensure!(
                 process.exited().is_none(),
                 "it ended by itself: {}",
@@ -113,10 +106,10 @@ async fn no_acknowledged_write_is_lost_by_a_backup_that_is_killed_at_any_moment(
         })
     })
     .await?;
-    most = most.max(peak(&process).unwrap_or_default());
+    most = most.max(process.peak_mib().unwrap_or_default());
     process.kill();
-    eprintln!("{number} deaths; at most {most} KiB of memory");
-    ensure!(most < 30 * 1024, "{most} KiB are more than 30 MiB");
+    eprintln!("{number} deaths; at most {most} MiB of memory");
+    ensure!(most < 30, "{most} MiB are too many");
 
     let store = Directory::new(&world.folder);
     let (revision, restored, _member) = world.restore(&store, At::Latest, "restored").await?;

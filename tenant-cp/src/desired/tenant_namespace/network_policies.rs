@@ -3,7 +3,7 @@
 //! | from | to | port |
 //! |---|---|---|
 //! | anywhere | control-plane | 6443 |
-//! | workers | control-plane | 8132 (konnectivity) |
+//! | workers, machines of `providers.static.ranges` | control-plane | 8132 (konnectivity) |
 //! | control-plane | control-plane | 6443 (konnectivity's server, through the Service) |
 //! | controllers | control-plane | 6443 |
 //! | control-plane | etcd | 2379 |
@@ -85,7 +85,7 @@ pub(crate) fn network_policies(v: &Validated, settings: &Settings) -> Vec<Object
             NetworkPolicySpec {
                 pod_selector: Some(pods(selector(names::CONTROL_PLANE))),
                 policy_types: types(&["Ingress", "Egress"]),
-                ingress: Some(control_plane_ingress(v)),
+                ingress: Some(control_plane_ingress(v, settings)),
                 egress: Some(control_plane_egress(v)),
             },
         ),
@@ -157,7 +157,7 @@ fn from_operator(settings: &Settings, ports: &[i32]) -> NetworkPolicyIngressRule
     }
 }
 
-fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
+fn control_plane_ingress(v: &Validated, settings: &Settings) -> Vec<NetworkPolicyIngressRule> {
     let mut rules = vec![NetworkPolicyIngressRule {
         ports: Some(vec![port("TCP", names::API_PORT)]),
         from: None,
@@ -167,8 +167,21 @@ fn control_plane_ingress(v: &Validated) -> Vec<NetworkPolicyIngressRule> {
             api::names::COMPONENT_WORKER,
             &[names::KONNECTIVITY_PORT],
         ));
+        rules.extend(from_hosts(settings));
     }
     rules
+}
+
+/// Machines that are reached by SSH are no pods. An agent shows its tenant cluster's token all the same.
+fn from_hosts(settings: &Settings) -> Option<NetworkPolicyIngressRule> {
+    let ranges = &settings.providers.static_.ranges;
+    let blocks = ranges
+        .iter()
+        .map(|range| block(range.to_string(), Vec::new()));
+    (!ranges.is_empty()).then(|| NetworkPolicyIngressRule {
+        from: Some(blocks.collect()),
+        ports: Some(vec![port("TCP", names::KONNECTIVITY_PORT)]),
+    })
 }
 
 /// Without konnectivity the kube-apiserver reaches kubelets straight, and nothing else of a node.

@@ -13,6 +13,8 @@ const NEEDS: &str = "//! Needs:";
 
 /// The target that is run whole without `--all`.
 pub(crate) const DEFAULT: &str = "control_plane";
+/// The target of machines that are reached by SSH.
+pub(crate) const HOSTS: &str = "hosts";
 /// The target of virtual machines.
 pub(crate) const WORKERS: &str = "workers";
 /// Its modules that are run without `--all`: join, exec, logs, names, a load balancer, a volume, and that

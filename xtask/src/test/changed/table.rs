@@ -34,7 +34,7 @@ use Reach::{Crate, Everything, Lab, Need, Target};
 const CHART: &[Reach] = &[Target("xtask", "chart"), Target("xtask", "chart_api")];
 const INSTALLED: &[Reach] = &[CHART[0], CHART[1], Need("operator")];
 const HELM: &[Reach] = &[CHART[0], CHART[1], Lab];
-const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host")];
+const HOSTS: &[Reach] = &[Crate("lab"), Target("xtask", "lab_host"), Need("host")];
 const MACHINES: &[Reach] = &[Crate("lab"), Need("vm")];
 
 const CHECKED: &str = "only the checks read it";
@@ -233,6 +233,7 @@ pub(crate) const NEEDS: &[(&str, &[&str])] = &[
     ("csi", &["csi-proxy"]),
     ("autoscaler", &["autoscaler", "autoscaler-client"]),
     ("vm", &["worker-init"]),
+    ("host", &["provider-static"]),
     ("lab-agent", &["lab-agent"]),
 ];
 

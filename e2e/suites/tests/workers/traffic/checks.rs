@@ -61,14 +61,7 @@ impl<'a> Traffic<'a> {
         ensure!(nodes[0] != nodes[1], "both pods are on {}", nodes[0]);
         extend(kubectl, patience).await?;
         // CoreDNS came with the first node.
-        let rolled = [
-            "rollout",
-            "status",
-            "-n",
-            "kube-system",
-            "deployment/coredns",
-        ];
-        kubectl.run_within(patience, &rolled).await?;
+        kubectl.dns_is_there(patience).await?;
         Ok(Self {
             kubectl,
             pods,

@@ -54,7 +54,7 @@ pub(crate) async fn members(
             identity: identity.clone(),
             server_name: format!("etcd-{seat}"),
         };
-        Ok(session.patient_client(PATIENCE)?)
+        Ok(session.client_without_budget(PATIENCE)?)
     };
     (0..MEMBERS).map(client).collect()
 }
