@@ -134,7 +134,12 @@ impl Triggers {
     pub fn on_target(&self, stores: &Stores, target: &BackupTarget) {
         let name = target.name_any();
         for cluster in stores.clusters.state() {
-            if cluster.spec.backup.as_ref().is_some_and(|backup| backup.target == name) {
+            if cluster
+                .spec
+                .backup
+                .as_ref()
+                .is_some_and(|backup| backup.target == name)
+            {
                 let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
             }
         }

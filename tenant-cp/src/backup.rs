@@ -4,5 +4,5 @@
 //! Invariant: no secret is in an argument or a variable; what is not secret is.
 
 pub mod check_job;
-pub mod process;
 mod place;
+pub mod process;

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::Duration;
 
-const AT_LEAST_AN_HOUR: &str = "duration(self) >= duration('1h') && duration(self) <= duration('720h')";
-const FULL: &str = "backup.full is how often the whole database is written: at least 1h and at most 720h";
+const AT_LEAST_AN_HOUR: &str =
+    "duration(self) >= duration('1h') && duration(self) <= duration('720h')";
+const FULL: &str =
+    "backup.full is how often the whole database is written: at least 1h and at most 720h";
 const A_FEW_SECONDS: &str = "duration(self) >= duration('1s') && duration(self) <= duration('1h')";
 const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
 

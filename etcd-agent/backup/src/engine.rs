@@ -274,7 +274,10 @@ impl<S: Store> Engine<S> {
 
     /// Since when something waits, told where it is another time than before.
     fn tell_waiting(&self) {
-        let writing = self.writing.as_ref().map(|writing| writing.waiting_since_ms);
+        let writing = self
+            .writing
+            .as_ref()
+            .map(|writing| writing.waiting_since_ms);
         let pending = self.pending();
         let waits = (pending.revisions > 0).then_some(pending.since_ms);
         let since = writing.into_iter().chain(waits).min();

@@ -38,10 +38,7 @@ const MAX_STEPS: usize = 8;
 /// See [`Error`]; its class decides when to try again.
 pub async fn reconcile(cluster: Arc<TenantCluster>, ctx: Arc<Context>) -> Result<Requeue, Error> {
     let (key, state) = (state::key_of(&*cluster), &ctx.backup_state);
-    if !concerns(&cluster)
-        || cluster.spec.paused
-        || cluster.metadata.deletion_timestamp.is_some()
-    {
+    if !concerns(&cluster) || cluster.spec.paused || cluster.metadata.deletion_timestamp.is_some() {
         return Ok(state.succeeded(&key, None));
     }
     let work = run_to_end(&ctx, &cluster);

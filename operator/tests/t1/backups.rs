@@ -25,7 +25,7 @@ use testkit::fixtures::{minimal, wait_for, wait_gone};
 use testkit::process::Process;
 use testkit::programs::reference_or_skip;
 use testkit::s3;
-use testkit::waiting::{self, ask::ask_until};
+use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
 use crate::backup_targets::Target;
@@ -263,7 +263,9 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
     // With the bucket and the recovery key alone it can be read.
     let uid = cluster.uid().context("no UID")?;
     let place = folder.path().join("root/backups/covey").join(&uid);
-    let id = std::fs::read_dir(&place)?.next().context("nothing there")??;
+    let id = std::fs::read_dir(&place)?
+        .next()
+        .context("nothing there")??;
     let recovery_file = folder.path().join("recovery");
     std::fs::write(&recovery_file, recovery.reveal())?;
     let login = folder.path().join("login");

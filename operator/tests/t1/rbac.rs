@@ -263,7 +263,8 @@ async fn backup(site: &Site, target: &Target) -> Result<()> {
     let on = json!({ "spec": { "backup": { "target": target.name } } });
     site.change("demo", &on).await?;
     wait_for(&deployments, "backup", |d| d.is_some(), PATIENCE).await?;
-    site.change("demo", &json!({ "spec": { "backup": null } })).await?;
+    site.change("demo", &json!({ "spec": { "backup": null } }))
+        .await?;
     let accounts = site.objects(kinds::SERVICE_ACCOUNT, &ns);
     wait_gone(&accounts, "backup", PATIENCE).await?;
     let secrets = site.objects(kinds::SECRET, &ns);

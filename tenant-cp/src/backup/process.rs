@@ -188,7 +188,10 @@ pub fn deployment(
         secrets.certificate.certificate,
         secrets.authority,
         secrets.wrapped_for,
-        secrets.credentials.as_ref().map(|c| object::hash(&json!(c))),
+        secrets
+            .credentials
+            .as_ref()
+            .map(|c| object::hash(&json!(c))),
     ]));
     annotations.insert(ANNOTATION_SECRETS.to_owned(), read_once);
     let container = container(v, backup, place.args, (&keys, &tls), place.mounts, settings);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use super::full::{self, Describes, FullError, Taken};
-use super::{Engine, Source, Trouble, TakingFull, WritingDelta};
+use super::{Engine, Source, TakingFull, Trouble, WritingDelta};
 use crate::clock::now_ms;
 use crate::plan::{Step, Tip};
 use crate::reader::{self, Opener, ReadError, Reader};

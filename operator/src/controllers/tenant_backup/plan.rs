@@ -276,7 +276,10 @@ fn secrets(
 /// Which key a wrapped key is for, without saying it.
 #[must_use]
 pub fn wrapped_for(wrapping_key: &[u8]) -> String {
-    kit_objects::object::hash(&serde_json::json!(["covey backup wrapping key", wrapping_key]))
+    kit_objects::object::hash(&serde_json::json!([
+        "covey backup wrapping key",
+        wrapping_key
+    ]))
 }
 
 /// Everything is in place: what the process says.
@@ -330,9 +333,10 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
 
 fn silent(observed: &Observed, why: &str, now: Timestamp) -> Plan {
     let failure = observed.pod.as_ref().and_then(|pod| pod.failure.clone());
-    let deployment = observed.objects.iter().find(|(key, _)| {
-        key.kind == "Deployment" && key.name == process::BACKUP
-    });
+    let deployment = observed
+        .objects
+        .iter()
+        .find(|(key, _)| key.kind == "Deployment" && key.name == process::BACKUP);
     let made = deployment.and_then(|(_, live)| {
         let created = live.pointer("/metadata/creationTimestamp")?;
         created.as_str()?.parse::<Timestamp>().ok()

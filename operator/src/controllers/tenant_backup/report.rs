@@ -110,9 +110,12 @@ mod tests {
 
     #[tokio::test]
     async fn answer_is_read_and_one_without_end_is_not() {
-        let body = r#"{"nowMs":9,"durable":4,"full":{"name":"a","revision":1,"takenMs":7},"more":1}"#;
+        let body =
+            r#"{"nowMs":9,"durable":4,"full":{"name":"a","revision":1,"takenMs":7},"more":1}"#;
         let head = |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-        let said = answering(format!("{}{body}", head(body.len()))).await.unwrap();
+        let said = answering(format!("{}{body}", head(body.len())))
+            .await
+            .unwrap();
         assert_eq!((said.now_ms, said.full.unwrap().taken_ms), (9, 7));
         let long = "x".repeat(MOST + 1);
         let said = answering(format!("{}{long}", head(long.len()))).await;

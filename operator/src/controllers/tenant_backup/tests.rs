@@ -201,7 +201,10 @@ fn backup_gets_keys_a_certificate_and_a_way_to_etcd_and_to_the_bucket_alone() {
     let deployment = world.object("Deployment", "backup").unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], false);
-    assert_eq!(pod["containers"][0]["resources"]["limits"]["memory"], "256Mi");
+    assert_eq!(
+        pod["containers"][0]["resources"]["limits"]["memory"],
+        "256Mi"
+    );
     let args = pod["containers"][0]["args"].as_array().unwrap();
     for arg in [
         "run",
@@ -269,8 +272,16 @@ fn age_of_what_waits_decides_and_not_how_much_is_written() {
         ..whole()
     });
     let plan = world.settle();
-    assert_eq!(told(&plan), (ConditionStatus::True, Reason::BackedUp, String::new()));
-    let Some(Said::Is { verified, last_full, .. }) = plan.said else {
+    assert_eq!(
+        told(&plan),
+        (ConditionStatus::True, Reason::BackedUp, String::new())
+    );
+    let Some(Said::Is {
+        verified,
+        last_full,
+        ..
+    }) = plan.said
+    else {
         panic!("nothing said")
     };
     assert_eq!((verified, last_full), (Some(at(50)), Some(at(50))));
@@ -282,8 +293,14 @@ fn age_of_what_waits_decides_and_not_how_much_is_written() {
         ..whole()
     });
     let (value, reason, message) = told(&world.settle());
-    assert_eq!((value, reason), (ConditionStatus::False, Reason::BackupLate));
-    assert_eq!(message, "changes are not in the target: create: no place is left");
+    assert_eq!(
+        (value, reason),
+        (ConditionStatus::False, Reason::BackupLate)
+    );
+    assert_eq!(
+        message,
+        "changes are not in the target: create: no place is left"
+    );
     // What is young is not late, and what nobody verified is not said to be whole.
     world.says(Report {
         trouble: Some(Standing {
@@ -308,7 +325,10 @@ fn process_that_says_nothing_is_told_once_it_is_not_young_or_at_once_where_its_p
     assert_eq!(world.settle().said, None);
     world.now += SignedDuration::from_secs(121);
     let (value, reason, message) = told(&world.settle());
-    assert_eq!((value, reason), (ConditionStatus::False, Reason::BackupSilent));
+    assert_eq!(
+        (value, reason),
+        (ConditionStatus::False, Reason::BackupSilent)
+    );
     assert_eq!(message, "it does not answer");
     world.observed.pod = Some(Pod {
         since: world.now,
@@ -321,9 +341,23 @@ fn process_that_says_nothing_is_told_once_it_is_not_young_or_at_once_where_its_p
 fn lost_target_secret_or_authority_takes_nothing_away_that_runs() {
     let losses: [(&str, fn(&mut Observed), Reason); 4] = [
         ("target", |o| o.target = None, Reason::TargetMissing),
-        ("key", |o| o.wrapping_key = None, Reason::TargetSecretUnusable),
-        ("credentials", |o| o.credentials = None, Reason::TargetSecretUnusable),
-        ("authority", |o| { o.store.remove("etcd-ca"); }, Reason::BackupSilent),
+        (
+            "key",
+            |o| o.wrapping_key = None,
+            Reason::TargetSecretUnusable,
+        ),
+        (
+            "credentials",
+            |o| o.credentials = None,
+            Reason::TargetSecretUnusable,
+        ),
+        (
+            "authority",
+            |o| {
+                o.store.remove("etcd-ca");
+            },
+            Reason::BackupSilent,
+        ),
     ];
     for (what, lose, reason) in losses {
         let mut world = World::new(bucket());
@@ -361,7 +395,12 @@ fn switched_off_it_goes_with_its_process_first_and_leaves_claim_and_data_key() {
     let plan = world.plan();
     assert_eq!(plan.delete.first().unwrap().kind, "Deployment");
     assert_eq!(world.settle().said, Some(Said::Nothing));
-    let left: Vec<_> = world.observed.objects.keys().map(ToString::to_string).collect();
+    let left: Vec<_> = world
+        .observed
+        .objects
+        .keys()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(world.object("Secret", process::KEYS).is_some());
     assert!(world.object("PersistentVolumeClaim", "backup").is_some());

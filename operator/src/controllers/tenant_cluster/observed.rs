@@ -19,8 +19,8 @@ use tenant_cp::problem::Problem;
 pub mod component_pods;
 
 use super::part_name::PartName;
-use crate::etcd_replacement::patience::Patience;
 use crate::backups::Said;
+use crate::etcd_replacement::patience::Patience;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
