@@ -390,7 +390,7 @@ with_refusals! {
         TargetMissing: Person, "Make it, or name another one: `kubectl get backuptargets`.", since "0.2.0";
         /// A Secret that the BackupTarget names is missing or not what it should be.
         /// Cause: It was made in another namespace than the operator's, or a field has another name.
-        TargetSecretUnusable: Person, "Mend the Secret that the message names, in the operator's namespace.", since "0.2.0";
+        TargetSecretUnusable: Person, "Mend the Secret that `spec` of the BackupTarget names, in the operator's namespace; the message says which.", since "0.2.0";
     }
     "Of a BackupTarget" {
         /// Everything that a backup asks of it was asked, and answered as it should be.

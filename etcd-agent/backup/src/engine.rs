@@ -427,7 +427,7 @@ impl<S: Store> Engine<S> {
 fn troubled(progress: &watch::Sender<Progress>, trouble: Trouble) {
     progress.send_if_modified(|progress| {
         let since = progress.trouble.map_or_else(now_ms, |(_, since)| since);
-        std::mem::replace(&mut progress.trouble, Some((trouble, since))) != progress.trouble
+        progress.trouble.replace((trouble, since)) != progress.trouble
     });
 }
 

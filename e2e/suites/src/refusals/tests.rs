@@ -18,6 +18,15 @@ const OF_CLUSTERS: Harmless = &[
         &["backup.delta", "backup.full", "backup.target"],
     ),
     (
+        "the schema bounds how many snapshots are kept, and they take room of the target alone",
+        &[
+            "backup.retention.days",
+            "backup.retention.hours",
+            "backup.retention.months",
+            "backup.retention.weeks",
+        ],
+    ),
+    (
         "quotas count it, and the schema bounds it",
         &[
             "addons.autoscaler.limits.cpu",

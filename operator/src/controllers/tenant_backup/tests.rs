@@ -339,7 +339,8 @@ fn process_that_says_nothing_is_told_once_it_is_not_young_or_at_once_where_its_p
 
 #[test]
 fn lost_target_secret_or_authority_takes_nothing_away_that_runs() {
-    let losses: [(&str, fn(&mut Observed), Reason); 4] = [
+    type Lose = fn(&mut Observed);
+    let losses: [(&str, Lose, Reason); 4] = [
         ("target", |o| o.target = None, Reason::TargetMissing),
         (
             "key",
