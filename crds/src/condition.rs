@@ -66,12 +66,15 @@ pub enum ConditionType {
     Drained,
     /// Of a Host: every hop showed a pinned key, and let the operator in.
     Reachable,
-    /// Of a Host: it is the machine that it was, is listed once, and can become a node.
+    /// Of a Host: it is the machine that it was, is listed once, and can become a node. Of a Snapshot: it was read
+    /// again, with all that follows it, and was whole.
     Verified,
     /// Of a Host: nothing of a node is on it.
     Clean,
     /// Of a BackupTarget: it can hold backups.
     Usable,
+    /// Of a Restore: the backup has what was asked for.
+    Possible,
 }
 
 impl ConditionType {
@@ -109,6 +112,7 @@ impl ConditionType {
             Self::Verified => "Verified",
             Self::Clean => "Clean",
             Self::Usable => "Usable",
+            Self::Possible => "Possible",
         }
     }
 }

@@ -80,6 +80,10 @@ pub struct Context {
     pub target_state: ControllerState,
     /// What is kept about who cares for backups.
     pub backup_state: ControllerState,
+    /// What is kept about Snapshots.
+    pub snapshot_state: ControllerState,
+    /// What is kept about Restores.
+    pub restore_state: ControllerState,
     /// What is known of backups.
     pub backups: Backups,
     /// What is done on their machines.

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::{
-    BackupTarget, ConditionType, Host, Machine, NodePool, TenantCluster, TenantQuota, names,
+    BackupTarget, ConditionType, Host, Machine, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota, names,
 };
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -49,6 +50,8 @@ mod fields;
 pub mod host;
 pub mod machine;
 pub mod node_pool;
+pub mod restore;
+pub mod snapshot;
 pub mod tenant_backup;
 pub mod tenant_cluster;
 pub mod tenant_namespace;
@@ -84,6 +87,8 @@ pub async fn run(
         quotas,
         hosts,
         targets,
+        snapshots,
+        restores,
         backups,
         namespaces,
     } = triggered;
@@ -101,8 +106,10 @@ pub async fn run(
     let namespaces = tenant_namespaces(context, namespaces, shutdown);
     let targets = backup_targets(context, targets, shutdown);
     let backups = tenant_backups(context, backups, shutdown);
+    let snapshots = all_snapshots(context, snapshots, shutdown);
+    let restores = all_restores(context, restores, shutdown);
     futures::join!(
-        clusters, pools, machines, quotas, hosts, targets, backups, namespaces
+        clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, namespaces
     );
 }
 
@@ -293,6 +300,44 @@ fn tenant_backups(
         .run(
             tenant_backup::reconcile,
             tenant_backup::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_snapshots(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Snapshot>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    let snapshots = context.stores.snapshots.clone();
+    Controller::for_stream(futures::stream::pending(), snapshots)
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.snapshot_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            snapshot::reconcile,
+            snapshot::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_restores(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Restore>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    let restores = context.stores.restores.clone();
+    Controller::for_stream(futures::stream::pending(), restores)
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.restore_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            restore::reconcile,
+            restore::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

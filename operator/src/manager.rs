@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota,
+};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -152,6 +155,14 @@ impl Manager {
                 events("covey.dev/tenant-backup"),
                 metrics.controller("tenant_backup"),
             ),
+            snapshot_state: ControllerState::new(
+                events("covey.dev/snapshot"),
+                metrics.controller("snapshot"),
+            ),
+            restore_state: ControllerState::new(
+                events("covey.dev/restore"),
+                metrics.controller("restore"),
+            ),
             backups: Backups::default(),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
@@ -236,12 +247,21 @@ impl Manager {
             let targets = store::run(client(), targets, relist, |target, there| {
                 on_target(&context, target, there);
             });
+            let (snapshots, relist) = (writers.snapshots, relists.snapshots);
+            let snapshots = store::run(client(), snapshots, relist, |snapshot, there| {
+                on_snapshot(&context, snapshot, there);
+            });
+            let (restores, relist) = (writers.restores, relists.restores);
+            let restores = store::run(client(), restores, relist, |restore, there| {
+                on_restore(&context, restore, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
-                clusters, pools, machines, addresses, quotas, hosts, targets, ranges, release
+                clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
+                ranges, release
             );
         }
     }
@@ -356,6 +376,39 @@ fn on_target(context: &Context, target: &BackupTarget, there: bool) {
         context.target_state.forget(&state::key_of(target), &uid);
     }
     context.triggers.on_target(&context.stores, target);
+}
+
+/// A Snapshot changed, or went.
+fn on_snapshot(context: &Context, snapshot: &Snapshot, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context
+            .triggers
+            .snapshots
+            .send(ObjectRef::from_obj(snapshot));
+    } else {
+        let uid = snapshot.uid().unwrap_or_default();
+        context
+            .snapshot_state
+            .forget(&state::key_of(snapshot), &uid);
+    }
+}
+
+/// A Restore changed, or went.
+fn on_restore(context: &Context, restore: &Restore, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context.triggers.restores.send(ObjectRef::from_obj(restore));
+    } else {
+        let uid = restore.uid().unwrap_or_default();
+        context.restore_state.forget(&state::key_of(restore), &uid);
+    }
 }
 
 /// What is published of Machines changed, or went.

@@ -51,7 +51,13 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["hosts"], &["list", "patch", "watch"]),
         Rule::new(
             &["covey.dev"],
-            &["backuptargets", "machineaddresses", "tenantquotas"],
+            &[
+                "backuptargets",
+                "machineaddresses",
+                "restores",
+                "snapshots",
+                "tenantquotas",
+            ],
             WATCH,
         ),
         Rule::new(
@@ -61,6 +67,8 @@ pub fn cluster() -> Vec<Rule> {
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",
+                "restores/status",
+                "snapshots/status",
                 "tenantclusters/status",
                 "tenantquotas/status",
             ],

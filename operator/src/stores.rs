@@ -1,5 +1,5 @@
-//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts and BackupTargets as last
-//! seen, and questions to them.
+//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
+//! Snapshots and Restores as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
@@ -7,7 +7,10 @@
 
 use std::sync::Arc;
 
-use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota,
+};
 use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
@@ -32,6 +35,10 @@ pub struct Stores {
     pub hosts: Store<Host>,
     /// All BackupTargets, as last seen.
     pub targets: Store<BackupTarget>,
+    /// All Snapshots, as last seen.
+    pub snapshots: Store<Snapshot>,
+    /// All Restores, as last seen.
+    pub restores: Store<Restore>,
     relists: Relists,
 }
 
@@ -51,6 +58,10 @@ pub struct Writers {
     pub hosts: Writer<Host>,
     /// Of BackupTargets.
     pub targets: Writer<BackupTarget>,
+    /// Of Snapshots.
+    pub snapshots: Writer<Snapshot>,
+    /// Of Restores.
+    pub restores: Writer<Restore>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -72,6 +83,10 @@ pub struct Relists {
     pub hosts: Relist,
     /// Of BackupTargets.
     pub targets: Relist,
+    /// Of Snapshots.
+    pub snapshots: Relist,
+    /// Of Restores.
+    pub restores: Relist,
 }
 
 impl Stores {
@@ -85,6 +100,8 @@ impl Stores {
         let (quotas, write_quotas) = reflector::store();
         let (hosts, write_hosts) = reflector::store();
         let (targets, write_targets) = reflector::store();
+        let (snapshots, write_snapshots) = reflector::store();
+        let (restores, write_restores) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -94,6 +111,8 @@ impl Stores {
             quotas: write_quotas,
             hosts: write_hosts,
             targets: write_targets,
+            snapshots: write_snapshots,
+            restores: write_restores,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -104,6 +123,8 @@ impl Stores {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
             relists,
         };
         (stores, writers)
@@ -120,7 +141,9 @@ impl Stores {
         self.addresses.wait_until_ready().await?;
         self.quotas.wait_until_ready().await?;
         self.hosts.wait_until_ready().await?;
-        self.targets.wait_until_ready().await
+        self.targets.wait_until_ready().await?;
+        self.snapshots.wait_until_ready().await?;
+        self.restores.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -133,11 +156,16 @@ impl Stores {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
-        let targets = targets.now();
-        futures::join!(clusters, pools, machines, addresses, quotas, hosts, targets);
+        let (targets, snapshots) = (targets.now(), snapshots.now());
+        let restores = restores.now();
+        futures::join!(
+            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores
+        );
     }
 
     /// All TenantClusters but this one.

@@ -1,5 +1,5 @@
-//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets and tenant
-//! namespaces be reconciled again.
+//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
+//! Restores and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, TenantCluster,
-    TenantClusterStatus, TenantQuota, names,
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
+    TenantCluster, TenantClusterStatus, TenantQuota, names,
 };
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -35,6 +35,10 @@ pub struct Triggers {
     pub hosts: UnboundedSender<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedSender<ObjectRef<BackupTarget>>,
+    /// Snapshots.
+    pub snapshots: UnboundedSender<ObjectRef<Snapshot>>,
+    /// Restores.
+    pub restores: UnboundedSender<ObjectRef<Restore>>,
     /// TenantClusters whose backup is to be cared for; throttled.
     pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
@@ -61,6 +65,10 @@ pub struct Triggered {
     pub hosts: UnboundedReceiver<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedReceiver<ObjectRef<BackupTarget>>,
+    /// Snapshots.
+    pub snapshots: UnboundedReceiver<ObjectRef<Snapshot>>,
+    /// Restores.
+    pub restores: UnboundedReceiver<ObjectRef<Restore>>,
     /// TenantClusters whose backup is to be cared for, to be throttled.
     pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
@@ -78,6 +86,8 @@ impl Triggers {
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
         let (hosts, triggered_hosts) = mpsc::unbounded_channel();
         let (targets, triggered_targets) = mpsc::unbounded_channel();
+        let (snapshots, triggered_snapshots) = mpsc::unbounded_channel();
+        let (restores, triggered_restores) = mpsc::unbounded_channel();
         let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
@@ -88,6 +98,8 @@ impl Triggers {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
             backups,
             namespaces,
             seen: Mutex::default(),
@@ -101,6 +113,8 @@ impl Triggers {
             quotas: triggered_quotas,
             hosts: triggered_hosts,
             targets: triggered_targets,
+            snapshots: triggered_snapshots,
+            restores: triggered_restores,
             backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
@@ -127,6 +141,27 @@ impl Triggers {
         }
         for target in stores.targets.state() {
             let _ = self.targets.send(ObjectRef::from_obj(&*target));
+        }
+        for snapshot in stores.snapshots.state() {
+            let _ = self.snapshots.send(ObjectRef::from_obj(&*snapshot));
+        }
+        for restore in stores.restores.state() {
+            let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+        }
+    }
+
+    /// A TenantCluster came or went, or its backup did: its Snapshots and Restores.
+    fn on_backup_of(&self, stores: &Stores, cluster: &TenantCluster) {
+        let (name, namespace) = (cluster.name_any(), cluster.namespace());
+        for snapshot in stores.snapshots.state() {
+            if snapshot.spec.cluster_name == name && snapshot.namespace() == namespace {
+                let _ = self.snapshots.send(ObjectRef::from_obj(&*snapshot));
+            }
+        }
+        for restore in stores.restores.state() {
+            if restore.spec.cluster_name == name && restore.namespace() == namespace {
+                let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+            }
         }
     }
 
@@ -213,6 +248,7 @@ impl Triggers {
         if now == before && there {
             return;
         }
+        self.on_backup_of(stores, cluster);
         let (namespace, name) = (cluster.namespace(), cluster.name_any());
         for pool in stores.pools.state() {
             if pool.namespace() == namespace && pool.spec.cluster_name == name {
@@ -314,6 +350,7 @@ struct Facts {
     answers: bool,
     version: Option<String>,
     autoscaler: bool,
+    backup: bool,
 }
 
 impl Facts {
@@ -328,6 +365,7 @@ impl Facts {
                 .is_some(),
             version: status.and_then(|s| s.version.clone()),
             autoscaler: cluster.spec.addons.autoscaler.enabled,
+            backup: cluster.spec.backup.is_some(),
         }
     }
 

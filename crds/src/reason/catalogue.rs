@@ -392,6 +392,46 @@ with_refusals! {
         /// Cause: It was made in another namespace than the operator's, or a field has another name.
         TargetSecretUnusable: Person, "Mend the Secret that `spec` of the BackupTarget names, in the operator's namespace; the message says which.", since "0.2.0";
     }
+    "Of a Snapshot" {
+        /// It is in the backup.
+        SnapshotTaken: Fine, "", since "0.2.0";
+        /// It was asked for and is not in the backup yet.
+        TakingSnapshot: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// There is no TenantCluster of the name in `spec.clusterName` in this namespace.
+        /// Cause: A typing error; else it was deleted, or is made later.
+        SnapshotWithoutCluster: Person, "Make it, or make another Snapshot whose `spec.clusterName` is right.", since "0.2.0";
+        /// The TenantCluster has no backup, and a snapshot is a part of one.
+        /// Cause: `spec.backup` is not set.
+        SnapshotWithoutBackup: Person, "Set `spec.backup` of the TenantCluster: `kubectl get backuptargets` says which targets there are.", since "0.2.0";
+        /// The process that backs the tenant cluster up does not answer, so nothing can be asked of it.
+        /// Cause: It starts, or its pod does not run; the condition `BackupReady` of the TenantCluster says more.
+        SnapshotUnanswered: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// It was in the backup and is not any more.
+        /// Cause: Retention let it go, somebody deleted it, or the TenantCluster or its etcd is another one by now.
+        SnapshotGone: Person, "Delete the Snapshot; set `spec.keepUntil` of the next one where it is to stay longer.", since "0.2.0";
+        /// It was read again in the backup, with all deltas after it, and was whole.
+        SnapshotWhole: Fine, "", since "0.2.0";
+        /// It was not read again yet, or a newer one came before and was read instead.
+        NotReadAgain: Waiting, "Only the newest full snapshot is read again; `etcd-agent backup verify` reads all.", since "0.2.0";
+    }
+    "Of a Restore" {
+        /// The snapshot and all changes up to the moment were read again, and were whole.
+        RestorePossible: Fine, "", since "0.2.0";
+        /// What was asked for cannot be had; the message says what is wrong, and the nearest moment that can.
+        /// Cause: Objects of the backup are damaged or missing, or retention let them go.
+        RestoreImpossible: Person, "Make another Restore with the moment in `status.time`, or another in `spec.at`.", since "0.2.0";
+        /// The process that backs the tenant cluster up reads its target.
+        ReadingBackup: Waiting, "It takes as long as the database needs to be read.", since "0.2.0";
+        /// The process that backs the tenant cluster up does not answer, or its target does not.
+        /// Cause: Its pod does not run, or others are read at the same time; the condition `BackupReady` says more.
+        RestoreUnanswered: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
+        /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
+        RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";
+        /// Nothing reads the backup of this TenantCluster.
+        /// Cause: `spec.backup` is not set, or was taken away.
+        RestoreWithoutBackup: Person, "Set `spec.backup` of the TenantCluster.", since "0.2.0";
+    }
     "Of a BackupTarget" {
         /// Everything that a backup asks of it was asked, and answered as it should be.
         TargetAnswers: Fine, "", since "0.2.0";

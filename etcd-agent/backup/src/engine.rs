@@ -3,6 +3,7 @@
 //! Invariant: what is in memory only saves a look at the store. It is bounded: events that wait, one
 //! delta and one part of a snapshot; while the store does not take them, the watch is not read.
 
+mod answers;
 mod events;
 mod full;
 mod steps;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use backup_format::keys::Keys;
 use backup_format::records::Recorder;
 use backup_format::{Digest, FullName, Scope};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::Streaming;
 
@@ -24,6 +25,7 @@ use crate::clock::now_ms;
 use crate::etcd::{Etcd, MemberStatus};
 use crate::plan::listing::Listing;
 use crate::plan::{self, Observed, Pending, Settings, Step, Taking, Tip, Watch};
+use crate::questions::Question;
 use crate::reader::ReadError;
 use crate::store::{Call, Cause, Store};
 use crate::writer::{NotWritten, Writer, Written};
@@ -57,6 +59,12 @@ pub struct Options {
 /// How far a backup is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
+    /// The etcd cluster that is backed up; 0 until it was asked.
+    pub cluster: u64,
+    /// Whether the store was looked at, so that `full` and `verified` are known.
+    pub looked: bool,
+    /// Whether a full snapshot is being written.
+    pub taking: bool,
     /// The last revision that was read back.
     pub durable: u64,
     /// When its event came, in milliseconds since 1970.
@@ -160,12 +168,15 @@ pub struct Engine<S: Store> {
     taking: Option<TakingFull>,
     verifying: Option<(FullName, JoinHandle<Result<u64, ReadError>>)>,
     spoilt: Option<FullName>,
+    /// There is to be a full snapshot after this one.
+    wanted_after: Option<Option<FullName>>,
+    questions: mpsc::Receiver<Question>,
     met_another: bool,
     not_before_ms: u64,
     full_not_before_ms: u64,
 }
 
-/// Backs an etcd up until `stop` changes or its sender is gone.
+/// Backs an etcd up until `stop` changes or its sender is gone. `questions` are answered between two steps.
 ///
 /// # Errors
 /// [`Ended`].
@@ -173,7 +184,7 @@ pub async fn run<S: Store>(
     store: Arc<S>,
     etcd: Etcd,
     options: Options,
-    progress: watch::Sender<Progress>,
+    (progress, questions): (watch::Sender<Progress>, mpsc::Receiver<Question>),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), Ended> {
     let pause = Duration::from_millis(options.settings.pause_ms);
@@ -196,6 +207,7 @@ pub async fn run<S: Store>(
     }
     let scope = Scope::new(&options.tenant, found);
     let scope = scope.ok_or_else(|| Ended::Tenant(options.tenant.clone()))?;
+    progress.send_modify(|progress| progress.cluster = found);
     let engine = Engine {
         writer: Writer {
             store,
@@ -217,6 +229,8 @@ pub async fn run<S: Store>(
         taking: None,
         verifying: None,
         spoilt: None,
+        wanted_after: None,
+        questions,
         met_another: false,
         not_before_ms: 0,
         full_not_before_ms: 0,
@@ -263,7 +277,7 @@ impl<S: Store> Engine<S> {
                 None => Taking::Nothing,
                 Some(taking) => taking.from.map_or(Taking::Asked, Taking::From),
             },
-            wanted: false,
+            wanted: self.is_wanted(),
             spoilt: self.spoilt,
             met_another: self.met_another,
             not_before_ms: self.not_before_ms,
@@ -353,7 +367,15 @@ impl<S: Store> Engine<S> {
                 None => std::future::pending().await,
             }
         };
+        let asked = async {
+            match self.questions.recv().await {
+                Some(question) => question,
+                // Nobody can ask any more.
+                None => std::future::pending().await,
+            }
+        };
         enum Happened {
+            Asked(Question),
             Message(Result<Option<proto::etcd::WatchResponse>, tonic::Status>),
             Written(Result<Result<Written, NotWritten>, tokio::task::JoinError>),
             Told(Result<u64, oneshot::error::RecvError>),
@@ -363,6 +385,7 @@ impl<S: Store> Engine<S> {
             Stop,
         }
         let happened = tokio::select! {
+            question = asked => Happened::Asked(question),
             message = message => Happened::Message(message),
             written = written => Happened::Written(written),
             told = told => Happened::Told(told),
@@ -375,6 +398,7 @@ impl<S: Store> Engine<S> {
             taking.revision = revision;
         }
         match happened {
+            Happened::Asked(question) => self.answer(question).await,
             Happened::Message(message) => self.received(message).await,
             Happened::Written(written) => self.written(written),
             Happened::Told(Ok(from)) => {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
-use api::{Reason, TenantCluster};
+use api::{Reason, Restore, Snapshot, TenantCluster};
 use backup_format::keys::RecoveryKey;
 use clap::Parser;
 use etcd_agent::args::{Args, Command};
 use k8s_openapi::api::core::v1::Pod;
 use kit_objects::kinds;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use lab::programs::Program;
 use serde_json::{Value, json};
@@ -195,6 +195,95 @@ async fn until(site: &Site, operator: &Operator, status: &str, reason: Reason) -
     .await
 }
 
+/// A Snapshot is taken of what was written before it was made, and says where it is.
+async fn snapshot(operator: &Operator, site: &Site, etcd: &Etcd, bucket: &Path) -> Result<()> {
+    etcd.put("marker", "before the snapshot")?;
+    let until = "2099-01-01T00:00:00Z";
+    let object = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Snapshot",
+        "metadata": { "name": "now", "namespace": site.users },
+        "spec": { "clusterName": "demo", "keepUntil": until },
+    });
+    apply(&site.admin, &object).await?;
+    let all: Api<Snapshot> = Api::namespaced(site.admin.clone(), &site.users);
+    let is_done = |snapshot: Option<&Snapshot>| {
+        let object = serde_json::to_value(snapshot).unwrap_or_default();
+        let ready = said(&object, "Ready") == is("True", Reason::SnapshotTaken);
+        let whole = said(&object, "Verified") == is("True", Reason::SnapshotWhole);
+        ready && whole && object["status"]["keptUntil"] == until
+    };
+    let taken = wait_for(&all, "now", is_done, PATIENCE).await;
+    let now = all.get("now").await?.status.unwrap_or_default();
+    taken.with_context(|| format!("{now:?}"))?;
+    let key = now.key.clone().context("no key")?;
+    ensure!(bucket.join(&key).is_file(), "{key} is not in the bucket");
+    let (folder, _) = key.split_once("/full/").context("no snapshot's key")?;
+    let kept = std::fs::read_dir(bucket.join(folder).join("kept"))?.count();
+    ensure!(kept == 1, "{kept} wishes to keep one snapshot");
+    ensure!(now.revision >= Some(2) && now.bytes > Some(0), "{now:?}");
+
+    // At rest nothing is written, and what is in the bucket outlives the Snapshot.
+    let window = site.api.audit().window()?;
+    let (now, context) = (all.get("now").await?, Arc::clone(&operator.context));
+    operator::controllers::snapshot::reconcile(Arc::new(now), context).await?;
+    let mut writes = window.writes_of(&site.user())?;
+    writes.retain(|entry| entry.kind.contains("snapshots"));
+    ensure!(writes.is_empty(), "{writes:#?}");
+    all.delete("now", &DeleteParams::default()).await?;
+    wait_gone(&all, "now", PATIENCE).await?;
+    ensure!(bucket.join(&key).is_file(), "{key} went with its Snapshot");
+    Ok(())
+}
+
+/// Whether a moment can be had is said, and of one that cannot the nearest, and nothing is stopped for it.
+async fn restore(site: &Site) -> Result<()> {
+    let all: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    let ask = async |name: &str, at: Value, wanted: (String, String)| {
+        let mut object = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+            "metadata": { "name": name, "namespace": site.users },
+            "spec": { "clusterName": "demo", "dryRun": true },
+        });
+        if !at.is_null() {
+            object["spec"]["at"] = at;
+        }
+        apply(&site.admin, &object).await?;
+        let is_said = |restore: Option<&Restore>| {
+            let object = serde_json::to_value(restore).unwrap_or_default();
+            said(&object, "Possible") == wanted
+        };
+        let found = wait_for(&all, name, is_said, PATIENCE).await;
+        let now = all.get(name).await?.status.unwrap_or_default();
+        found.with_context(|| format!("{now:?}"))?;
+        anyhow::Ok(now)
+    };
+    let possible = is("True", Reason::RestorePossible);
+    let newest = ask("newest", Value::Null, possible.clone()).await?;
+    ensure!(
+        newest.full.is_some() && newest.revision > Some(1),
+        "{newest:?}"
+    );
+    let first = ask("earlier", json!({ "revision": newest.revision }), possible).await?;
+    ensure!(first.revision == newest.revision, "{first:?}");
+    let never = is("False", Reason::RestoreImpossible);
+    let never = ask("never", json!({ "revision": 1_000_000 }), never).await?;
+    let message = &never.conditions[0].message;
+    ensure!(
+        message.contains("the nearest moment before it") && never.revision.is_some(),
+        "{message}"
+    );
+    let done = serde_json::to_value(site.clusters().get("demo").await?)?;
+    ensure!(
+        said(&done, "BackupReady") == is("True", Reason::BackedUp),
+        "{done}"
+    );
+    Ok(())
+}
+
+fn is(status: &str, reason: Reason) -> (String, String) {
+    (status.to_owned(), reason.as_str().to_owned())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result<()> {
     let Some(site) = Site::new("backup").await? else {
@@ -259,6 +348,10 @@ async fn etcd_is_backed_up_to_a_bucket_and_the_recovery_key_opens_it() -> Result
     let process = Backup::start(&site, &ns, &deployment, etcd.port, port).await?;
     let now = until(&site, &operator, "True", Reason::BackedUp).await?;
     ensure!(now["status"]["backup"]["verified"].is_string(), "{now}");
+
+    snapshot(&operator, &site, &etcd, &folder.path().join("root/backups")).await?;
+
+    restore(&site).await?;
 
     // With the bucket and the recovery key alone it can be read.
     let uid = cluster.uid().context("no UID")?;

@@ -11,7 +11,7 @@ use api::{Host, Reason, names};
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
-use kube::api::Patch;
+use kube::api::{DeleteParams, DynamicObject, Patch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use testkit::AuditEntry;
@@ -223,7 +223,7 @@ async fn live(site: &Site) -> Result<()> {
         };
         let name = object.metadata.name.context("no name")?;
         objects.delete(&name, &Default::default()).await?;
-        let back = |found: Option<&kube::api::DynamicObject>| {
+        let back = |found: Option<&DynamicObject>| {
             found.is_some_and(|f| f.metadata.uid != object.metadata.uid)
         };
         // Authorities come back from their copies; a claim in use stays (its protection holds it).
@@ -263,6 +263,25 @@ async fn backup(site: &Site, target: &Target) -> Result<()> {
     let on = json!({ "spec": { "backup": { "target": target.name } } });
     site.change("demo", &on).await?;
     wait_for(&deployments, "backup", |d| d.is_some(), PATIENCE).await?;
+    let snapshot = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Snapshot", "spec": { "clusterName": "demo" },
+        "metadata": { "name": "now", "namespace": site.users },
+    });
+    apply(&site.admin, &snapshot).await?;
+    let snapshots = site.objects(kinds::SNAPSHOT, &site.users);
+    let is_said = |s: Option<&DynamicObject>| s.is_some_and(|s| s.data["status"].is_object());
+    wait_for(&snapshots, "now", is_said, PATIENCE).await?;
+    let params = DeleteParams::background();
+    snapshots.delete("now", &params).await?;
+    let restore = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+        "spec": { "clusterName": "demo", "dryRun": true },
+        "metadata": { "name": "now", "namespace": site.users },
+    });
+    apply(&site.admin, &restore).await?;
+    let restores = site.objects(kinds::RESTORE, &site.users);
+    wait_for(&restores, "now", is_said, PATIENCE).await?;
+    restores.delete("now", &params).await?;
     site.change("demo", &json!({ "spec": { "backup": null } }))
         .await?;
     let accounts = site.objects(kinds::SERVICE_ACCOUNT, &ns);

@@ -26,10 +26,12 @@ use pki::{KeyPair, Want};
 use serde_json::json;
 
 use super::place::{self, CLAIM, Place};
+use crate::amounts::{Amounts, Resource};
 use crate::desired::pod;
 use crate::meta::{meta, pod_meta, selector};
 use crate::names;
 use crate::settings::Settings;
+use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
 
 /// Deployment, ServiceAccount, claim, NetworkPolicy and component label.
@@ -81,6 +83,21 @@ pub struct Secrets {
 pub fn certificate(settings: &Settings) -> Want {
     let hours = settings.certificates.leaf_hours;
     Want::client(CERTIFICATE, names::ETCD_CA, "covey-backup", hours)
+}
+
+/// What its pod takes of a quota. A claim counts for nobody: it is of the platform's target, and no user chose its size.
+#[must_use]
+pub fn takes() -> Amounts {
+    let mut all = Amounts::default();
+    for (resource, list, name) in [
+        (Resource::Cores, &REQUESTS[..], "cpu"),
+        (Resource::Memory, &LIMITS[..], "memory"),
+    ] {
+        let amount = list.iter().find(|(listed, _)| *listed == name);
+        let amount = amount.and_then(|(_, text)| nanos(text));
+        all.add(resource, amount.unwrap_or_default());
+    }
+    all
 }
 
 /// Everything but the Deployment: what has to be there before it.

@@ -68,8 +68,10 @@ impl<S: Store> Engine<S> {
         }
         let mut fulls = listing.fulls.iter().rev();
         let verified = fulls.find(|full| listing.is_verified(full)).copied();
-        self.progress
-            .send_modify(|progress| (progress.full, progress.verified) = (newest, verified));
+        self.progress.send_modify(|progress| {
+            (progress.full, progress.verified) = (newest, verified);
+            progress.looked = true;
+        });
         self.is_over(|trouble| matches!(trouble, Trouble::Store(..) | Trouble::Objects));
         self.listing = Some(listing);
         Ok(())
@@ -316,6 +318,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn begin_full(&mut self) {
+        self.progress.send_modify(|progress| progress.taking = true);
         let (sender, receiver) = oneshot::channel();
         let describes = Describes {
             writer: self.options.writer.clone(),
@@ -332,6 +335,8 @@ impl<S: Store> Engine<S> {
 
     pub(super) fn taken(&mut self, taken: Result<Result<Taken, FullError>, JoinError>) {
         self.taking = None;
+        self.progress
+            .send_modify(|progress| progress.taking = false);
         match taken {
             Ok(Ok(Taken { full, head })) => {
                 tracing::info!(full = %full, "a full snapshot is in the store");
@@ -404,7 +409,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Marks hold nothing: their names say it.
-    async fn mark(&mut self, name: Name) -> Result<(), StoreError> {
+    pub(super) async fn mark(&mut self, name: Name) -> Result<(), StoreError> {
         self.writer
             .store
             .create(&self.writer.key(name), Bytes::new())

@@ -91,6 +91,24 @@ pub async fn observe(
 
 /// The newest pod, and what it says.
 async fn ask(ctx: &Context, namespace: &str, observed: &mut Observed) -> Result<(), Error> {
+    let Some((pod, address)) = newest_pod(ctx, namespace).await? else {
+        return Ok(());
+    };
+    observed.pod = Some(pod);
+    if let Some(address) = address {
+        observed.report = Some(report::ask(address).await);
+    }
+    Ok(())
+}
+
+/// The newest pod of the process in a tenant namespace, and where it answers.
+///
+/// # Errors
+/// [`Error::Read`].
+pub async fn newest_pod(
+    ctx: &Context,
+    namespace: &str,
+) -> Result<Option<(Pod, Option<SocketAddr>)>, Error> {
     let pods = list(ctx, kinds::POD, namespace, process::BACKUP).await?;
     let since = |pod: &Value| {
         let created = pod.pointer("/metadata/creationTimestamp")?.as_str()?;
@@ -103,21 +121,18 @@ async fn ask(ctx: &Context, namespace: &str, observed: &mut Observed) -> Result<
         .collect();
     pods.sort_by_key(|(since, _)| *since);
     let Some((since, pod)) = pods.pop() else {
-        return Ok(());
+        return Ok(None);
     };
-    observed.pod = Some(Pod {
-        since,
-        failure: pod_failures::of_object(pod).map(|failure| failure.message),
-    });
     let address = pod.pointer("/status/podIP").and_then(Value::as_str);
     let address = address.and_then(|address| address.parse::<IpAddr>().ok());
-    if let Some(address) = address
-        && let Ok(port) = u16::try_from(process::STATUS_PORT)
-    {
-        let address = (ctx.dial)(namespace, SocketAddr::new(address, port));
-        observed.report = Some(report::ask(address).await);
-    }
-    Ok(())
+    let port = u16::try_from(process::STATUS_PORT).ok();
+    let address = address.zip(port);
+    let address = address.map(|(ip, port)| (ctx.dial)(namespace, SocketAddr::new(ip, port)));
+    let pod = Pod {
+        since,
+        failure: pod_failures::of_object(pod).map(|failure| failure.message),
+    };
+    Ok(Some((pod, address)))
 }
 
 async fn list(

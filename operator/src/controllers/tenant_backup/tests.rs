@@ -169,14 +169,14 @@ impl World {
 }
 
 fn whole() -> Report {
+    let full = Full {
+        taken_ms: 1_800_000_050_000,
+        ..Full::default()
+    };
     Report {
         now_ms: 1_800_000_100_000,
-        full: Some(Full {
-            taken_ms: 1_800_000_050_000,
-        }),
-        verified: Some(Full {
-            taken_ms: 1_800_000_050_000,
-        }),
+        full: Some(full.clone()),
+        verified: Some(full),
         ..Report::default()
     }
 }

@@ -5,7 +5,7 @@
 //! reported; an empty one takes its place only while others have its data (`replacement`).
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{ConditionType, Reason};
+use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
@@ -60,7 +60,7 @@ pub(super) fn plan(
         part.waiting = next.waiting;
     }
     part.waiting = replacing.waiting.take().or(part.waiting);
-    part.problem = told(valid, &lost)
+    part.problem = told(valid, &observed.cluster, &lost)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
@@ -249,7 +249,19 @@ fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
     Some(Loss { claim, how })
 }
 
-fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
+/// What is known of a backup that could bring data back. It does not change while etcd is gone.
+fn backed_up(cluster: &TenantCluster) -> String {
+    let backup = cluster.status.as_ref().and_then(|s| s.backup.as_ref());
+    match backup.and_then(|backup| backup.verified.as_ref()) {
+        Some(at) => format!(
+            "; the newest full snapshot that was found whole is of {at}, and a Restore with dryRun says what \
+             else there is"
+        ),
+        None => String::new(),
+    }
+}
+
+fn told(valid: &Validated, cluster: &TenantCluster, lost: &[Loss]) -> Option<Waiting> {
     if lost.is_empty() {
         return None;
     }
@@ -284,9 +296,13 @@ fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
     Some(Waiting {
         reason,
         message: format!(
-            "PersistentVolumeClaim {} in namespace {}: {then}",
+            "PersistentVolumeClaim {} in namespace {}: {then}{}",
             each.join("; "),
-            valid.tenant_namespace
+            valid.tenant_namespace,
+            match reason {
+                Reason::MemberLost => String::new(),
+                _ => backed_up(cluster),
+            }
         ),
     })
 }

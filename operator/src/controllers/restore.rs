@@ -1,0 +1,93 @@
+//! Reconciles Restores, of which there are dry ones so far: observe (the TenantCluster, and what the process that backs
+//! it up finds in the backup) → plan → write the status.
+//!
+//! Invariant: nothing is stopped, and nothing but the status is written; what was found is not looked for again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Restore;
+use jiff::Timestamp;
+use kit::lease::NotLeader;
+use kit::panics::Panicked;
+use kit_client::errors::{Class, Classify};
+use kube::ResourceExt;
+use kube::runtime::controller::Action as Requeue;
+
+pub mod in_place;
+pub mod observe;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::context::Context;
+use crate::{state, status};
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another replica leads.
+    #[error("Restores are another replica's work now")]
+    Fence(#[source] NotLeader),
+    /// What there is of the backup could not be read.
+    #[error("look for the process that backs the tenant cluster up")]
+    Observe(#[source] crate::controllers::tenant_backup::error::Error),
+    /// The API refused the status, or did not answer.
+    #[error("write the status of the Restore")]
+    Write(#[source] kit_client::write::Error),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Panicked(panicked) => panicked.class(),
+            // Whoever leads now does it.
+            Self::Fence(_) => Class::Transient,
+            Self::Observe(source) => source.class(),
+            Self::Write(source) => source.class(),
+        }
+    }
+}
+
+/// One reconcile, from the top.
+///
+/// # Errors
+/// See [`Error`]; its class decides when to try again.
+pub async fn reconcile(restore: Arc<Restore>, ctx: Arc<Context>) -> Result<Requeue, Error> {
+    let (key, state) = (state::key_of(&*restore), &ctx.restore_state);
+    let work = step(&ctx, &restore);
+    let again = state.measure(&ctx.progress, &key, work).await?;
+    Ok(state.succeeded(&key, again))
+}
+
+async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Error> {
+    if restore.metadata.deletion_timestamp.is_some() || plan::is_over(restore) {
+        return Ok(None);
+    }
+    let observed = observe::observe(ctx, restore).await;
+    let observed = observed.map_err(Error::Observe)?;
+    let plan = plan::plan(restore, &observed, Timestamp::now());
+    if restore.status.as_ref() != Some(&plan.status) {
+        ctx.leadership.ensure().map_err(Error::Fence)?;
+        let written = status::write_status(&ctx.client, restore, &plan.status).await;
+        written.map_err(Error::Write)?;
+    }
+    Ok(plan.again.and_then(|again| Duration::try_from(again).ok()))
+}
+
+/// When to try again after a failure: the class decides.
+pub fn error_policy(restore: Arc<Restore>, error: &Error, ctx: Arc<Context>) -> Requeue {
+    let class = error.class();
+    let key = state::key_of(&*restore);
+    tracing::warn!(
+        restore.name = restore.name_any(),
+        restore.namespace = restore.namespace().unwrap_or_default(),
+        error.class = class.label(),
+        error = kit_client::errors::chain(error),
+        "reconcile of Restore {key} failed"
+    );
+    Requeue::requeue(ctx.restore_state.retry(&key, class))
+}
