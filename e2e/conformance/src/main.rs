@@ -93,7 +93,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     }
     let mut outcomes = Vec::new();
     scenario::command("conformance", async |s| {
-        let mut machines = suites::scenario::lab_hosts::LabHosts::default();
+        let mut machines = scenario::lab_hosts::LabHosts::default();
         let site = site::make(s, &mut machines, version, args.nodes).await?;
         for part in &parts {
             outcomes.extend(ginkgo.run(&site, part).await?);
