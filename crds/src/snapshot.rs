@@ -16,8 +16,7 @@ const SAME_KIND: &str = "kind cannot change: make another Snapshot";
 const TIME: &str =
     "self.matches('^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z$')";
 const TIME_FORM: &str = "keepUntil is a time in UTC to the second: write 2027-06-30T00:00:00Z";
-const LONGER: &str =
-    "!has(oldSelf.spec.keepUntil) || (has(self.spec.keepUntil) && self.spec.keepUntil >= oldSelf.spec.keepUntil)";
+const LONGER: &str = "!has(oldSelf.spec.keepUntil) || (has(self.spec.keepUntil) && self.spec.keepUntil >= oldSelf.spec.keepUntil)";
 const LONGER_FORM: &str = "keepUntil can only be moved to a later time: what was promised to be kept is not let go earlier";
 
 /// A full snapshot of a tenant cluster's etcd.

@@ -345,9 +345,7 @@ fn housekeeping(settings: &Settings, listing: &Listing, world: &Observed<'_>) ->
     let verified = listing.fulls.iter().rfind(|full| listing.is_verified(full));
     let is_wanted = |full: &FullName| listing.kept_until(full) > Some(now_ms);
     let stays = |full: &&FullName| {
-        kept.contains(*full)
-            || is_wanted(full)
-            || verified.is_none_or(|verified| *full >= verified)
+        kept.contains(*full) || is_wanted(full) || verified.is_none_or(|verified| *full >= verified)
     };
     let mut until = now_ms.saturating_add(HOUR_MS);
     for full in listing.fulls.iter().filter(|full| !stays(full)) {

@@ -178,18 +178,19 @@ fn choice(found: Result<Found, NotFound>) -> Choice {
 #[cfg(test)]
 mod tests {
     use ::backup::store::directory::Directory;
+    use testkit::fixtures::{PATIENCE, ask_until};
 
     use super::*;
 
     async fn settled(choices: &Choices<Directory>, moment: &str) -> Response {
-        for _ in 0..500 {
+        let said = ask_until("it is looked for", PATIENCE, || async {
             let said = choices.ask("cdf8", moment).await;
-            if said.status() != StatusCode::ACCEPTED {
-                return said;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("it is looked for and looked for");
+            Ok(match said.status() {
+                StatusCode::ACCEPTED => Err("it is still looked for".to_owned()),
+                _ => Ok(said),
+            })
+        });
+        said.await.unwrap()
     }
 
     #[tokio::test]

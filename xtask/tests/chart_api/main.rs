@@ -307,7 +307,7 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("patch", "batch", "jobs", "covey-system", false),
         ("create", "batch", "jobs", "rights-a", false),
         ("get", "", "secrets", "covey-system", true),
-        ("get", "", "secrets", "rights-a", false),
+        ("get", "", "secrets", "rights-b", false),
         ("create", "", "pods", "rights-a", false),
         ("create", "", "pods", "covey-r-1111111111", false),
         ("create", "apps", "statefulsets", "covey-r-1111111111", true),
