@@ -9,7 +9,8 @@ use kube::runtime::reflector::ObjectRef;
 use super::plan::{Observed, cluster_id, moment};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
-use crate::controllers::tenant_backup::{observe, report};
+use crate::controllers::tenant_backup::observe;
+use crate::controllers::tenant_backup::report::{self, Choice};
 
 /// Looks.
 ///
@@ -33,7 +34,17 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     };
     let pod = observe::newest_pod(ctx, &inside).await?;
     if let Some(address) = pod.and_then(|(_, address)| address) {
-        observed.choice = Some(report::ask_moment(address, &id, &moment).await);
+        let choice = report::ask_moment(address, &id, &moment).await;
+        if let Choice::Unknown(why) = &choice {
+            tracing::info!(
+                restore.name = restore.name_any(),
+                restore.namespace = namespace,
+                moment,
+                why,
+                "the process that backs the tenant cluster up does not say whether it can be had"
+            );
+        }
+        observed.choice = Some(choice);
     }
     Ok(observed)
 }
