@@ -148,6 +148,16 @@ impl Stores {
             .collect()
     }
 
+    /// Hosts of a namespace that Machines have, by name and UID.
+    #[must_use]
+    pub fn claimed_hosts(&self, namespace: &str) -> Vec<(String, String)> {
+        let all = self.hosts.state().into_iter();
+        all.filter(|host| host.metadata.namespace.as_deref() == Some(namespace))
+            .filter(|host| host.status.as_ref().is_some_and(|s| s.claim.is_some()))
+            .filter_map(|host| Some((host.name_any(), host.uid()?)))
+            .collect()
+    }
+
     /// UIDs of all TenantClusters.
     #[must_use]
     pub fn cluster_uids(&self) -> Vec<String> {

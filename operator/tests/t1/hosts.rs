@@ -21,6 +21,7 @@ use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod joining;
+mod last_cluster;
 
 #[path = "../../providers/static/tests/t1/machine.rs"]
 #[allow(
