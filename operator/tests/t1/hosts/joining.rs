@@ -68,6 +68,8 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
     let told = world.real.shell("cat /run/told").await?;
     let id = format!("static://a/{name}");
     ensure!(told.contains(&id) && told.contains("token"), "{told}");
+    let ip = format!("\"value\":\"{}\"", world.address);
+    ensure!(told.contains("node-ip") && told.contains(&ip), "{told}");
     let owner = world.real.shell("cat /var/lib/covey/owner.json").await?;
     ensure!(!owner.contains("\"installation\":\"\""), "{owner}");
     let node = json!({
