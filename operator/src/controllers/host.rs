@@ -37,12 +37,9 @@ pub enum Error {
     /// The Machine of the claim could not be read.
     #[error("read the Machine that has the Host")]
     Machine(#[source] Box<kube::Error>),
-    /// The operator's binding in the namespace could not be read.
-    #[error("read the RoleBinding of the operator in the namespace of the Host")]
-    Binding(#[source] Box<kube::Error>),
-    /// It could not be taken away.
-    #[error("delete the RoleBinding of the operator, which nobody needs any more")]
-    LetGo(#[source] kit_client::write::Error),
+    /// The operator's binding in the namespace could not be taken away.
+    #[error("let go of the right to read Secrets beside the Host")]
+    Binding(#[source] binding::Error),
     /// The finalizers could not be written.
     #[error("write the finalizers of the Host")]
     Own(#[source] Box<kube::Error>),
@@ -60,8 +57,9 @@ impl Classify for Error {
             Self::Panicked(panicked) => panicked.class(),
             // Whoever leads now writes it.
             Self::Fence(_) => Class::Transient,
-            Self::Machine(source) | Self::Binding(source) | Self::Own(source) => source.class(),
-            Self::LetGo(source) | Self::Write(source) => source.class(),
+            Self::Machine(source) | Self::Own(source) => source.class(),
+            Self::Binding(source) => source.class(),
+            Self::Write(source) => source.class(),
         }
     }
 }
@@ -98,7 +96,7 @@ async fn step(ctx: &Context, host: &Arc<Host>) -> Result<Option<Duration>, Error
         return Ok(None);
     };
     if at <= now {
-        binding::let_go(ctx, host).await?;
+        binding::let_go(ctx, host).await.map_err(Error::Binding)?;
         // What is done on a machine is a write, too.
         ctx.leadership.ensure().map_err(Error::Fence)?;
         // Its end brings the Host back.

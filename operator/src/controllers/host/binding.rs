@@ -7,13 +7,39 @@
 
 use api::{Host, TenantCluster, names};
 use k8s_openapi::api::rbac::v1::RoleBinding;
+use kit::lease::NotLeader;
+use kit_client::errors::{Class, Classify};
 use kit_client::write::{self, Deletion};
 use kit_objects::kinds;
 use kube::api::PropagationPolicy;
 use kube::{Api, Resource as _, ResourceExt};
 
-use super::Error;
 use crate::context::Context;
+
+/// Why it is there still.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another replica leads.
+    #[error("Hosts are another replica's work now")]
+    Fence(#[source] NotLeader),
+    /// It could not be read.
+    #[error("read the RoleBinding of the operator in the namespace of the Host")]
+    Read(#[source] Box<kube::Error>),
+    /// It could not be deleted.
+    #[error("delete the RoleBinding of the operator, which nobody needs any more")]
+    Delete(#[source] write::Error),
+}
+
+impl Classify for Error {
+    fn class(&self) -> Class {
+        match self {
+            // Whoever leads now does it.
+            Self::Fence(_) => Class::Transient,
+            Self::Read(source) => source.class(),
+            Self::Delete(source) => source.class(),
+        }
+    }
+}
 
 /// Takes the binding of the Host's namespace away where nobody needs it.
 pub(super) async fn let_go(ctx: &Context, host: &Host) -> Result<(), Error> {
@@ -23,7 +49,7 @@ pub(super) async fn let_go(ctx: &Context, host: &Host) -> Result<(), Error> {
     }
     let bindings = Api::<RoleBinding>::namespaced(ctx.client.clone(), &namespace);
     let found = bindings.get_opt(names::OPERATOR_BINDING).await;
-    let found = found.map_err(|error| Error::Binding(Box::new(error)))?;
+    let found = found.map_err(|error| Error::Read(Box::new(error)))?;
     let Some(binding) = found.filter(is_of_hosts) else {
         return Ok(());
     };
@@ -38,7 +64,7 @@ pub(super) async fn let_go(ctx: &Context, host: &Host) -> Result<(), Error> {
         propagation: PropagationPolicy::Background,
     };
     let deleted = write::delete(&ctx.client, &deletion).await;
-    deleted.map(drop).map_err(Error::LetGo)
+    deleted.map(drop).map_err(Error::Delete)
 }
 
 fn is_needed(ctx: &Context, host: &Host, namespace: &str) -> bool {
