@@ -23,6 +23,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::{FIELD_MANAGER, state};
 
+mod binding;
+
 /// A session that is due is begun at most so late.
 const SOON: SignedDuration = SignedDuration::from_millis(50);
 
@@ -35,6 +37,9 @@ pub enum Error {
     /// The Machine of the claim could not be read.
     #[error("read the Machine that has the Host")]
     Machine(#[source] Box<kube::Error>),
+    /// The operator's binding in the namespace could not be taken away.
+    #[error("let go of the right to read Secrets beside the Host")]
+    Binding(#[source] binding::Error),
     /// The finalizers could not be written.
     #[error("write the finalizers of the Host")]
     Own(#[source] Box<kube::Error>),
@@ -53,6 +58,7 @@ impl Classify for Error {
             // Whoever leads now writes it.
             Self::Fence(_) => Class::Transient,
             Self::Machine(source) | Self::Own(source) => source.class(),
+            Self::Binding(source) => source.class(),
             Self::Write(source) => source.class(),
         }
     }
@@ -90,6 +96,7 @@ async fn step(ctx: &Context, host: &Arc<Host>) -> Result<Option<Duration>, Error
         return Ok(None);
     };
     if at <= now {
+        binding::let_go(ctx, host).await.map_err(Error::Binding)?;
         // What is done on a machine is a write, too.
         ctx.leadership.ensure().map_err(Error::Fence)?;
         // Its end brings the Host back.
