@@ -21,6 +21,7 @@ use provider_static::life::{Action, MachineState, Observed, Plan, Twin, plan};
 use serde_json::json;
 
 use crate::context::Context;
+use crate::host_sessions::keys;
 use crate::{FIELD_MANAGER, state};
 
 mod binding;
@@ -95,12 +96,19 @@ async fn step(ctx: &Context, host: &Arc<Host>) -> Result<Option<Duration>, Error
     let Some((errand, at)) = plan.errand else {
         return Ok(None);
     };
+    // Not only once it is due: who wakes Hosts when the last TenantCluster is gone wants it gone, too.
+    let may_read = binding::is_kept(ctx, host).await.map_err(Error::Binding)?;
     if at <= now {
-        binding::let_go(ctx, host).await.map_err(Error::Binding)?;
         // What is done on a machine is a write, too.
         ctx.leadership.ensure().map_err(Error::Fence)?;
-        // Its end brings the Host back.
-        ctx.hosts.begin(host, errand);
+        // Either brings the Host back.
+        match may_read {
+            true => ctx.hosts.begin(host, errand),
+            false => {
+                let why = keys::without_right(&host.spec.ssh_key_secret_name);
+                ctx.hosts.refuse(host, errand, why);
+            }
+        }
         return Ok(None);
     }
     let wait = at.duration_since(now).max(SOON);

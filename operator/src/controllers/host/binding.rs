@@ -3,7 +3,9 @@
 //! The last TenantCluster gave it to the Hosts that Machines had
 //! (`controllers::tenant_cluster::plan::handover`). Where no Machine has one any more, nothing there is to be reset,
 //! and it goes.
-//! Invariant: it stays while there is a TenantCluster, or a Host with a claim; what is deleted is what was read.
+//! Invariant: it stays while there is a TenantCluster, or a Host with a claim; what is deleted is what was read; who has
+//! none reads no key there, whatever the API would answer: its authorizer hears of the deletion later than whoever
+//! deleted it, and what it lets pass until then would be the last word on a machine for a long time.
 
 use api::{Host, TenantCluster, names};
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -41,17 +43,19 @@ impl Classify for Error {
     }
 }
 
-/// Takes the binding of the Host's namespace away where nobody needs it.
-pub(super) async fn let_go(ctx: &Context, host: &Host) -> Result<(), Error> {
+/// Whether the operator has a binding in the Host's namespace, which is taken away where nobody needs it.
+pub(super) async fn is_kept(ctx: &Context, host: &Host) -> Result<bool, Error> {
     let namespace = host.namespace().unwrap_or_default();
     if is_needed(ctx, host, &namespace) {
-        return Ok(());
+        // There, or about to be.
+        return Ok(true);
     }
     let bindings = Api::<RoleBinding>::namespaced(ctx.client.clone(), &namespace);
     let found = bindings.get_opt(names::OPERATOR_BINDING).await;
     let found = found.map_err(|error| Error::Read(Box::new(error)))?;
-    let Some(binding) = found.filter(is_of_hosts) else {
-        return Ok(());
+    let binding = match found {
+        Some(binding) if is_of_hosts(&binding) => binding,
+        found => return Ok(found.is_some()),
     };
     ctx.leadership.ensure().map_err(Error::Fence)?;
     let deletion = Deletion {
@@ -64,7 +68,8 @@ pub(super) async fn let_go(ctx: &Context, host: &Host) -> Result<(), Error> {
         propagation: PropagationPolicy::Background,
     };
     let deleted = write::delete(&ctx.client, &deletion).await;
-    deleted.map(drop).map_err(Error::Delete)
+    deleted.map_err(Error::Delete)?;
+    Ok(false)
 }
 
 fn is_needed(ctx: &Context, host: &Host, namespace: &str) -> bool {
