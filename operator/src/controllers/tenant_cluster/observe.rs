@@ -123,6 +123,10 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
+    let claimed_hosts = match deleting {
+        true => ctx.stores.claimed_hosts(namespace),
+        false => Vec::new(),
+    };
     let quotas = match deleting {
         true => Vec::new(),
         false => ctx.ask_quotas_for_cluster(&cluster),
@@ -138,6 +142,7 @@ pub async fn observe(
         network,
         quotas,
         others,
+        claimed_hosts,
         objects,
         readable: readable && !deleting,
         user_readable,

@@ -26,6 +26,7 @@ mod deletion;
 mod endpoint;
 mod etcd;
 mod halted;
+mod handover;
 mod kubeconfig;
 mod pods;
 mod prune;
@@ -55,7 +56,7 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
     if cluster.metadata.deletion_timestamp.is_some() {
-        return deletion::plan(observed, now);
+        return deletion::plan(observed, settings, now);
     }
     if let Some(why) = tenant_namespace::taken(observed) {
         return halted::plan(observed, &Halt::Taken(why), now);

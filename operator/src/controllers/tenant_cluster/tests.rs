@@ -24,6 +24,7 @@ mod controllers;
 mod csi;
 mod etcd;
 mod fields;
+mod handover;
 mod losses;
 mod quotas;
 mod rollouts;

@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) cluster: TenantCluster,
     pub(super) settings: Settings,
     pub(super) others: Vec<Arc<TenantCluster>>,
+    /// Hosts of the namespace that Machines have.
+    pub(super) claimed_hosts: Vec<(String, String)>,
     /// What quotas say against it.
     pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
@@ -119,6 +121,7 @@ impl World {
             cluster: cluster("demo", UID, spec),
             settings: Settings::default(),
             others: Vec::new(),
+            claimed_hosts: Vec::new(),
             quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
@@ -173,6 +176,7 @@ impl World {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
+            claimed_hosts: self.claimed_hosts.clone(),
             quotas: self.quotas.clone(),
             readable,
             user_readable,
