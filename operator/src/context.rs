@@ -35,6 +35,7 @@ use crate::tenant_session::api_probes::ApiProbes;
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Bulkhead, Standings};
+use crate::tenant_session::etcd_looks::EtcdLooks;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
@@ -116,6 +117,8 @@ pub struct Context {
     pub recovery_probes: Arc<ApiProbes>,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
+    /// Looks at tenants' etcds.
+    pub etcd_looks: EtcdLooks,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
@@ -263,6 +266,7 @@ impl Context {
         self.startup_probes.forget(uid);
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
+        self.etcd_looks.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
         if self.rollout_queue.done(uid) {

@@ -42,6 +42,7 @@ use crate::tenant_session::api_probes::{ApiProbes, Heard, Purpose, Wake};
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Bulkhead, Standings};
+use crate::tenant_session::etcd_looks::EtcdLooks;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
@@ -169,6 +170,7 @@ impl Manager {
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
             grants: Mutex::default(),
+            etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
             tenants: Registry::new(
                 leadership.clone(),
                 breaker.clone(),

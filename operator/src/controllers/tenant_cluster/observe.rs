@@ -23,7 +23,7 @@ use tenant_cp::addons::registry;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
-use super::observed::{Etcd, EtcdSteps, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -106,7 +106,8 @@ pub async fn observe(
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
-        if component_pods::are_needed(&cluster, &objects, &ns) {
+        let is_fragmented = ctx.etcd_looks.seen(&uid).is_fragmented;
+        if is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
         }
@@ -153,6 +154,8 @@ pub async fn observe(
         etcd: Etcd::NotAsked,
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
+        etcd_space: EtcdSpace::default(),
+        etcd_glance: ctx.etcd_looks.seen(&uid),
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         budget: ctx.budget(),

@@ -1,0 +1,179 @@
+//! Looks at the members of tenants' etcds from time to time, outside of all reconciles: no watch tells that a
+//! database fills up, and a reconcile that only asks etcd would cost a dozen requests at the management API.
+//!
+//! Invariant: one look at a time per tenant, at one member in turn; nothing is decided here but whether it is
+//! worth a reconcile. They end with the leadership.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::TenantCluster;
+use kit::lease::Leadership;
+use kit::panics;
+use kube::runtime::reflector::ObjectRef;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::etcd;
+use super::etcd::answers::{Alarm, MemberStatus};
+use super::session::Session;
+use crate::etcd_space::level::{Level, is_fragmented};
+
+/// Pause between two looks at a tenant's etcd. An alarm is the whole cluster's, so any member tells of it.
+pub const PERIOD: Duration = Duration::from_secs(30);
+/// A look takes no longer.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// What was seen, as far as it may be worth a reconcile.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Glance {
+    /// How full it is.
+    pub level: Level,
+    /// Whether much of the file of any member is free.
+    pub is_fragmented: bool,
+    /// Whether members have different data.
+    pub is_corrupt: bool,
+}
+
+impl Glance {
+    fn of(member: &MemberStatus, is_fragmented: bool, before: Self) -> Self {
+        Self {
+            level: Level::of(std::iter::once(member), before.level),
+            is_fragmented,
+            is_corrupt: member.alarms.contains(&Alarm::Corrupt),
+        }
+    }
+
+    /// Whether nobody has to look again.
+    #[must_use]
+    pub fn is_well(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// The looks at all tenants.
+pub struct EtcdLooks {
+    leadership: Leadership,
+    clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+    running: Mutex<HashMap<String, Running>>,
+}
+
+struct Running {
+    members: Vec<Session>,
+    seen: Arc<Mutex<Glance>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl EtcdLooks {
+    /// None yet; `clusters` is woken by what is seen.
+    #[must_use]
+    pub fn new(
+        leadership: Leadership,
+        clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
+    ) -> Self {
+        Self {
+            leadership,
+            clusters,
+            running: Mutex::default(),
+        }
+    }
+
+    /// Looks at these members of a tenant's etcd from now on.
+    pub fn ensure(&self, uid: &str, cluster: ObjectRef<TenantCluster>, members: Vec<Session>) {
+        let mut running = lock(&self.running);
+        let same = |running: &Running| running.members == members && !running.task.is_finished();
+        if members.is_empty() || running.get(uid).is_some_and(same) {
+            return;
+        }
+        let seen = Arc::new(Mutex::new(Glance::default()));
+        let looks = {
+            let (members, seen) = (members.clone(), Arc::clone(&seen));
+            let clusters = self.clusters.clone();
+            run(members, seen, move || {
+                // Fails only once the controller has ended.
+                let _ = clusters.send(cluster.clone());
+            })
+        };
+        let lost = self.leadership.lost();
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = looks => {}
+                () = lost => {}
+            }
+        });
+        let new = Running {
+            members,
+            seen,
+            task,
+        };
+        running.insert(uid.to_owned(), new);
+    }
+
+    /// What was seen last.
+    #[must_use]
+    pub fn seen(&self, uid: &str) -> Glance {
+        let running = lock(&self.running);
+        running
+            .get(uid)
+            .map(|running| *lock(&running.seen))
+            .unwrap_or_default()
+    }
+
+    /// Ends the looks at one that is gone.
+    pub fn forget(&self, uid: &str) {
+        lock(&self.running).remove(uid);
+    }
+
+    /// How many tenants are looked at.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.running).len()
+    }
+
+    /// True when none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
+    let mut fragmented = vec![false; members.len()];
+    for turn in (0..members.len()).cycle() {
+        tokio::time::sleep(PERIOD).await;
+        // A panic over what it answers ends one look.
+        let Ok(Some(status)) = panics::contained(look(&members[turn])).await else {
+            continue;
+        };
+        fragmented[turn] = is_fragmented(&status);
+        let any = fragmented.contains(&true);
+        let is_news = {
+            let mut seen = lock(&seen);
+            let now = Glance::of(&status, any, *seen);
+            std::mem::replace(&mut *seen, now) != now
+        };
+        if is_news {
+            wake();
+        }
+    }
+}
+
+async fn look(member: &Session) -> Option<MemberStatus> {
+    // A connection of its own each time: kept ones would cost more memory than this costs time.
+    let client = member.client_without_budget(LIMIT).ok()?;
+    tokio::time::timeout(LIMIT, etcd::status(&client))
+        .await
+        .ok()?
+        .ok()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
