@@ -90,6 +90,8 @@ pub(super) struct World {
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
     pub(super) tenant_up: bool,
+    /// Somebody took our rights away: nothing inside is listed until they are applied.
+    pub(super) hides: bool,
     /// What it says that it is, where that is not what its pods are.
     pub(super) claims: Option<&'static str>,
     /// Where it answers.
@@ -141,6 +143,7 @@ impl World {
             pods: BTreeMap::new(),
             stuck: false,
             tenant_up: true,
+            hides: false,
             claims: None,
             way: Way::Published,
             alarms: Vec::new(),
@@ -347,6 +350,7 @@ impl World {
                 if !self.apply(apply, budget) {
                     return false;
                 }
+                self.hides &= apply.is_empty();
                 observed.tenant = self.answer(!apply.is_empty(), list.is_some(), workloads);
             }
             Action::ApplyTenantObjects { changes, .. } => {
@@ -401,8 +405,9 @@ impl World {
             };
         }
         let seen = match (applied, list) {
-            (true, _) => Seen::Applied,
-            (false, true) => Seen::Objects(self.inside.clone()),
+            (false, true) if self.hides => Seen::Hidden,
+            (_, true) => Seen::Objects(self.inside.clone()),
+            (true, false) => Seen::Applied,
             (false, false) => Seen::Nothing,
         };
         let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
