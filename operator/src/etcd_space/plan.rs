@@ -1,5 +1,5 @@
-//! Relieves an etcd whose database is full, or of a single member close to it: what was overwritten and deleted is dropped, files are written anew
-//! without it, and the alarm is taken away once that was enough.
+//! Relieves an etcd whose database is full, or of a single member close to it: what was overwritten and deleted is
+//! dropped, files are written anew without it, and the alarm is taken away once that was enough.
 //!
 //! There is no phase: each step follows from what members say of themselves.
 //! Invariant: an alarm is taken away only while every member that answers, a majority of all, has a tenth of its
@@ -49,7 +49,7 @@ pub enum Step {
 /// What is to be done, or what it waits for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// No alarm is raised, or nobody says so.
+    /// No alarm is raised, or nobody says so, or members have different data, and etcd refuses all of it.
     Nothing,
     /// This.
     Step(Step),
@@ -85,6 +85,10 @@ fn alone(facts: &Facts<'_>) -> Next {
 pub fn next(facts: &Facts<'_>) -> Next {
     let raised = || facts.members.values().flat_map(|member| &member.no_space);
     let is_raised = |member: &&MemberStatus| member.alarms.contains(&Alarm::NoSpace);
+    let is_corrupt = |member: &&MemberStatus| member.alarms.contains(&Alarm::Corrupt);
+    if facts.members.values().any(is_corrupt) {
+        return Next::Nothing;
+    }
     if !facts.members.values().any(is_raised) {
         return alone(facts);
     }

@@ -214,6 +214,20 @@ fn file_is_fragmented_where_a_start_gives_much_back() {
 }
 
 #[test]
+fn nothing_is_done_while_members_have_different_data() {
+    let mut member = at(40, 95);
+    member.alarms = vec![Alarm::Corrupt, Alarm::NoSpace];
+    for wanted in [1, 3] {
+        let facts = Facts {
+            wanted,
+            members: [("etcd-0", &member), ("etcd-1", &member)].into(),
+            is_compacted: false,
+        };
+        assert_eq!(next(&facts), Next::Nothing);
+    }
+}
+
+#[test]
 fn single_member_that_is_close_to_full_is_written_anew_and_one_of_three_is_not() {
     let member = at(40, 82);
     let next = |wanted, member: &MemberStatus| {

@@ -1,8 +1,8 @@
 //! Looks at the members of tenants' etcds from time to time, outside of all reconciles: no watch tells that a
 //! database fills up, and a reconcile that only asks etcd would cost a dozen requests at the management API.
 //!
-//! Invariant: one look at a time per tenant, at one member in turn; nothing is decided here but whether it is
-//! worth a reconcile. They end with the leadership.
+//! Invariant: one look at a time per tenant, at one member in turn, or at the next one that answers; nothing is
+//! decided here but whether it is worth a reconcile. They end with the leadership.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -148,11 +148,10 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
     let mut fragmented = vec![false; members.len()];
     for turn in (0..members.len()).cycle() {
         tokio::time::sleep(PERIOD).await;
-        // A panic over what it answers ends one look.
-        let Ok(Some(status)) = panics::contained(look(&members[turn])).await else {
+        let Some((number, status)) = first_of(&members, turn, look).await else {
             continue;
         };
-        fragmented[turn] = is_fragmented(&status);
+        fragmented[number] = is_fragmented(&status);
         let any = fragmented.contains(&true);
         let is_news = {
             let mut seen = lock(&seen);
@@ -163,6 +162,22 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
             wake();
         }
     }
+}
+
+/// What the first member says that answers, from this one on, and its number.
+async fn first_of<M>(
+    members: &[M],
+    turn: usize,
+    look: impl AsyncFn(&M) -> Option<MemberStatus>,
+) -> Option<(usize, MemberStatus)> {
+    let numbered = members.iter().enumerate();
+    for (number, member) in numbered.cycle().skip(turn).take(members.len()) {
+        // A panic over what it answers ends one look.
+        if let Ok(Some(status)) = panics::contained(look(member)).await {
+            return Some((number, status));
+        }
+    }
+    None
 }
 
 async fn look(member: &Session) -> Option<MemberStatus> {
@@ -176,4 +191,26 @@ async fn look(member: &Session) -> Option<MemberStatus> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn next_member_is_looked_at_where_one_does_not_answer() {
+        let first = |answer: [bool; 3], turn| {
+            let look = async |answers: &bool| answers.then(MemberStatus::default);
+            let found = first_of(&answer, turn, look).now_or_never();
+            found
+                .expect("nothing is waited for")
+                .map(|(number, _)| number)
+        };
+        assert_eq!(first([true, true, true], 1), Some(1));
+        assert_eq!(first([true, false, true], 1), Some(2));
+        assert_eq!(first([true, false, false], 1), Some(0));
+        assert_eq!(first([false, false, false], 2), None);
+    }
 }

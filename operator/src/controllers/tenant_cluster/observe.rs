@@ -100,14 +100,14 @@ pub async fn observe(
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
+    let etcd_glance = ctx.etcd_looks.seen(&uid);
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
-        let is_fragmented = ctx.etcd_looks.seen(&uid).is_fragmented;
-        if is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
+        if etcd_glance.is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
         }
@@ -155,7 +155,7 @@ pub async fn observe(
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
         etcd_space: EtcdSpace::default(),
-        etcd_glance: ctx.etcd_looks.seen(&uid),
+        etcd_glance,
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         budget: ctx.budget(),

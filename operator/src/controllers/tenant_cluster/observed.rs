@@ -126,8 +126,9 @@ pub struct EtcdListing {
 pub struct EtcdSpace {
     /// Whether what can be dropped was, in this reconcile.
     pub is_compacted: bool,
-    /// Whether a member writes its database anew now.
-    pub is_under_way: bool,
+    /// Whether the rest is left to the next reconcile: a member writes its database anew now, or this one took
+    /// long enough.
+    pub is_left: bool,
     /// The largest resources; none where that was not asked.
     pub largest: Option<Vec<Size>>,
 }

@@ -59,7 +59,7 @@ pub(super) fn plan(
     part.apply("etcd", observed, members.into_iter().collect());
     let mut relief = space::plan(valid, observed);
     let mut first = None;
-    if part.is_settled() && relief.action.is_none() && !replacing.is_due() {
+    if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
         let next = members::next(valid, observed, (may_roll, rests), now);
         part.deletions.extend(next.replace);
         part.waiting = next.waiting;
@@ -125,7 +125,7 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
             "members of etcd have different data, and nobody can say which is right; restore from a backup, or \
              replace the odd one of three ({member} says so)"
         ),
-        Alarm::NoSpace => space::told_of_alarm(observed),
+        Alarm::NoSpace => space::told_of_alarm(observed, told_before(observed)),
     };
     Some(Waiting {
         reason: alarm.reason(),

@@ -188,7 +188,11 @@ pub(super) fn report(
         .filter_map(|waiting| repair_pause(waiting.reason))
         .min();
     let mut requeue_after = requeue(observed, waiting.as_ref(), now);
-    let rolls = etcd::rolls_again(valid, observed, now);
+    let of_etcd = plan.parts.iter().find(|part| part.name == PartName::Etcd);
+    let rolls = of_etcd
+        .and_then(|part| part.waiting.as_ref())
+        .filter(|told| [Reason::RollingOut, Reason::Defragmenting].contains(&told.reason))
+        .and_then(|_| etcd::rolls_again(valid, observed, now));
     for pause in [replaces, rolls].into_iter().flatten() {
         requeue_after = requeue_after.min(pause);
     }

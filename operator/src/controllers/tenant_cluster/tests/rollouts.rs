@@ -4,8 +4,9 @@
 //! clusters waits for its turn, and takes nothing from any of them until then.
 
 use super::*;
-use crate::controllers::tenant_cluster::observed::Observed;
+use crate::controllers::tenant_cluster::observed::{EtcdListing, Observed};
 use crate::rollouts::queue::PATIENCE;
+use crate::tenant_session::etcd::answers::Alarm;
 
 fn template_of<'a>(world: &'a World, kind: &str, name: &str) -> &'a Value {
     &world.objects[&Key::new(kind, NS, name)]["spec"]["template"]
@@ -547,6 +548,17 @@ fn no_member_is_ended_while_another_is_behind_or_began_to_serve_a_moment_ago() {
     let (none, again) = ended(&observed);
     assert_eq!(none, [""; 0], "it serves for two seconds");
     assert_eq!(again, Some(std::time::Duration::from_secs(3)));
+    // One that has other data than the rest would not start again.
+    let mut corrupt = world.observe();
+    corrupt.turn = Some(Answer::Go);
+    let Etcd::Asked(mut alarmed) = answers(0) else {
+        panic!()
+    };
+    let answer = alarmed.get_mut("etcd-1").unwrap().as_mut().unwrap();
+    answer.alarms = vec![Alarm::Corrupt];
+    corrupt.etcd = Etcd::Asked(alarmed);
+    corrupt.etcd_listing = Some(EtcdListing::default());
+    assert_eq!(ended(&corrupt).0, [""; 0]);
     // One that does not answer is not known to have caught up.
     let mut unknown = world.observe();
     unknown.turn = Some(Answer::Go);

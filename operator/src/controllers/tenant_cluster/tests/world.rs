@@ -106,6 +106,10 @@ pub(super) struct World {
     pub(super) dense: BTreeSet<String>,
     /// How many of those in use were overwritten or deleted.
     pub(super) overwritten: u64,
+    /// Bytes of what fills it, as the kube-apiserver says.
+    pub(super) largest: u64,
+    /// Whether it carries out nothing that is asked of it.
+    pub(super) refuses: bool,
     /// What was done about a full database.
     pub(super) relieved: Vec<SpaceStep>,
     /// What was seen of it outside of reconciles.
@@ -151,6 +155,8 @@ impl World {
             leads: 0,
             dense: BTreeSet::new(),
             overwritten: 0,
+            largest: 900 << 20,
+            refuses: false,
             relieved: Vec::new(),
             glance: Glance::default(),
             workers: false,
@@ -321,6 +327,9 @@ impl World {
                 self.own(&Action::KeepEtcd(etcd.clone()));
                 observed.cluster = self.cluster.clone();
             }
+            Action::RelieveEtcd { .. } if self.refuses => {
+                observed.etcd_steps.refusal = Some("not now".to_owned());
+            }
             Action::RelieveEtcd { step, .. } => {
                 match step {
                     SpaceStep::Compact { .. } => {
@@ -338,7 +347,7 @@ impl World {
             Action::AskLargest { .. } => {
                 observed.etcd_space.largest = Some(vec![Size {
                     resource: "events".to_owned(),
-                    bytes: 900 << 20,
+                    bytes: self.largest,
                 }]);
             }
             Action::Probe {

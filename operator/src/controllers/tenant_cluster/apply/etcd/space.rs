@@ -1,10 +1,11 @@
 //! Carries out what gives a full etcd room again.
 //!
-//! Invariant: a member is asked to write its database anew only while it says that it does not; what etcd refuses
-//! is noted, and tried again by the next reconcile.
+//! Invariant: a member is asked to write its database anew only while it says that it does not, and no other one
+//! says that it does; what etcd refuses is noted, and tried again by the next reconcile.
 
 use std::net::IpAddr;
 
+use futures::future::join_all;
 use kit::lease::NotLeader;
 use kube::Client;
 
@@ -13,8 +14,11 @@ use crate::context::Context;
 use crate::controllers::tenant_cluster::apply::sessions;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::etcd_space::plan::Step;
+use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::Alarm;
 use crate::tenant_session::{etcd, largest as sizes};
+
+const NO_SPEAKER: &str = "no member of etcd answers that has a leader";
 
 /// Carries out one step.
 pub(in super::super) async fn relieve(
@@ -26,7 +30,7 @@ pub(in super::super) async fn relieve(
     tracing::info!(
         tenant.namespace = observed.tenant_namespace(),
         ?step,
-        "etcd has no space left"
+        "step towards more room in etcd"
     );
     let done = match step {
         Step::Compact { revision } => {
@@ -35,21 +39,17 @@ pub(in super::super) async fn relieve(
                     let work = async |client: Client| etcd::compact(&client, *revision).await;
                     call(ctx, observed, speaker, CHANGE_PATIENCE, work).await
                 }
-                None => Err("no member of etcd answers that has a leader".to_owned()),
+                None => Err(NO_SPEAKER.to_owned()),
             };
             observed.etcd_space.is_compacted = done.is_ok();
             done
         }
         Step::Defragment { member } => defragment(ctx, members, member, observed).await,
-        Step::Disarm { id } => match speaker(members, observed) {
-            Some(speaker) => {
-                let work = async |client: Client| etcd::disarm(&client, id, Alarm::NoSpace).await;
-                call(ctx, observed, speaker, CHANGE_PATIENCE, work).await
-            }
-            None => Err("no member of etcd answers that has a leader".to_owned()),
-        },
+        Step::Disarm { id } => disarm(ctx, members, id, observed).await,
     };
     observed.etcd_steps.done += 1;
+    // What else is asked of the tenant in this reconcile needs time, too.
+    observed.etcd_space.is_left |= observed.budget.waited() > Budget::WAIT / 2;
     if let Err(why) = done {
         tracing::info!(?step, why, "etcd did not carry out a step");
         observed.etcd_steps.refusal = Some(why);
@@ -70,17 +70,59 @@ async fn defragment(
     let found = members.iter().find(|(name, _)| name == member);
     let (_, address) = found.ok_or("it has no address")?;
     let at = (member, *address);
-    let asked = call(ctx, observed, at, CHANGE_PATIENCE, async |client| {
-        etcd::is_defragmenting(&client).await
-    });
-    let is_under_way = asked.await?;
-    observed.etcd_space.is_under_way = is_under_way;
-    if is_under_way {
+    // It may not answer anything else meanwhile, so that another one would be next.
+    if is_any_under_way(ctx, members, observed).await {
+        observed.etcd_space.is_left = true;
+        return Ok(());
+    }
+    // One that does not say so is not asked, so that it never does it twice.
+    is_defragmenting(ctx, at, observed).await?;
+    ctx.leadership.ensure().map_err(|e| e.to_string())?;
+    let work = async |client: Client| etcd::defragment(&client).await;
+    let done = call(ctx, observed, at, CHANGE_PATIENCE, work).await;
+    // It goes on although nobody waits for it any more.
+    if done.is_err() && is_defragmenting(ctx, at, observed).await == Ok(true) {
+        observed.etcd_space.is_left = true;
+        return Ok(());
+    }
+    done
+}
+
+/// Not while a member writes its database anew: its file is as large as before until that is done.
+async fn disarm(
+    ctx: &Context,
+    members: Members<'_>,
+    id: &str,
+    observed: &mut Observed,
+) -> Result<(), String> {
+    if is_any_under_way(ctx, members, observed).await {
+        observed.etcd_space.is_left = true;
         return Ok(());
     }
     ctx.leadership.ensure().map_err(|e| e.to_string())?;
-    let work = async |client: Client| etcd::defragment(&client).await;
-    call(ctx, observed, at, CHANGE_PATIENCE, work).await
+    let speaker = speaker(members, observed).ok_or(NO_SPEAKER)?;
+    let work = async |client: Client| etcd::disarm(&client, id, Alarm::NoSpace).await;
+    call(ctx, observed, speaker, CHANGE_PATIENCE, work).await
+}
+
+/// Whether a member says that it writes its database anew now. One that says nothing is away: it is waited for
+/// by nobody.
+async fn is_any_under_way(ctx: &Context, members: Members<'_>, observed: &Observed) -> bool {
+    let each = members
+        .iter()
+        .map(|(name, address)| is_defragmenting(ctx, (name, *address), observed));
+    join_all(each).await.contains(&Ok(true))
+}
+
+async fn is_defragmenting(
+    ctx: &Context,
+    member: (&str, IpAddr),
+    observed: &Observed,
+) -> Result<bool, String> {
+    call(ctx, observed, member, CHANGE_PATIENCE, async |client| {
+        etcd::is_defragmenting(&client).await
+    })
+    .await
 }
 
 /// Asks which resources fill it.
@@ -89,17 +131,14 @@ pub(in super::super) async fn largest(
     address: (IpAddr, u16),
     observed: &mut Observed,
 ) {
-    // Without it less is told, and nothing else depends on it.
-    let asked = match sessions::operator(ctx, observed, address) {
-        Some(session) if sessions::lets(ctx, observed) => match session.client(&observed.budget) {
-            Ok(client) => {
-                let asked = tokio::time::timeout(CHANGE_PATIENCE, sizes::largest(&client));
-                observed.budget.within(asked).await.ok()
-            }
-            Err(_) => None,
-        },
-        _ => None,
+    // Without it less is told, and nothing else depends on it: so it takes nothing of what others need, either.
+    let budget = Budget::waiting(CHANGE_PATIENCE);
+    let session = sessions::operator(ctx, observed, address);
+    let session = session.filter(|_| sessions::lets(ctx, observed));
+    let found = match session.and_then(|session| session.client(&budget).ok()) {
+        Some(client) => budget.within(sizes::largest(&client)).await.ok(),
+        None => None,
     };
-    let found = asked.and_then(|asked| asked.ok()?.ok());
+    let found = found.and_then(Result::ok);
     observed.etcd_space.largest = Some(found.unwrap_or_default());
 }

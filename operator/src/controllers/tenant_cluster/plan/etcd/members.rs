@@ -24,7 +24,7 @@ use crate::controllers::tenant_cluster::plan::types::{Action, Target};
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::level::is_fragmented;
 use crate::status::Waiting;
-use crate::tenant_session::etcd::answers::MemberStatus;
+use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 
 /// Entries of the log that a member may be behind when the next one's pod is ended (operations.md §4.4).
 const MOST_BEHIND: u64 = 100;
@@ -125,6 +125,11 @@ pub(super) fn next(
         // Etcd is not reached from here: who leads is not known, and another one does at once.
         return replace(newest);
     }
+    // One that has other data than the rest would not start again.
+    let mut alarms = answers.values().flat_map(|member| &member.alarms);
+    if alarms.any(|alarm| *alarm == Alarm::Corrupt) {
+        return waits(None);
+    }
     if let Some(left) = serve_for(observed, there(), now) {
         return waits(Some(left));
     }
@@ -190,7 +195,8 @@ fn is_for_fragments(observed: &Observed, of: &ComponentPod, now: Timestamp) -> b
             .is_some_and(|created| elapsed(created, now) >= observed.etcd_patience.fragments),
         Known::Absent | Known::Unknown { .. } => false,
     };
-    is_old_enough && answer.is_some_and(|(_, member)| is_fragmented(member))
+    is_old_enough
+        && answer.is_some_and(|(_, member)| member.alarms.is_empty() && is_fragmented(member))
 }
 
 fn elapsed(since: Timestamp, now: Timestamp) -> Duration {

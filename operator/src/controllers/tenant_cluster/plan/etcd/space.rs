@@ -31,16 +31,20 @@ pub(super) struct Relief {
     pub(super) waiting: Option<Waiting>,
 }
 
+impl Relief {
+    /// Whether something is done, so that no member may be taken away.
+    pub(super) fn goes_on(&self) -> bool {
+        self.action.is_some() || self.waiting.is_some()
+    }
+}
+
 pub(super) fn plan(valid: &Validated, observed: &Observed) -> Relief {
     let facts = Facts {
         wanted: usize::try_from(valid.etcd.replicas).unwrap_or(0),
         members: observed.etcd.answers().collect(),
         is_compacted: observed.etcd_space.is_compacted,
     };
-    let is_full = observed
-        .etcd
-        .answers()
-        .any(|(_, member)| !member.alarms.is_empty());
+    let is_full = super::alarm(observed).is_some_and(|alarm| alarm.reason == Reason::NoSpace);
     let message = match is_full {
         true => {
             "etcd's database is full: it is compacted, and members write theirs anew, one after the other, the \
@@ -57,6 +61,12 @@ pub(super) fn plan(valid: &Validated, observed: &Observed) -> Relief {
             message: message.to_owned(),
         })
     };
+    if observed.etcd_space.is_left {
+        return Relief {
+            action: None,
+            waiting: goes_on(),
+        };
+    }
     match next(&facts) {
         // Of too few it is asked again as of every alarm.
         Next::Nothing | Next::TooFew => Relief::default(),
@@ -68,17 +78,13 @@ pub(super) fn plan(valid: &Validated, observed: &Observed) -> Relief {
         },
         // What it refuses is tried again as seldom as alarms are asked for.
         Next::Step(_) if observed.etcd_steps.refusal.is_some() => Relief::default(),
-        Next::Step(step) => {
-            let is_enough =
-                observed.etcd_space.is_under_way || observed.etcd_steps.done >= MOST_STEPS;
-            Relief {
-                action: (!is_enough).then(|| Action::RelieveEtcd {
-                    members: addresses(valid, observed),
-                    step,
-                }),
-                waiting: goes_on(),
-            }
-        }
+        Next::Step(step) => Relief {
+            action: (observed.etcd_steps.done < MOST_STEPS).then(|| Action::RelieveEtcd {
+                members: addresses(valid, observed),
+                step,
+            }),
+            waiting: goes_on(),
+        },
     }
 }
 
@@ -88,16 +94,24 @@ fn api_address(valid: &Validated, observed: &Observed) -> Option<(IpAddr, u16)> 
 }
 
 /// What the alarm of one that is full means now, and what it needs.
-pub(super) fn told_of_alarm(observed: &Observed) -> String {
+pub(super) fn told_of_alarm(observed: &Observed, before: Option<Waiting>) -> String {
     let answers = || observed.etcd.answers().map(|(_, member)| member);
+    // How much is in use is not known before what was overwritten is dropped.
+    let before = before.filter(|told| told.reason == Reason::NoSpace);
+    if let Some(told) = before.filter(|_| !observed.etcd_space.is_compacted) {
+        return told.message;
+    }
     const WHAT: &str = "etcd's database has its most bytes, and only reads and deletions go on; ";
-    if !answers().any(is_full) {
+    if !observed.etcd_space.is_compacted || !answers().any(is_full) {
         return format!(
             "{WHAT}it is compacted and defragmented, and takes writes again as soon as a tenth of them is free"
         );
     }
     let largest = observed.etcd_space.largest.iter().flatten();
-    let largest = largest.map(|size| format!("{} ({} MiB)", size.resource, size.bytes / MIB));
+    let largest = largest.map(|size| {
+        let mib = in_round_numbers(size.bytes / MIB);
+        format!("{} (about {mib} MiB)", size.resource)
+    });
     let largest: Vec<_> = largest.collect();
     let which = match largest.is_empty() {
         true => String::new(),
@@ -108,6 +122,17 @@ pub(super) fn told_of_alarm(observed: &Observed) -> String {
          make spec.etcd.storage.size (and quotaBackendBytes) larger; it then takes writes again by itself",
         quota(answers())
     )
+}
+
+/// With two digits and zeros: kube-apiservers do not count alike, and what is told is to stay.
+fn in_round_numbers(number: u64) -> u64 {
+    let unit = 10_u64.pow(
+        number
+            .checked_ilog10()
+            .unwrap_or_default()
+            .saturating_sub(1),
+    );
+    number / unit * unit
 }
 
 /// The least of what members may have, in MiB.
