@@ -45,6 +45,11 @@ impl Glance {
         }
     }
 
+    /// Whether it is news, or an alarm: one that was taken away may have been raised again since the last look.
+    fn is_worth_a_reconcile(self, before: Self) -> bool {
+        self != before || self.level == Level::Full || self.is_corrupt
+    }
+
     /// Whether nobody has to look again.
     #[must_use]
     pub fn is_well(self) -> bool {
@@ -153,12 +158,12 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
         };
         fragmented[number] = is_fragmented(&status);
         let any = fragmented.contains(&true);
-        let is_news = {
+        let is_worth_it = {
             let mut seen = lock(&seen);
             let now = Glance::of(&status, any, *seen);
-            std::mem::replace(&mut *seen, now) != now
+            now.is_worth_a_reconcile(std::mem::replace(&mut *seen, now))
         };
-        if is_news {
+        if is_worth_it {
             wake();
         }
     }
@@ -198,6 +203,24 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+
+    #[test]
+    fn alarm_is_told_at_each_look_and_all_else_once() {
+        let of = |level| Glance {
+            level,
+            ..Glance::default()
+        };
+        let told = |level| of(level).is_worth_a_reconcile(of(level));
+        assert!(of(Level::Low).is_worth_a_reconcile(Glance::default()));
+        assert!(Glance::default().is_worth_a_reconcile(of(Level::Low)));
+        assert!(told(Level::Full), "it may be full again");
+        assert!(!told(Level::Critical) && !told(Level::Enough));
+        let corrupt = Glance {
+            is_corrupt: true,
+            ..Glance::default()
+        };
+        assert!(corrupt.is_worth_a_reconcile(corrupt));
+    }
 
     #[test]
     fn next_member_is_looked_at_where_one_does_not_answer() {

@@ -102,7 +102,7 @@ pub(super) fn told_of_alarm(observed: &Observed, before: Option<Waiting>) -> Str
         return told.message;
     }
     const WHAT: &str = "etcd's database has its most bytes, and only reads and deletions go on; ";
-    if !observed.etcd_space.is_compacted || !answers().any(is_full) {
+    if !observed.etcd_space.is_compacted || !is_full(answers()) {
         return format!(
             "{WHAT}it is compacted and defragmented, and takes writes again as soon as a tenth of them is free"
         );
