@@ -20,10 +20,10 @@ pub mod component_pods;
 
 use super::part_name::PartName;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::Glance;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
-use crate::tenant_session::etcd_looks::Glance;
 use crate::tenant_session::largest::Size;
 use component_pods::ComponentPod;
 

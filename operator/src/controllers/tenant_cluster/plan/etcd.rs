@@ -57,7 +57,8 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
-    let mut relief = space::plan(valid, observed);
+    let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
+    let mut relief = space::plan(valid, observed, is_full);
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
         let next = members::next(valid, observed, (may_roll, rests), now);

@@ -21,11 +21,11 @@ use crate::controllers::tenant_cluster::observed::{
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
+use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
-use crate::tenant_session::etcd_looks::Glance;
 use crate::tenant_session::largest::Size;
 
 mod controllers;

@@ -38,13 +38,13 @@ impl Relief {
     }
 }
 
-pub(super) fn plan(valid: &Validated, observed: &Observed) -> Relief {
+/// `is_full`: people are told that it is.
+pub(super) fn plan(valid: &Validated, observed: &Observed, is_full: bool) -> Relief {
     let facts = Facts {
         wanted: usize::try_from(valid.etcd.replicas).unwrap_or(0),
         members: observed.etcd.answers().collect(),
         is_compacted: observed.etcd_space.is_compacted,
     };
-    let is_full = super::alarm(observed).is_some_and(|alarm| alarm.reason == Reason::NoSpace);
     let message = match is_full {
         true => {
             "etcd's database is full: it is compacted, and members write theirs anew, one after the other, the \

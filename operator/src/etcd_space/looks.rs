@@ -15,10 +15,10 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::etcd;
-use super::etcd::answers::{Alarm, MemberStatus};
-use super::session::Session;
-use crate::etcd_space::level::{Level, is_fragmented};
+use super::level::{Level, is_fragmented};
+use crate::tenant_session::etcd;
+use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::session::Session;
 
 /// Pause between two looks at a tenant's etcd. An alarm is the whole cluster's, so any member tells of it.
 pub const PERIOD: Duration = Duration::from_secs(30);
