@@ -23,7 +23,7 @@ use tenant_cp::addons::registry;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
-use super::observed::{Etcd, EtcdSteps, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -100,13 +100,14 @@ pub async fn observe(
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
+    let etcd_glance = ctx.etcd_looks.seen(&uid);
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
-        if component_pods::are_needed(&cluster, &objects, &ns) {
+        if etcd_glance.is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
         }
@@ -158,6 +159,8 @@ pub async fn observe(
         etcd: Etcd::NotAsked,
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
+        etcd_space: EtcdSpace::default(),
+        etcd_glance,
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),

@@ -99,7 +99,10 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
         parts.push(part);
-        parts.extend(namespace.parts(valid, observed, settings, allowed, now));
+        // What only helps later comes after everything else (operations.md §1.2, law 5).
+        let rests = facts.wanted().is_none() && observed.was_ready();
+        let may = (allowed, rests);
+        parts.extend(namespace.parts(valid, observed, settings, may, now));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
@@ -233,7 +236,7 @@ impl NamespacePlan {
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
-        allowed: Allowed,
+        (allowed, rests): (Allowed, bool),
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
@@ -264,7 +267,8 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
-        let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd, now);
+        let may_end = (allowed.etcd, rests);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, may_end, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
             certificates::plan(valid, observed, settings, addresses, self.its_turn, now),

@@ -23,6 +23,8 @@ mod cloud_controller;
 mod controllers;
 mod csi;
 mod etcd;
+mod etcd_members;
+mod etcd_space;
 mod fields;
 mod handover;
 mod losses;
