@@ -135,18 +135,6 @@ impl EtcdLooks {
     pub fn forget(&self, uid: &str) {
         lock(&self.running).remove(uid);
     }
-
-    /// How many tenants are looked at.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        lock(&self.running).len()
-    }
-
-    /// True when none is.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {

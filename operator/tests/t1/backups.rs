@@ -29,7 +29,7 @@ use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
 use crate::backup_targets::Target;
-use crate::support::checks::{files, secret, volumes};
+use crate::support::checks::{command, files, secret, volumes};
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, Operator, PATIENCE, Site};
@@ -137,24 +137,14 @@ impl Backup {
         let pod = pods.create(&PostParams::default(), &pod).await?;
         let folder = tempfile::tempdir()?;
         let paths = volumes(&site.admin, ns, &pod, folder.path()).await?;
-        let spec = pod.spec.as_ref().context("no spec")?;
-        let container = spec.containers.first().context("no container")?;
-        let args = container.args.iter().flatten().map(|arg| {
-            let mut arg = arg
-                .replace("https://etcd-0:2379", &format!("https://127.0.0.1:{etcd}"))
+        let here = |arg: &str| {
+            arg.replace("https://etcd-0:2379", &format!("https://127.0.0.1:{etcd}"))
                 .replace("[::]:2382", &format!("127.0.0.1:{status}"))
-                .replace("$(POD_NAME)", &pod.name_any());
-            for (inside, outside) in &paths {
-                arg = arg.replace(inside.as_str(), &outside.display().to_string());
-            }
-            arg
-        });
-        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
-        let Command::Backup(args) = args.command else {
-            anyhow::bail!("it is no backup");
+                .replace("$(POD_NAME)", &pod.name_any())
         };
+        let command = command(&pod, &paths, here)?;
         let task = tokio::spawn(async move {
-            if let Err(failure) = etcd_agent::backup::perform(args.command).await {
+            if let Err(failure) = etcd_agent::backup::perform(command).await {
                 eprintln!("the backup ended: {}", failure.said());
             }
         });
