@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kit::watch::Told;
 use kube::api::DynamicObject;
 use tokio::sync::watch;
 
@@ -78,31 +79,10 @@ pub enum WatchEvent {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    /// Watches that began anew and have not been through.
-    listing: BTreeMap<Kind, Listing>,
-    /// Up to which version a watch has told everything (KEP-5504: versions of one resource are ordered,
-    /// and those of events only grow).
-    told: BTreeMap<Kind, u64>,
+    /// What watches named that began anew and have not been through.
+    listing: BTreeMap<Kind, BTreeSet<String>>,
+    told: Told<Kind>,
     synced: BTreeSet<Kind>,
-}
-
-/// What a watch named since it began anew.
-#[derive(Debug, Default)]
-struct Listing {
-    names: BTreeSet<String>,
-    /// The newest version among them: a list has no order, so it tells nothing before its end.
-    newest: u64,
-}
-
-impl Inner {
-    /// A watch told of this version.
-    fn tell(&mut self, kind: Kind, version: u64) {
-        let newest = match self.listing.get_mut(&kind) {
-            Some(listing) => &mut listing.newest,
-            None => self.told.entry(kind).or_default(),
-        };
-        *newest = version.max(*newest);
-    }
 }
 
 /// Shared by watches, calls and controllers.
@@ -191,12 +171,14 @@ impl Cache {
     }
 
     fn begin(&self, kind: Kind) {
-        self.lock().listing.insert(kind, Listing::default());
+        let mut inner = self.lock();
+        inner.listing.insert(kind, BTreeSet::new());
+        inner.told.begin(kind);
     }
 
     fn unreadable(&self, kind: Kind, name: &str) {
         if let Some(listed) = self.lock().listing.get_mut(&kind) {
-            listed.names.insert(name.to_owned());
+            listed.insert(name.to_owned());
         }
     }
 
@@ -204,8 +186,8 @@ impl Cache {
         let mut inner = self.lock();
         let listed = inner.listing.remove(&kind).unwrap_or_default();
         inner.synced.insert(kind);
-        inner.tell(kind, listed.newest);
-        retain(&mut inner.state, kind, |name| listed.names.contains(name));
+        inner.told.end(kind);
+        retain(&mut inner.state, kind, |name| listed.contains(name));
         drop(inner);
         self.notify();
     }
@@ -222,8 +204,8 @@ impl Cache {
         let mut inner = self.lock();
         let version = known.version().number;
         match source {
-            Source::Watch => inner.tell(kind, version),
-            Source::Answer if inner.told.get(&kind).is_some_and(|told| version <= *told) => return,
+            Source::Watch => inner.told.tell(kind, version),
+            Source::Answer if inner.told.knows_better(kind, version) => return,
             Source::Answer => {}
         }
         let Inner { state, listing, .. } = &mut *inner;
@@ -234,7 +216,7 @@ impl Cache {
             Known::Snapshot(snapshot) => put(&mut state.snapshots, snapshot.id.clone(), snapshot),
         };
         if let Some(listed) = listing.get_mut(&kind) {
-            listed.names.insert(name);
+            listed.insert(name);
         }
         drop(inner);
         self.notify();
@@ -245,7 +227,7 @@ impl Cache {
             return;
         };
         let mut inner = self.lock();
-        inner.tell(kind, gone.version().number);
+        inner.told.tell(kind, gone.version().number);
         let state = &mut inner.state;
         match &gone {
             Known::Volume(volume) => take(&mut state.volumes, &volume.id, volume),

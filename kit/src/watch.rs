@@ -16,6 +16,10 @@ use kube::runtime::{WatchStreamExt, utils};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+pub use self::told::Told;
+
+mod told;
+
 /// Objects of one page of a list: whole pages are in memory at a time.
 const PAGE: u32 = 50;
 /// Seconds after which a watch is begun anew: one whose connection died without a word is noticed

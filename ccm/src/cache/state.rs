@@ -12,6 +12,7 @@ use api::machine_addresses::PublishedAddresses;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kit::events::Notice;
+use kit::watch::Told;
 
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::events::Kind;
@@ -66,6 +67,7 @@ pub struct State {
     published: HashMap<String, u64>,
     /// Keys seen since a watch began anew.
     listing: BTreeMap<Kind, BTreeSet<String>>,
+    told: Told<Kind>,
     synced: BTreeSet<Kind>,
 }
 

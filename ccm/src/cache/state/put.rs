@@ -1,7 +1,8 @@
 //! How what a watch or an answer tells gets into the [`State`], and what changes by it.
 //!
 //! Invariant: an event that changes nothing that is remembered gives no change; what an API answered
-//! to a write is believed until a watch tells something newer.
+//! to a write is believed until a watch tells something newer, and not at all once a watch has told of a
+//! later time: an answer that was on its way while its object was deleted brings nothing back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::State;
 use super::mirrors::ports;
 use crate::cache::endpoint_slices::{Slice, local_endpoints};
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
-use crate::cache::objects::{Instance, Node, Vm};
+use crate::cache::objects::{Instance, Node, Vm, version};
 use crate::cache::services::{
     Place, is_legacy, is_of_concern, is_older, mirrored, place, stripped,
 };
@@ -25,6 +26,7 @@ impl State {
     /// A watch begins to list anew.
     pub fn begin(&mut self, kind: Kind) {
         self.listing.insert(kind, Default::default());
+        self.told.begin(kind);
     }
 
     /// A watch has listed everything: what it did not tell of is gone.
@@ -37,6 +39,7 @@ impl State {
                 changes.extend(self.forget(kind, &key));
             }
         }
+        self.told.end(kind);
         self.synced.insert(kind);
         changes
     }
@@ -47,6 +50,7 @@ impl State {
         if let Some(listing) = self.listing.get_mut(&event.kind()) {
             listing.insert(event.key());
         }
+        self.told.tell(event.kind(), version(event.meta()));
         match event {
             WatchEvent::Service(service) => self.put_service(Arc::new(stripped(service))),
             WatchEvent::Local(slice) => self.put_local(&slice),
@@ -64,11 +68,13 @@ impl State {
         if let Some(listing) = self.listing.get_mut(&kind) {
             listing.insert(kind.key(meta));
         }
+        self.told.tell(kind, version(meta));
     }
 
     /// Something is gone.
     #[must_use]
     pub fn remove(&mut self, kind: Kind, meta: &ObjectMeta) -> Vec<Change> {
+        self.told.tell(kind, version(meta));
         self.forget(kind, &kind.key(meta))
     }
 
@@ -93,6 +99,10 @@ impl State {
                 Vec::new()
             }
             Write::Mirror(mirror) => {
+                let version = version(&mirror.metadata);
+                if self.told.knows_better(Kind::Mirror, version) {
+                    return Vec::new();
+                }
                 let mut changes = self.put_mirror(mirror);
                 let is_news =
                     |change: &Change| matches!(change, Change::Disowned(_) | Change::Room);
@@ -104,7 +114,9 @@ impl State {
                 self.capacity().into_iter().collect()
             }
             Write::Slice(slice) => {
-                drop(self.put_slice(slice));
+                if !self.told.knows_better(Kind::Slice, slice.version) {
+                    drop(self.put_slice(slice));
+                }
                 Vec::new()
             }
             Write::SliceGone(name) => {

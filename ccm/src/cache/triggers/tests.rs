@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cache::Cache;
+use crate::cache::endpoint_slices::Slice;
 use crate::cache::events::{Kind, WatchEvent, Write};
 use crate::cache::objects::Node;
 use crate::settings::{MachineAddresses, Settings};
@@ -105,6 +106,48 @@ fn an_answer_that_is_late_does_not_undo_what_a_watch_told() {
     let late = Write::Node(Box::new(Node::from(&node("3", "False"))));
     let changes = cache.observe_write(late);
     assert!(!triggers(&cache, &changes) && ready(&cache));
+}
+
+#[test]
+fn answer_that_was_on_its_way_while_its_load_balancer_was_deleted_brings_nothing_back() {
+    let (cache, _) = cache();
+    let meta = |version: &str| ObjectMeta {
+        resource_version: Some(version.to_owned()),
+        ..mirror("web").metadata
+    };
+    drop(cache.remove(Kind::Mirror, &meta("9")));
+    let known = |cache: &Cache| cache.read(|state| !state.mirrors_of("web").is_empty());
+    assert!(!known(&cache));
+    drop(cache.observe_write(Write::Mirror(Arc::new(mirror("web")))));
+    assert!(!known(&cache), "it is gone");
+    // One that is made anew is there as soon as the API says so.
+    let made = k8s_openapi::api::core::v1::Service {
+        metadata: meta("10"),
+        ..mirror("web")
+    };
+    drop(cache.observe_write(Write::Mirror(Arc::new(made))));
+    assert!(known(&cache));
+}
+
+#[test]
+fn answer_that_was_on_its_way_while_its_slice_was_deleted_brings_nothing_back() {
+    let (cache, _) = cache();
+    let name = crate::names::mirror("", "web");
+    let slice = |version: &str| {
+        read::<k8s_openapi::api::discovery::v1::EndpointSlice>(json!({
+            "metadata": {
+                "name": "lb-web-a", "uid": version, "resourceVersion": version,
+                "labels": { "kubernetes.io/service-name": name },
+            },
+            "addressType": "IPv4", "endpoints": [],
+        }))
+    };
+    drop(cache.remove(Kind::Slice, &slice("9").metadata));
+    let known = |cache: &Cache| cache.read(|state| state.slices_of("web").len());
+    for (version, count) in [("5", 0), ("10", 1)] {
+        drop(cache.observe_write(Write::Slice(Slice::from(&slice(version)))));
+        assert_eq!(known(&cache), count);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Service;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -70,8 +71,8 @@ struct World {
     mirrors: BTreeMap<String, usize>,
     /// By UID: the version of that.
     versions: BTreeMap<String, u64>,
-    /// Written, and not told by a watch yet.
-    written: Vec<String>,
+    /// Written, as it was then, and not told by a watch yet. None: it is gone.
+    written: Vec<(String, Option<Service>)>,
     /// Who is to be looked at.
     queue: BTreeSet<String>,
     made: i64,
@@ -130,10 +131,11 @@ impl World {
         self.version += 1;
         self.mirrors.insert(uid.to_owned(), ports);
         self.versions.insert(uid.to_owned(), self.version);
-        self.written.push(uid.to_owned());
+        let written = (uid.to_owned(), Some(self.mirror(uid)));
+        self.written.push(written);
     }
 
-    fn mirror(&self, uid: &str) -> k8s_openapi::api::core::v1::Service {
+    fn mirror(&self, uid: &str) -> Service {
         let ports: Vec<_> = (0..self.mirrors[uid])
             .map(|port| json!({ "port": port + 1 }))
             .collect();
@@ -155,13 +157,10 @@ impl World {
         if self.written.is_empty() {
             return;
         }
-        let uid = self.written.remove(0);
-        let changes = match self.mirrors.contains_key(&uid) {
-            true => {
-                let mirror = self.mirror(&uid);
-                self.cache.put(WatchEvent::Mirror(mirror))
-            }
-            false => self
+        let (uid, written) = self.written.remove(0);
+        let changes = match written {
+            Some(mirror) => self.cache.put(WatchEvent::Mirror(mirror)),
+            None => self
                 .cache
                 .observe_write(Write::MirrorGone(format!("lb-{uid}"))),
         };
@@ -184,7 +183,7 @@ impl World {
         match self.services.get(uid) {
             None => {
                 if self.mirrors.remove(uid).is_some() {
-                    self.written.push(uid.to_owned());
+                    self.written.push((uid.to_owned(), None));
                 }
             }
             Some(_) if over.is_some() => {}
