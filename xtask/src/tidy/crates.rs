@@ -17,7 +17,7 @@ struct Rule {
     pure: bool,
 }
 
-/// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
+/// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `cli`, `csi-proxy`,
 /// `etcd-agent`, `operator`, `lab-agent`, `bench`, `conformance` and `xtask`, which are programs, and only tests use
 /// `testkit`.
 const RULES: &[Rule] = &[
@@ -91,6 +91,16 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ccm",
         uses: &["api", "kit", "kit-client", "kit-objects"],
+        pure: false,
+    },
+    Rule {
+        name: "insight",
+        uses: &["api", "kit-objects"],
+        pure: true,
+    },
+    Rule {
+        name: "cli",
+        uses: &["api", "insight", "kit-client", "kit-objects"],
         pure: false,
     },
     Rule {

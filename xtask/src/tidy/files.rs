@@ -33,6 +33,7 @@ const IMPURE: &[&str] = &[
 /// Folders whose every file is pure, and files in them that are not.
 const PURE_FOLDERS: &[&str] = &[
     "crds/src/",
+    "insight/src/",
     "kit/objects/src/",
     "operator/placement/src/",
     "tenant-cp/src/",

@@ -56,8 +56,16 @@ pub(crate) const TABLE: &[Entry] = &[
     ),
     entry(
         "docs/certificates.md",
-        &[Target("tenant-cp", "golden")],
-        "the golden certificates are listed there",
+        &[
+            Target("tenant-cp", "golden"),
+            Target("insight", "diagnosis"),
+        ],
+        "the golden certificates are listed there, and a finding leads there",
+    ),
+    entry(
+        "docs/cli.md",
+        &[Crate("cli")],
+        "its exit codes are compared with the program's",
     ),
     entry(
         "docs/flags.md",

@@ -1,0 +1,326 @@
+//! The command line: global flags and the tree of commands.
+//!
+//! Invariant: parsing reads arguments and environment and nothing else, so that `--help` needs neither a kubeconfig
+//! nor a runtime.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+use crate::kinds::Kind;
+
+use self::create::{CreateCluster, CreatePool};
+use self::waiting::{Waiting, time};
+
+pub(crate) mod create;
+pub(crate) mod waiting;
+
+/// Tenant clusters of Covey: see them, make them, and find out what is wrong
+#[derive(Debug, Parser)]
+#[command(name = "covey", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failure, 2 usage, 3 not Ready or a check failed, 4 time ran out, \
+5 not found, 6 not allowed, 7 refused by admission, 130 interrupted."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Kubeconfig file; without it what KUBECONFIG names, ~/.kube/config, or the pod's service account
+    #[arg(long, global = true, env = "COVEY_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; without it the current one
+    #[arg(long, global = true, env = "COVEY_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Namespace; without it the context's
+    #[arg(long, short = 'n', global = true, env = "COVEY_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// User to act as
+    #[arg(
+        long = "as",
+        id = "as",
+        global = true,
+        env = "COVEY_AS",
+        value_name = "USER"
+    )]
+    pub(crate) as_user: Option<String>,
+    /// Group to act as one of; may be repeated
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "as"
+    )]
+    pub(crate) as_group: Vec<String>,
+    /// How long one answer may take: 10s, 1m
+    #[arg(
+        long,
+        global = true,
+        env = "COVEY_REQUEST_TIMEOUT",
+        value_name = "TIME"
+    )]
+    #[arg(default_value = "10s", value_parser = time)]
+    pub(crate) request_timeout: Duration,
+    /// How the result is written
+    #[arg(
+        long,
+        short,
+        global = true,
+        env = "COVEY_OUTPUT",
+        value_enum,
+        value_name = "FORM"
+    )]
+    #[arg(default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    /// No progress and no hints
+    #[arg(long, short, global = true, env = "COVEY_QUIET")]
+    pub(crate) quiet: bool,
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// For people, with everything
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// Names, one a line: tenantcluster.covey.dev/demo
+    Name,
+}
+
+/// What is done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List tenant clusters, node pools, machines and other objects of Covey
+    #[command(visible_alias = "list")]
+    Get(Get),
+    /// Show one tenant cluster with its parts, pools and machines; exit code 3 when it is not Ready
+    #[command(visible_alias = "status")]
+    Describe(Describe),
+    /// Find what is wrong, the cause first, and say what mends it; exit code 3 when something is
+    Doctor(Doctor),
+    /// Get the administrator's kubeconfig of a tenant cluster
+    Kubeconfig(Kubeconfig),
+    /// Make a tenant cluster or a node pool
+    #[command(subcommand)]
+    Create(Create),
+    /// Set how many machines a node pool has
+    Scale(Scale),
+    /// Let nothing of a tenant cluster be changed until `covey resume`
+    Pause(Named),
+    /// Let a paused tenant cluster go on
+    Resume(Named),
+    /// Delete a tenant cluster with all its data, or a node pool
+    #[command(subcommand)]
+    Delete(Delete),
+    /// Wait until a tenant cluster is Ready, gone, or says something else
+    Wait(Wait),
+    /// Say what a reason of a condition means, and what to do
+    #[command(visible_alias = "why")]
+    ExplainCondition(Explain),
+    /// Print what a shell needs to complete commands
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `covey get`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Get {
+    /// What is listed
+    #[arg(value_enum, default_value_t = Kind::Clusters)]
+    pub(crate) kind: Kind,
+    /// Only these
+    pub(crate) names: Vec<String>,
+    /// In all namespaces
+    #[arg(long, short = 'A', conflicts_with = "names")]
+    pub(crate) all_namespaces: bool,
+    /// Only what has these labels: pool=demo,tier!=test
+    #[arg(long, short = 'l', conflicts_with = "names", value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
+    /// Without the line of headings
+    #[arg(long)]
+    pub(crate) no_headers: bool,
+}
+
+/// A tenant cluster, by its name.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Named {
+    /// The tenant cluster
+    pub(crate) name: String,
+}
+
+/// `covey describe`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Describe {
+    /// The tenant cluster
+    pub(crate) name: String,
+    /// How many warnings of Events are shown
+    #[arg(long, default_value_t = 3, value_name = "NUMBER")]
+    pub(crate) events: usize,
+}
+
+/// `covey doctor`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// The tenant cluster; without it the whole installation and all of the namespace
+    pub(crate) name: Option<String>,
+    /// Tenant clusters of all namespaces
+    #[arg(long, short = 'A', conflicts_with = "name")]
+    pub(crate) all_namespaces: bool,
+    /// Checks that are not made, by name or number; may be repeated
+    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
+    pub(crate) skip: Vec<String>,
+    /// Only these checks are made
+    #[arg(long, value_name = "CHECK", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// From which level on the exit code is 3
+    #[arg(long, value_enum, default_value_t = FailOn::Error)]
+    pub(crate) fail_on: FailOn,
+    /// Namespace of the operator
+    #[arg(long, env = "COVEY_OPERATOR_NAMESPACE", default_value = "covey-system")]
+    pub(crate) operator_namespace: String,
+}
+
+/// From which level on `covey doctor` fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Errors only
+    Error,
+    /// Warnings too
+    Warning,
+}
+
+/// `covey kubeconfig`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Kubeconfig {
+    /// The tenant cluster
+    pub(crate) name: String,
+    /// Write it to a new file that only you can read, instead of standard output
+    #[arg(long, short = 'f', value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Print it although standard output is a terminal
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) show: bool,
+}
+
+/// `covey create`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Create {
+    /// Make a tenant cluster, and with `--workers` its first node pool
+    Cluster(Box<CreateCluster>),
+    /// Make a node pool of a tenant cluster
+    Pool(Box<CreatePool>),
+}
+
+/// `covey scale`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Scale {
+    /// The node pool
+    pub(crate) pool: String,
+    /// How many machines, 0 to 1000
+    #[arg(value_parser = clap::value_parser!(i32).range(0..=1000))]
+    pub(crate) replicas: i32,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+/// `covey delete`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Delete {
+    /// Delete a tenant cluster: its control plane, etcd with all data, machines and volumes
+    Cluster(DeleteOne),
+    /// Delete a node pool and its machines
+    Pool(DeleteOne),
+}
+
+/// What is deleted.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeleteOne {
+    /// Its name
+    pub(crate) name: String,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+/// `covey wait`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Wait {
+    /// The tenant cluster
+    pub(crate) name: String,
+    /// What is waited for: ready, deleted, condition=TYPE or condition=TYPE=STATUS
+    #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
+    #[arg(value_parser = crate::judge::goal)]
+    pub(crate) goal: crate::judge::Goal,
+    /// How long it is waited for: 90s, 5m
+    #[arg(long, default_value = "5m", value_parser = time, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+}
+
+/// `covey explain-condition`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// The reason, as it stands in a condition: QuorumLost
+    pub(crate) reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_tree_of_commands_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn bad_input_is_refused_before_anything_is_asked() {
+        for line in [
+            "covey wait demo --for readily",
+            "covey wait demo --timeout 5",
+            "covey wait demo --timeout 0s",
+            "covey get everything",
+            "covey get clusters demo -A",
+            "covey scale demo-workers -1",
+            "covey describe",
+            "covey get --as-group admins",
+        ] {
+            let parsed = Args::try_parse_from(line.split(' '));
+            assert!(parsed.is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn short_words_and_those_of_kubectl_name_the_same_kinds() {
+        for (word, kind) in [
+            ("tc", Kind::Clusters),
+            ("cluster", Kind::Clusters),
+            ("np", Kind::Pools),
+            ("nodepools", Kind::Pools),
+            ("machine", Kind::Machines),
+        ] {
+            let parsed = Args::try_parse_from(["covey", "list", word]).unwrap();
+            let Command::Get(get) = parsed.command else {
+                panic!("{word}");
+            };
+            assert_eq!(get.kind, kind);
+        }
+    }
+}

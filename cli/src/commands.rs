@@ -1,0 +1,71 @@
+//! The commands: each asks, and writes one result.
+//!
+//! Invariant: a runtime and a client are made only for commands that ask something.
+
+use std::future::Future;
+
+use crate::args::{Args, Command, Create, Delete};
+use crate::exit::{Exit, Failure};
+
+mod change;
+mod create;
+mod delete;
+mod describe;
+mod doctor;
+mod explain;
+mod get;
+mod kubeconfig;
+mod near;
+mod wait;
+
+/// Runs a command; `shell` prints completions, which need the tree of commands.
+pub(crate) fn run(
+    args: Args,
+    shell: impl Fn(clap_complete::Shell) -> Vec<u8>,
+) -> Result<Exit, Failure> {
+    let global = &args.global;
+    match &args.command {
+        Command::Get(get) => ask(get::run(global, get)),
+        Command::Describe(one) => ask(describe::run(global, one)),
+        Command::Doctor(doctor) => ask(doctor::run(global, doctor)),
+        Command::Kubeconfig(one) => ask(kubeconfig::run(global, one)),
+        Command::Create(Create::Cluster(one)) => ask(create::cluster(global, one)),
+        Command::Create(Create::Pool(one)) => ask(create::pool(global, one)),
+        Command::Scale(scale) => ask(change::scale(global, scale)),
+        Command::Pause(one) => ask(change::pause(global, one, true)),
+        Command::Resume(one) => ask(change::pause(global, one, false)),
+        Command::Delete(Delete::Cluster(one)) => ask(delete::cluster(global, one)),
+        Command::Delete(Delete::Pool(one)) => ask(delete::pool(global, one)),
+        Command::Wait(one) => ask(wait::run(global, one)),
+        Command::ExplainCondition(one) => explain::run(one, global.output),
+        Command::Completion { shell: which } => {
+            let text = shell(*which);
+            crate::output::result(&String::from_utf8_lossy(&text))?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Runs what asks the API, until it is done or the user interrupts it.
+fn ask(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        let what = format!("cannot start: {error}");
+        Failure::new(
+            Exit::Failed,
+            &what,
+            "look at the limits of this process: `ulimit -a`",
+        )
+    })?;
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = command => ended,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        }
+    });
+    // Connections that are still being made are nobody's any more.
+    runtime.shutdown_background();
+    ended
+}

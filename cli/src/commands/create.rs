@@ -1,0 +1,186 @@
+//! `covey create`: a tenant cluster, its first node pool, or another one.
+//!
+//! Invariant: what is there already is never overwritten.
+
+use api::{NodePool, TenantCluster};
+use kube::Client;
+use kube::api::{Api, DynamicObject, PostParams};
+use serde_json::Value;
+
+use super::change::MANAGER;
+use super::wait::{begun, say_readiness, until};
+use crate::args::create::{CreateCluster, CreatePool, DryRun};
+use crate::args::waiting::Waiting;
+use crate::args::{Format, Global};
+use crate::connect::{Connection, connect};
+use crate::exit::{Exit, Failure};
+use crate::judge::Goal;
+use crate::kinds::name_of;
+use crate::manifest::{self, Manifest};
+use crate::output::{result, say, structured};
+
+pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exit, Failure> {
+    let connection = connect(global).await?;
+    let manifests = manifest::cluster(args, &connection.namespace);
+    if !make(global, &connection, &manifests, args.dry_run).await? {
+        return Ok(Exit::Done);
+    }
+    let name = &args.name;
+    if !args.waiting.wait {
+        hint(
+            global,
+            &format!("how it goes: covey wait {name}; then: covey kubeconfig {name}"),
+        );
+        return Ok(Exit::Done);
+    }
+    let clusters: Api<TenantCluster> =
+        Api::namespaced(connection.client.clone(), &connection.namespace);
+    let made = clusters.get(name).await;
+    let made =
+        made.map_err(|error| Failure::of(&format!("get the TenantCluster {name}"), &error))?;
+    let (goal, begun) = (Goal::ready(), begun(&made));
+    until(
+        &clusters,
+        name,
+        &goal,
+        &begun,
+        args.waiting.timeout,
+        global.quiet,
+    )
+    .await?;
+    // Pools are waited for after their cluster, which they need.
+    for pool in manifests.iter().skip(1) {
+        wait_pool(global, &connection, pool, &args.waiting).await?;
+    }
+    if !global.quiet {
+        say_readiness(&clusters, name).await;
+    }
+    hint(
+        global,
+        &format!("go on with: covey kubeconfig {name} --file {name}.kubeconfig"),
+    );
+    Ok(Exit::Done)
+}
+
+pub(super) async fn pool(global: &Global, args: &CreatePool) -> Result<Exit, Failure> {
+    let connection = connect(global).await?;
+    let manifest = manifest::pool(args, &connection.namespace);
+    let manifests = [manifest];
+    if !make(global, &connection, &manifests, args.dry_run).await? {
+        return Ok(Exit::Done);
+    }
+    if !args.waiting.wait {
+        hint(
+            global,
+            &format!("how it goes: covey describe {}", args.cluster),
+        );
+        return Ok(Exit::Done);
+    }
+    wait_pool(global, &connection, &manifests[0], &args.waiting).await
+}
+
+async fn wait_pool(
+    global: &Global,
+    connection: &Connection,
+    manifest: &Manifest,
+    waiting: &Waiting,
+) -> Result<Exit, Failure> {
+    let name = manifest.object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default();
+    let pools: Api<NodePool> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let made = pools.get(name).await;
+    let made = made.map_err(|error| Failure::of(&format!("get the NodePool {name}"), &error))?;
+    let goal = match made.spec.autoscaling {
+        Some(_) => Goal::ready(),
+        None => Goal::Machines(made.spec.replicas),
+    };
+    until(
+        &pools,
+        name,
+        &goal,
+        &begun(&made),
+        waiting.timeout,
+        global.quiet,
+    )
+    .await
+}
+
+fn hint(global: &Global, line: &str) {
+    if !global.quiet {
+        say(line);
+    }
+}
+
+/// Makes the objects and writes them; whether there is anything to wait for.
+async fn make(
+    global: &Global,
+    connection: &Connection,
+    manifests: &[Manifest],
+    dry_run: Option<DryRun>,
+) -> Result<bool, Failure> {
+    let mut made = Vec::new();
+    for manifest in manifests {
+        let object = match dry_run {
+            Some(DryRun::Client) => manifest.object.clone(),
+            Some(DryRun::Server) => create(connection, manifest, true).await?,
+            None => create(connection, manifest, false).await?,
+        };
+        made.push(object);
+    }
+    let text = match global.output {
+        Format::Json => made
+            .iter()
+            .map(|one| structured(one, Format::Json))
+            .collect::<Result<_, _>>()?,
+        // By themselves the manifests are of no use as names.
+        Format::Yaml => yaml(&made)?,
+        _ if dry_run == Some(DryRun::Client) => yaml(&made)?,
+        _ => manifests.iter().map(named).collect(),
+    };
+    result(&text)?;
+    Ok(dry_run.is_none())
+}
+
+fn named(manifest: &Manifest) -> String {
+    let name = manifest.object["metadata"]["name"].as_str();
+    name_of(&manifest.resource, name.unwrap_or_default()) + "\n"
+}
+
+/// Documents of one file.
+fn yaml(objects: &[Value]) -> Result<String, Failure> {
+    let all: Result<Vec<_>, _> = objects
+        .iter()
+        .map(|one| structured(one, Format::Yaml))
+        .collect();
+    Ok(all?.join("---\n"))
+}
+
+async fn create(
+    connection: &Connection,
+    manifest: &Manifest,
+    dry_run: bool,
+) -> Result<Value, Failure> {
+    let object = &manifest.object;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let act = format!("create the {} {name}", manifest.resource.kind);
+    let client: Client = connection.client.clone();
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client, &connection.namespace, &manifest.resource);
+    let invalid = |error: serde_json::Error| {
+        Failure::new(
+            Exit::Failed,
+            &format!("cannot {act}: {error}"),
+            "report this: it is a mistake of covey",
+        )
+    };
+    let object: DynamicObject = serde_json::from_value(object.clone()).map_err(invalid)?;
+    let params = PostParams {
+        dry_run,
+        field_manager: Some(MANAGER.to_owned()),
+    };
+    let made = api.create(&params, &object).await;
+    let mut made = made.map_err(|error| Failure::of(&act, &error))?;
+    made.metadata.managed_fields = None;
+    serde_json::to_value(made).map_err(invalid)
+}

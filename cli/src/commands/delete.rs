@@ -1,0 +1,106 @@
+//! `covey delete`: what goes is said before, and asked for.
+//!
+//! Invariant: without a terminal to ask at, and without `--yes`, nothing is deleted; only the object that was shown is
+//! deleted, not another one of its name.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use api::{Machine, NodePool, TenantCluster};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, Preconditions};
+
+use super::describe::find;
+use super::wait::{Watched, begun, until};
+use crate::args::{DeleteOne, Global};
+use crate::connect::{Connection, connect};
+use crate::exit::{Exit, Failure};
+use crate::judge::Goal;
+use crate::output::say;
+use crate::request;
+
+pub(super) async fn cluster(global: &Global, args: &DeleteOne) -> Result<Exit, Failure> {
+    let connection = connect(global).await?;
+    let name = &args.name;
+    let cluster = find(&connection.client, &connection.namespace, name).await?;
+    let machines = machines(&connection, |machine| machine.spec.cluster_name == *name).await;
+    let goes = format!(
+        "TenantCluster {name} in {}: its control plane, etcd with all data, volumes, load balancers and {machines}",
+        connection.namespace
+    );
+    let clusters: Api<TenantCluster> = Api::namespaced(connection.client, &connection.namespace);
+    one(global, args, &clusters, &cluster, &goes).await
+}
+
+pub(super) async fn pool(global: &Global, args: &DeleteOne) -> Result<Exit, Failure> {
+    let connection = connect(global).await?;
+    let name = &args.name;
+    let pools: Api<NodePool> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let act = format!("get the NodePool {name} in {}", connection.namespace);
+    let pool = pools.get(name).await;
+    let pool = pool.map_err(|error| Failure::of(&act, &error))?;
+    let machines = machines(&connection, |machine| machine.spec.pool_name == *name).await;
+    let goes = format!("NodePool {name} in {}: {machines}", connection.namespace);
+    one(global, args, &pools, &pool, &goes).await
+}
+
+/// How many machines go; that it is not known does not keep anybody from deleting.
+async fn machines(connection: &Connection, is_of: impl Fn(&Machine) -> bool) -> String {
+    let api: Api<Machine> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    match request::all(&api, ListParams::default(), request::PAGES).await {
+        Ok(all) => match all.iter().filter(|machine| is_of(machine)).count() {
+            1 => "1 machine".to_owned(),
+            count => format!("{count} machines"),
+        },
+        Err(_) => "its machines, whose number is not known".to_owned(),
+    }
+}
+
+async fn one<K>(
+    global: &Global,
+    args: &DeleteOne,
+    api: &Api<K>,
+    object: &K,
+    goes: &str,
+) -> Result<Exit, Failure>
+where
+    K: Watched + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    say(&format!("this deletes {goes}"));
+    if !args.yes && !is_confirmed(&args.name)? {
+        return Err(Failure::new(Exit::Failed, "nothing was deleted", ""));
+    }
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let deleted = api.delete(&args.name, &params).await;
+    deleted.map_err(|error| Failure::of(&format!("delete {}", args.name), &error))?;
+    if !args.waiting.wait {
+        return Ok(Exit::Done);
+    }
+    let begun = begun(object);
+    until(
+        api,
+        &args.name,
+        &Goal::Deleted,
+        &begun,
+        args.waiting.timeout,
+        global.quiet,
+    )
+    .await
+}
+
+/// Asks at the terminal; where there is none nobody can say yes.
+fn is_confirmed(name: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        let what = "nothing was deleted: there is no terminal to ask at";
+        return Err(Failure::new(Exit::Usage, what, "say `--yes`"));
+    }
+    say(&format!("write {name} to delete it:"));
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    Ok(read.is_ok() && line.trim() == name)
+}

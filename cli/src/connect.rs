@@ -1,0 +1,101 @@
+//! The client of the management cluster's API, from a kubeconfig and a context.
+//!
+//! Invariant: nothing is read before a command needs it; every answer is bounded in time and bytes; a request is sent
+//! once, because somebody who waits wants to know.
+
+use std::env;
+use std::path::PathBuf;
+
+use kit_client::body_limit::{BodyLimitLayer, BodyLimits, ByteCounter};
+use kit_client::deadline::DeadlineLayer;
+use kit_client::errors::chain;
+use kit_client::transport::transport;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::ServiceBuilder;
+
+use crate::args::Global;
+use crate::exit::{Exit, Failure};
+
+/// Bytes of one answer: a page of 500 objects.
+const ANSWER: u64 = 32 << 20;
+/// Bytes of all answers of one command.
+const ALL: u64 = 256 << 20;
+
+/// A client, and the namespace that is meant where none is named.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+/// The client that the flags describe. Nothing is sent yet.
+pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
+    let mut config = config(global).await?;
+    if let Some(user) = &global.as_user {
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = Some(global.as_group.clone());
+    }
+    let namespace = global.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let unusable = |error: &kit_client::error::Error| {
+        let mend = "look at `kubectl config view --minify`, or choose another `--context`";
+        Failure::new(Exit::Failed, &chain(error), mend)
+    };
+    let transport = transport(&config).map_err(|error| unusable(&error))?;
+    let limits = BodyLimits {
+        answer: ANSWER,
+        ..BodyLimits::default()
+    };
+    let service = ServiceBuilder::new()
+        .layer(BodyLimitLayer::new(limits, ByteCounter::new(ALL)))
+        .layer(DeadlineLayer::new(global.request_timeout))
+        .service(transport);
+    let client = Client::new(service, namespace.clone());
+    Ok(Connection { client, namespace })
+}
+
+async fn config(global: &Global) -> Result<Config, Failure> {
+    let options = KubeConfigOptions {
+        context: global.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let read = match &global.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let found = match read {
+        Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
+        Err(error) => Err(error),
+    };
+    let error = match found {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    let is_named = global.kubeconfig.is_some() || global.context.is_some();
+    if !is_named && let Ok(config) = Config::incluster() {
+        return Ok(config);
+    }
+    let what = format!(
+        "no kubeconfig that can be used ({}): {}",
+        looked(global),
+        chain(&error)
+    );
+    let mend = "name one with `--kubeconfig FILE`, or a context of `kubectl config get-contexts` with `--context`";
+    Err(Failure::new(Exit::Failed, &what, mend))
+}
+
+/// Where a kubeconfig was looked for, and whether there was one.
+fn looked(global: &Global) -> String {
+    if let Some(path) = &global.kubeconfig {
+        return format!("--kubeconfig {}", path.display());
+    }
+    if let Some(paths) = env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+        return format!("KUBECONFIG is {}", PathBuf::from(paths).display());
+    }
+    let home = env::home_dir().map(|home| home.join(".kube/config"));
+    match home {
+        Some(path) if path.exists() => format!("KUBECONFIG is unset, {}", path.display()),
+        Some(path) => format!("KUBECONFIG is unset, {} is absent", path.display()),
+        None => "KUBECONFIG is unset, and there is no home directory".to_owned(),
+    }
+}

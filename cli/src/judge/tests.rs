@@ -1,0 +1,149 @@
+//! Every way in which waiting goes on or ends.
+//!
+//! Invariant: that of the module.
+
+use super::*;
+use serde_json::json;
+
+fn condition(type_: &str, status: &str, reason: &str) -> Condition {
+    serde_json::from_value(
+        json!({"type": type_, "status": status, "reason": reason, "message": "",
+        "lastTransitionTime": "2026-11-27T11:00:00Z"}),
+    )
+    .unwrap()
+}
+
+fn seen(generation: i64, observed: i64, conditions: &[(&str, &str, &str)]) -> Seen {
+    let conditions = conditions.iter().map(|(t, s, r)| condition(t, s, r));
+    Seen {
+        uid: Some("a".to_owned()),
+        resource_version: Some("7".to_owned()),
+        generation,
+        observed,
+        conditions: conditions.collect(),
+        ready: 0,
+    }
+}
+
+fn begun(version: &str) -> Begun {
+    Begun {
+        uid: Some("a".to_owned()),
+        resource_version: Some(version.to_owned()),
+        generation: 2,
+    }
+}
+
+#[test]
+fn what_was_ready_before_the_change_is_waited_for() {
+    let old = seen(2, 1, &[("Ready", "True", "Answering")]);
+    let verdict = judge(&Goal::ready(), &begun("1"), Some(&old));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    // The watch may show an object of before the write.
+    let older = seen(1, 1, &[("Ready", "True", "Answering")]);
+    let verdict = judge(&Goal::ready(), &begun("1"), Some(&older));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    let new = seen(2, 2, &[("Ready", "True", "Answering")]);
+    assert_eq!(
+        judge(&Goal::ready(), &begun("1"), Some(&new)),
+        Verdict::Done
+    );
+}
+
+#[test]
+fn only_what_a_person_has_to_mend_ends_it_and_not_what_it_began_with() {
+    let judged = |begun: &Begun, reason, status| {
+        let seen = seen(
+            2,
+            2,
+            &[("Degraded", status, reason), ("Ready", "False", "Starting")],
+        );
+        judge(&Goal::ready(), begun, Some(&seen))
+    };
+    assert!(matches!(
+        judged(&begun("1"), "QuorumLost", "True"),
+        Verdict::Stuck(_)
+    ));
+    assert!(matches!(
+        judged(&begun("7"), "QuorumLost", "True"),
+        Verdict::Wait(_)
+    ));
+    assert!(matches!(
+        judged(&begun("1"), "QuorumLost", "Unknown"),
+        Verdict::Wait(_)
+    ));
+    assert!(matches!(
+        judged(&begun("1"), "TransientFailure", "True"),
+        Verdict::Wait(_)
+    ));
+    assert!(matches!(
+        judged(&begun("1"), "OfALaterVersion", "True"),
+        Verdict::Wait(_)
+    ));
+}
+
+#[test]
+fn gone_is_what_is_absent_and_what_has_another_uid() {
+    let mut other = seen(2, 2, &[("Ready", "True", "Answering")]);
+    assert_eq!(judge(&Goal::ready(), &begun("1"), None), Verdict::Gone);
+    assert_eq!(judge(&Goal::Deleted, &begun("1"), None), Verdict::Done);
+    let verdict = judge(&Goal::Deleted, &begun("1"), Some(&other));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    other.uid = Some("b".to_owned());
+    assert_eq!(
+        judge(&Goal::Deleted, &begun("1"), Some(&other)),
+        Verdict::Done
+    );
+    assert_eq!(
+        judge(&Goal::ready(), &begun("1"), Some(&other)),
+        Verdict::Gone
+    );
+}
+
+#[test]
+fn a_pool_is_there_when_it_is_ready_with_as_many_machines() {
+    let mut pool = seen(2, 2, &[("Ready", "True", "Scaled")]);
+    pool.ready = 2;
+    let verdict = judge(&Goal::Machines(3), &begun("1"), Some(&pool));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
+    pool.ready = 3;
+    assert_eq!(
+        judge(&Goal::Machines(3), &begun("1"), Some(&pool)),
+        Verdict::Done
+    );
+}
+
+#[test]
+fn conditions_are_named_with_or_without_status() {
+    let wanted = |type_: &str, status: &str| {
+        Ok(Goal::Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+        })
+    };
+    assert_eq!(goal("ready"), wanted("Ready", "True"));
+    assert_eq!(goal("condition=EtcdReady"), wanted("EtcdReady", "True"));
+    assert_eq!(
+        goal("condition=Degraded=false"),
+        wanted("Degraded", "False")
+    );
+    assert_eq!(goal("deleted"), Ok(Goal::Deleted));
+    assert!(goal("condition=").is_err());
+    assert!(goal("condition=Ready=Perhaps").is_err());
+}
+
+#[test]
+fn only_changes_are_told() {
+    let before = [condition("EtcdReady", "False", "MembersNotReady")];
+    let now = [
+        condition("EtcdReady", "True", "MembersReady"),
+        condition("Paused", "False", "Strange"),
+    ];
+    let told = changes(&before, &now);
+    assert_eq!(told.len(), 2);
+    assert!(
+        told[0].starts_with("EtcdReady True MembersReady"),
+        "{told:?}"
+    );
+    assert_eq!(told[1], "Paused False Strange");
+    assert_eq!(changes(&now, &now), [""; 0]);
+}

@@ -1,0 +1,167 @@
+//! Every check: its number and name, which never change, and which other checks it presupposes.
+//!
+//! Invariant: the order is that of causes, from the management cluster inwards, and a check presupposes only checks
+//! that stand before it; so of two findings the one that explains the other comes first.
+
+/// Makes the enum and its table.
+macro_rules! checks {
+    ($( #[doc = $about:literal] $name:ident = $number:literal $id:literal after [$($after:ident),*]; )+) => {
+        /// One check. Numbers that lack need what is not read yet: the endpoint, the tenant's API, metrics.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Check {
+            $(#[doc = $about] $name,)+
+        }
+
+        impl Check {
+            /// All, in the order of causes.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its number, as in documents: 26.
+            #[must_use]
+            pub const fn number(self) -> u16 {
+                match self { $(Self::$name => $number,)+ }
+            }
+
+            /// Its name, as `--skip` takes it: `etcd`.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$name => $id,)+ }
+            }
+
+            /// What it asks, in one line.
+            #[must_use]
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$name => $about,)+ }.trim()
+            }
+
+            /// Checks whose findings explain this one's.
+            #[must_use]
+            pub const fn after(self) -> &'static [Self] {
+                match self { $(Self::$name => &[$(Self::$after),*],)+ }
+            }
+        }
+    };
+}
+
+checks! {
+    /// The management cluster's API answers.
+    ManagementReach = 2 "management-reach" after [];
+    /// The clock here is that of the management cluster.
+    Clock = 3 "clock" after [ManagementReach];
+    /// Everything that the checks need may be read.
+    Rights = 4 "rights" after [ManagementReach];
+    /// The management cluster is new enough.
+    ManagementVersion = 5 "management-version" after [ManagementReach];
+    /// The kinds of Covey are there and served.
+    Definitions = 6 "definitions" after [ManagementReach];
+    /// Pods of the operator are ready.
+    OperatorPods = 7 "operator-pods" after [ManagementReach];
+    /// One replica of the operator leads.
+    OperatorLeads = 8 "operator-leads" after [OperatorPods];
+    /// The API server can ask Covey's webhook.
+    Webhook = 10 "webhook" after [OperatorPods, OperatorLeads];
+    /// The policies that fence the operator in are in force.
+    Policies = 11 "policies" after [ManagementReach];
+    /// There is a StorageClass for volumes of etcd.
+    StorageClass = 12 "storage-class" after [ManagementReach];
+    /// The provider of machines is there.
+    Virtualization = 13 "virtualization" after [ManagementReach];
+    /// BackupTargets can hold backups.
+    BackupTargets = 43 "backup-targets" after [ManagementReach];
+    /// The spec can be carried out.
+    Spec = 16 "spec" after [];
+    /// Nothing is paused.
+    Paused = 17 "paused" after [];
+    /// There is room, and quota.
+    Capacity = 32 "capacity" after [];
+    /// The tenant namespace is there and the tenant cluster's own.
+    TenantNamespace = 18 "tenant-namespace" after [];
+    /// No authority or key is lost.
+    Authorities = 25 "authorities" after [TenantNamespace];
+    /// The control plane was let start.
+    Starts = 15 "starts" after [OperatorLeads];
+    /// No member of etcd is lost.
+    LostMember = 44 "lost-member" after [TenantNamespace];
+    /// Enough members of etcd serve.
+    Etcd = 26 "etcd" after [LostMember, StorageClass, Capacity, TenantNamespace, Authorities, Starts];
+    /// etcd takes writes.
+    EtcdSpace = 27 "etcd-space" after [Etcd];
+    /// What changes is in the backup soon after.
+    Backup = 46 "backup" after [BackupTargets, TenantNamespace, Etcd];
+    /// Snapshots that were asked for are in the backup.
+    Snapshots = 47 "snapshots" after [Backup];
+    /// What is to be restored can be had.
+    Restores = 48 "restores" after [Backup];
+    /// Pods of the control plane are ready.
+    ControlPlanePods = 28 "control-plane-pods" after [Capacity, TenantNamespace, Authorities, Starts, Etcd, EtcdSpace];
+    /// The endpoint has an address.
+    EndpointAddress = 19 "endpoint-address" after [TenantNamespace, Starts];
+    /// Certificates are issued and renewed.
+    Certificates = 24 "certificates" after [TenantNamespace, Authorities];
+    /// The tenant cluster's API answers.
+    ApiReady = 22 "api-ready" after [
+        Spec, Capacity, TenantNamespace, Authorities, Starts, Etcd, EtcdSpace, ControlPlanePods, EndpointAddress, Certificates
+    ];
+    /// The operator reaches the published endpoint.
+    EndpointReach = 20 "endpoint-reach" after [EndpointAddress, ApiReady];
+    /// The API server reaches nodes and pods.
+    Konnectivity = 29 "konnectivity" after [ControlPlanePods, ApiReady];
+    /// Addons work.
+    Addons = 30 "addons" after [ControlPlanePods, ApiReady];
+    /// The autoscaler can size its pools.
+    Autoscaler = 40 "autoscaler" after [ControlPlanePods, ApiReady];
+    /// Nodes and control plane go together by version.
+    Skew = 37 "skew" after [];
+    /// Hosts can be used.
+    Hosts = 45 "hosts" after [];
+    /// Machines become nodes, and stay.
+    Machines = 33 "machines" after [
+        Virtualization, Spec, Capacity, TenantNamespace, Authorities, ControlPlanePods, ApiReady
+    ];
+    /// What is deleted goes.
+    Deleting = 41 "deleting" after [OperatorLeads];
+    /// The operator follows changes.
+    OperatorMoves = 9 "operator-moves" after [
+        OperatorPods, OperatorLeads, Spec, Paused, TenantNamespace, Authorities, Etcd, ControlPlanePods, ApiReady, Deleting
+    ];
+}
+
+impl Check {
+    /// The check of this name or number.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|check| check.id() == name || check.number().to_string() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_and_names_are_there_once_and_found() {
+        let numbers: BTreeSet<_> = Check::ALL.iter().map(|c| c.number()).collect();
+        let names: BTreeSet<_> = Check::ALL.iter().map(|c| c.id()).collect();
+        assert_eq!(
+            (numbers.len(), names.len()),
+            (Check::ALL.len(), Check::ALL.len())
+        );
+        for check in Check::ALL {
+            assert_eq!(Check::find(check.id()), Some(*check));
+            assert_eq!(Check::find(&check.number().to_string()), Some(*check));
+            assert!(check.about().ends_with('.'), "{check:?}");
+        }
+        assert_eq!(Check::find("nothing"), None);
+    }
+
+    #[test]
+    fn a_check_presupposes_only_what_stands_before_it() {
+        for check in Check::ALL {
+            for before in check.after() {
+                assert!(before < check, "{before:?} stands behind {check:?}");
+            }
+        }
+    }
+}

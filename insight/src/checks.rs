@@ -1,0 +1,29 @@
+//! The checks. Each is a function of facts, and finds nothing where all is well.
+//!
+//! Invariant: what says most stands first, because of several findings of one check about one object the first gives
+//! the words; and nothing is concluded from what is not known.
+
+use crate::facts::Facts;
+use crate::finding::Finding;
+
+mod backups;
+mod cluster;
+mod conditions;
+mod deletion;
+mod hosts;
+mod management;
+mod pods;
+mod pools;
+mod storage;
+
+/// What all checks find, in no order that means anything.
+pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut found = management::check(facts);
+    found.extend(storage::check(facts));
+    found.extend(cluster::check(facts));
+    found.extend(pools::check(facts));
+    found.extend(hosts::check(facts));
+    found.extend(backups::check(facts));
+    found.extend(deletion::check(facts));
+    found
+}

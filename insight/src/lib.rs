@@ -1,0 +1,21 @@
+//! From objects that were read to findings and descriptions: what is wrong, why, and what mends it.
+//!
+//! | Module | What it holds |
+//! |---|---|
+//! | [`facts`] | what was read, or why it was not |
+//! | [`check`] | every check: its number, its name, and what it presupposes |
+//! | [`finding`] | the result of a check |
+//! | [`diagnosis`] | all checks over all facts, the cause first |
+//! | [`description`] | one tenant cluster as a tree |
+//! | [`text`] | texts of others, made fit to be shown: one line, bounded, no secrets |
+//!
+//! Invariant: no I/O, no clock, no client. What is not known is never told as absent, and whatever stands in a
+//! finding went through [`text`].
+
+pub mod check;
+mod checks;
+pub mod description;
+pub mod diagnosis;
+pub mod facts;
+pub mod finding;
+pub mod text;
