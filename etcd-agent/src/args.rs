@@ -3,6 +3,7 @@
 //! Invariant: what decides about data has no default.
 
 pub mod backup;
+pub mod in_place;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use super::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs};
 use crate::ids::Id;
 
 /// Flags of `etcd-agent backup`.
@@ -30,6 +31,14 @@ pub enum BackupCommand {
     Verify(VerifyArgs),
     /// Makes an etcd's data directory as it was at a time or revision
     Restore(RestoreArgs),
+    /// Restores in place, 1: fetches the full snapshot for `etcdutl snapshot restore`, and makes room on the volume
+    Fetch(FetchArgs),
+    /// Restores in place, 2: replays what came after it on an etcd that serves it, and takes a snapshot of that
+    Replay(ReplayArgs),
+    /// Restores in place, 3: notes on the volume that what `etcdutl snapshot restore` made of that is whole
+    Seal(SealArgs),
+    /// Restores in place, at the end: removes what a member had before
+    Forget(ForgetArgs),
 }
 
 /// One of the two.

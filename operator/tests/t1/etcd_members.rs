@@ -152,7 +152,7 @@ impl Stage {
 }
 
 /// What is known of etcd, where all members are there, have run and vote.
-fn whole(cluster: &TenantCluster) -> Option<EtcdStatus> {
+pub(crate) fn whole(cluster: &TenantCluster) -> Option<EtcdStatus> {
     let etcd = cluster.status.as_ref()?.etcd.clone()?;
     let is_whole =
         |m: &api::tenant_cluster::EtcdMemberStatus| m.started && !m.learner && m.id.is_some();

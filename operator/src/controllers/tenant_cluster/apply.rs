@@ -36,6 +36,7 @@ mod empty;
 mod etcd;
 mod probe;
 mod release;
+mod restore;
 mod sessions;
 mod tenant_objects;
 
@@ -371,6 +372,17 @@ async fn act(
         }
         Action::KeepEtcd(etcd) => {
             keep(ctx, observed, |status| status.etcd = Some(etcd.clone())).await?;
+            applied.writes += 1;
+        }
+        Action::KeepRestore { restore, etcd } => {
+            restore::keep(ctx, observed, (restore, etcd)).await?;
+            applied.writes += 1;
+            // There is more to look at, or less.
+            applied.observe_again = true;
+        }
+        Action::ForgetLeases { members } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            etcd::leases::forget(ctx, members, observed).await;
             applied.writes += 1;
         }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,

@@ -26,6 +26,7 @@ mod etcd;
 mod fields;
 mod losses;
 mod quotas;
+mod restoring;
 mod rollouts;
 mod unknown;
 mod world;

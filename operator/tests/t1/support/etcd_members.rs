@@ -12,10 +12,12 @@ mod writer;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use etcd_agent::args::{ClusterState, GateArgs};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -111,6 +113,16 @@ impl EtcdMembers {
         // At once: etcd makes files there.
         let aside = volume.with_extension("taken-away");
         std::fs::rename(&volume, aside).with_context(|| format!("cannot empty {volume:?}"))
+    }
+
+    /// Where the volume of a claim is.
+    pub(crate) fn volume(&self, claim_uid: &str) -> PathBuf {
+        self.dir.path().join("volumes").join(claim_uid)
+    }
+
+    /// Where a member answers clients.
+    pub(crate) fn client_url(&self, seat: usize) -> String {
+        format!("https://127.0.0.1:{}", self.ports[seat].client)
     }
 
     /// Where a member's JSON gateway is.
@@ -335,8 +347,13 @@ impl Stage {
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
-        let identity: Identity = serde_json::from_slice(&identity.0)?;
+        let (text, identity) = (&identity.0, serde_json::from_slice::<Identity>(&identity.0)?);
         let name = format!("etcd-{seat}");
+        let pod = self.dir.join("pods").join(&run.pod);
+        std::fs::create_dir_all(&pod)?;
+        if identity.restore.is_some() && !takes_over(&name, text, &pod, &volume)? {
+            return Ok(true);
+        }
         if verdict(&identity, &name, claim, &volume) == Verdict::Refused {
             return Ok(true);
         }
@@ -392,6 +409,26 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
+}
+
+/// What the very gate says of a volume on which something may have been built for a restore.
+fn takes_over(
+    name: &str,
+    identity: &[u8],
+    pod: &std::path::Path,
+    volume: &std::path::Path,
+) -> Result<bool> {
+    let file = pod.join("identity.json");
+    std::fs::write(&file, identity)?;
+    let code = etcd_agent::gate::run(GateArgs {
+        data_dir: volume.join("data"),
+        member: name.to_owned(),
+        initial_cluster_state: ClusterState::Existing,
+        identity: file,
+        termination_log: pod.join("none"),
+        deadline: 60,
+    });
+    Ok(code == ExitCode::SUCCESS)
 }
 
 /// As `tenant_cp::desired::etcd` has them, but for where a member listens.

@@ -18,6 +18,7 @@ use crate::tenant_session::etcd;
 use crate::tenant_session::etcd::answers::{Alarm, DataHash, MemberStatus};
 use crate::tenant_session::session;
 
+pub(super) mod leases;
 pub(super) mod steps;
 
 /// Longest time for all of them: where etcd cannot be reached from here, each reconcile that wants to

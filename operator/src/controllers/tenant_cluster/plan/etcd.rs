@@ -19,6 +19,7 @@ pub(super) mod replacement;
 pub(super) mod volumes;
 
 use self::identity::{addresses, claims, identity};
+use self::replacement::Replacing;
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -26,21 +27,42 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
+/// What is made of it while a restore is under way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Care {
+    /// Everything.
+    Whole,
+    /// No member is replaced: it is the restore's to say who has which data.
+    AsItIs,
+    /// It has no pods; claims that are lost are made anew, for what is built on them.
+    Held,
+}
+
 pub(super) fn plan(
     valid: &Validated,
     observed: &Observed,
     base: Vec<Object>,
     members: Option<Object>,
-    may_roll: bool,
+    (may_roll, care): (bool, Care),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
+    if care == Care::Held {
+        let base = volumes::keeping_their_size(base, observed);
+        part.apply("etcd volumes", observed, base);
+        let members = members.map(|members| volumes::keeping_their_template(members, observed));
+        part.apply("etcd", observed, members.into_iter().collect());
+        return part;
+    }
     let known = identity(observed);
     let members_known = known.iter().flat_map(|known| &known.members);
     let lost: Vec<_> = members_known
         .filter_map(|member| loss(observed, member))
         .collect();
-    let mut replacing = replacement::plan(valid, observed, !lost.is_empty(), now);
+    let mut replacing = match care {
+        Care::Whole => replacement::plan(valid, observed, !lost.is_empty(), now),
+        Care::AsItIs | Care::Held => Replacing::default(),
+    };
     // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
     // had it is no member any more.
     let is_kept = |object: &Object| {

@@ -9,6 +9,8 @@ use serde::Deserialize;
 /// The operator's file.
 #[derive(Debug, Deserialize)]
 pub(super) struct Identity {
+    #[serde(default)]
+    pub(super) restore: Option<String>,
     members: Vec<Member>,
 }
 
