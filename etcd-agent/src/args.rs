@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod in_place;
+pub mod reading;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::backup::{AtArgs, ReadArgs};
+use super::reading::{AtArgs, ReadArgs};
 use crate::ids::Id;
 
 /// Which restore, on which volume.

@@ -18,8 +18,8 @@ use backup_format::{Digest, FullName};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{FAILED, Failure, read, say};
+use super::reading::{find, reader};
 use super::store::AnyStore;
-use super::{find, reader};
 use crate::args::in_place::{FetchArgs, ForgetArgs, ReplayArgs, SealArgs, VolumeArgs};
 use crate::built::{BEFORE, BUILT, Built, DATA, PREFIX, folder};
 use crate::gate::observe::Volume;

@@ -5,6 +5,7 @@
 //! Invariant: what was acknowledged until the snapshot is on every member afterwards, what came later on none, and the
 //! data of before is there until it is confirmed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use testkit::FaultPlan;
 use testkit::fixtures::{is_settled, minimal, wait_for};
 use testkit::programs::reference_or_skip;
+use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
 use crate::backup_targets::Target;
@@ -52,11 +54,12 @@ struct Jobs {
 impl Jobs {
     fn start(self) -> JoinHandle<()> {
         tokio::spawn(async move {
+            let mut looks = tokio::time::interval(LOOK);
             loop {
+                looks.tick().await;
                 if let Err(error) = Box::pin(self.look()).await {
                     eprintln!("Jobs could not be played: {error:#}");
                 }
-                tokio::time::sleep(LOOK).await;
             }
         })
     }
@@ -159,9 +162,7 @@ impl Jobs {
         pods.patch_status(&pod.name_any(), &params, &Patch::Merge(status))
             .await?;
         let now = Timestamp::now().to_string();
-        let condition = |type_: &str| {
-            json!({ "type": type_, "status": "True", "lastTransitionTime": now, "lastProbeTime": now })
-        };
+        let condition = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now, "lastProbeTime": now });
         let status = json!({ "status": {
             "startTime": now, "completionTime": now, "succeeded": 1, "uncountedTerminatedPods": {},
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
@@ -225,12 +226,18 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     let before = wait_whole(&site, None).await?;
 
     let clients = members(&site.admin, &ns, &played).await?;
-    let write = async |name: &str| {
-        let writer = Writer::start(clients.clone(), &played.file(name))?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let write = async |name: &str, most: usize| {
+        let notes = played.file(name);
+        let writer = Writer::start(clients.clone(), &notes)?;
+        ask_until("acknowledged writes", waiting::PATIENCE, || {
+            let lines = std::fs::read_to_string(&notes).map_or(0, |text| text.lines().count());
+            let enough = lines > most;
+            std::future::ready(Ok(enough.then_some(()).ok_or_else(|| lines.to_string())))
+        })
+        .await?;
         writer.stop().await
     };
-    let wanted = write("until").await?;
+    let wanted = write("until", 20).await?;
     let revision = etcd::status(&clients[0]).await?.revision;
     let secrets = played.file("secrets");
     std::fs::create_dir_all(&secrets)?;
@@ -250,12 +257,8 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "etcdctl: {text}");
     // Everything of it again, and more: numbers go on where the first ended.
-    let longer = async {
-        let writer = Writer::start(clients.clone(), &played.file("after"))?;
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        writer.stop().await
-    };
-    let later: std::collections::BTreeSet<_> = longer.await?.difference(&wanted).copied().collect();
+    let later = write("after", 2 * wanted.len()).await?;
+    let later: BTreeSet<_> = later.difference(&wanted).copied().collect();
     ensure!(wanted.len() > 10 && !later.is_empty());
     let newest = etcd::status(&clients[0]).await?.revision;
 
@@ -307,7 +310,10 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
         has_all(client, &wanted).await?;
         for write in &later {
             let one = [*write].into();
-            ensure!(has_all(client, &one).await.is_err(), "{write} is on etcd-{seat}");
+            ensure!(
+                has_all(client, &one).await.is_err(),
+                "{write} is on etcd-{seat}"
+            );
         }
     }
     let kept = |member: &api::tenant_cluster::EtcdMemberStatus| {
@@ -329,7 +335,10 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     };
     let clusters = site.clusters();
     wait_for(&clusters, "demo", |c| c.is_some_and(is_free), PATIENCE).await?;
-    ensure!(!after.members.iter().any(kept), "the data of before is kept");
+    ensure!(
+        !after.members.iter().any(kept),
+        "the data of before is kept"
+    );
     has_all(&clients[0], &wanted).await?;
     operator.settle(&site, "demo").await?;
     jobs.abort();

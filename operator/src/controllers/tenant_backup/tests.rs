@@ -444,7 +444,10 @@ fn process_ends_while_etcd_is_restored_and_comes_back_as_it_was() {
     world.says(whole());
     let template = |world: &World| {
         let live = world.object("Deployment", process::BACKUP).unwrap();
-        (live["spec"]["replicas"].clone(), live["spec"]["template"].clone())
+        (
+            live["spec"]["replicas"].clone(),
+            live["spec"]["template"].clone(),
+        )
     };
     let before = template(&world);
     assert_eq!(before.0, 1);
@@ -464,7 +467,10 @@ fn process_ends_while_etcd_is_restored_and_comes_back_as_it_was() {
     let Some(Said::Is { value, reason, .. }) = plan.said else {
         panic!("{plan:?}");
     };
-    assert_eq!((value, reason), (ConditionStatus::Unknown, Reason::Restoring));
+    assert_eq!(
+        (value, reason),
+        (ConditionStatus::Unknown, Reason::Restoring)
+    );
     world.observed.cluster = holding(true);
     world.settle();
     assert_eq!(template(&world), before);

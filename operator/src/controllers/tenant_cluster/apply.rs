@@ -36,7 +36,6 @@ mod empty;
 mod etcd;
 mod probe;
 mod release;
-mod restore;
 mod sessions;
 mod tenant_objects;
 
@@ -375,7 +374,11 @@ async fn act(
             applied.writes += 1;
         }
         Action::KeepRestore { restore, etcd } => {
-            restore::keep(ctx, observed, (restore, etcd)).await?;
+            keep(ctx, observed, |status| {
+                status.restore.clone_from(restore);
+                status.etcd = etcd.clone().or(status.etcd.take());
+            })
+            .await?;
             applied.writes += 1;
             // There is more to look at, or less.
             applied.observe_again = true;

@@ -123,7 +123,10 @@ pub async fn observe(
         objects.extend(kubeconfig);
     }
     let restore = match readable && !deleting {
-        true => restore::look(ctx, &cluster, &ns, &mut objects).await?,
+        true => {
+            let seen = restore::read(ctx, &cluster, &ns, &mut objects).await;
+            seen.map_err(|unread| read(unread.kind, &unread.name, unread.source))?
+        }
         false => None,
     };
     let workers = !deleting && ctx.stores.has_workers(&cluster);

@@ -17,7 +17,7 @@ use tenant_cp::{Addresses, Settings, Validated, management_objects, names, valid
 
 use super::observed::{Observed, Tenant};
 use super::part_name::PartName;
-use crate::restoring::Workload;
+use crate::restoring::{Plan as Restoring, Workload};
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
@@ -247,7 +247,7 @@ impl NamespacePlan {
         &self,
         valid: &Validated,
         observed: &Observed,
-        (allowed, restoring): (Allowed, Option<&restoring::Next>),
+        (allowed, restoring): (Allowed, Option<&Restoring>),
         (settings, now): (&Settings, Timestamp),
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();

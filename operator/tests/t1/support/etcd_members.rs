@@ -347,7 +347,10 @@ impl Stage {
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
-        let (text, identity) = (&identity.0, serde_json::from_slice::<Identity>(&identity.0)?);
+        let (text, identity) = (
+            &identity.0,
+            serde_json::from_slice::<Identity>(&identity.0)?,
+        );
         let name = format!("etcd-{seat}");
         let pod = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&pod)?;

@@ -15,7 +15,6 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tenant_cp::names;
 
-use super::{Error, body, read};
 use crate::context::Context;
 use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
 use crate::restoring::begin;
@@ -24,13 +23,23 @@ use crate::restoring::begin;
 /// there is none.
 const MOST: u32 = 500;
 
+/// What could not be read.
+pub(super) struct Unread {
+    /// Kind.
+    pub(super) kind: &'static str,
+    /// Name or namespace.
+    pub(super) name: String,
+    /// What the API said.
+    pub(super) source: kube::Error,
+}
+
 /// None where there is none; Jobs are put to the other objects.
-pub(super) async fn look(
+pub(super) async fn read(
     ctx: &Context,
     cluster: &TenantCluster,
     ns: &str,
     objects: &mut BTreeMap<Key, Value>,
-) -> Result<Option<RestoreSeen>, Error> {
+) -> Result<Option<RestoreSeen>, Unread> {
     let namespace = cluster.namespace().unwrap_or_default();
     let status = cluster.status.as_ref();
     let progress = status.and_then(|status| status.restore.as_ref());
@@ -43,7 +52,7 @@ pub(super) async fn look(
     };
     let restores = Api::<Restore>::namespaced(ctx.client.clone(), &namespace);
     let found = restores.get_opt(&name).await;
-    let found = found.map_err(|error| read("Restore", &name, error))?;
+    let found = found.map_err(|source| unread("Restore", &name, source))?;
     let target = cluster.spec.backup.as_ref().and_then(|backup| {
         let named = ObjectRef::<BackupTarget>::new(&backup.target);
         ctx.stores.targets.get(&named)
@@ -55,7 +64,7 @@ pub(super) async fn look(
     };
     if progress.is_some() {
         let own = cluster.uid().unwrap_or_default();
-        let pods = format!("{LABEL_TENANT_UID}={own},{LABEL_COMPONENT}!={COMPONENT_WORKER}");
+        let pods = format!("{LABEL_COMPONENT}!={COMPONENT_WORKER},{LABEL_TENANT_UID}={own}");
         let pods = list(ctx, kinds::POD, ns, &pods).await?;
         seen.pods = pods.into_iter().map(|(_, pod)| pod).collect();
         let jobs = format!("{LABEL_COMPONENT}={}", names::ETCD_RESTORE);
@@ -69,10 +78,24 @@ async fn list(
     kind: Kind,
     ns: &str,
     labels: &str,
-) -> Result<Vec<(Key, Value)>, Error> {
+) -> Result<Vec<(Key, Value)>, Unread> {
     let params = ListParams::default().labels(labels).limit(MOST);
     let found = untyped::of(kind, &ctx.client, Some(ns)).list(&params).await;
-    let found = found.map_err(|error| read(kind.kind, ns, error))?;
-    let one = |o: &DynamicObject| (Key::new(kind.kind, ns, &o.name_any()), body(kind, o));
+    let found = found.map_err(|source| unread(kind.kind, ns, source))?;
+    let one = |object: &DynamicObject| {
+        let key = Key::new(kind.kind, ns, &object.name_any());
+        let mut body = serde_json::to_value(object).unwrap_or_default();
+        body["apiVersion"] = kind.api_version().into();
+        body["kind"] = kind.kind.into();
+        (key, body)
+    };
     Ok(found.items.iter().map(one).collect())
+}
+
+fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {
+    Unread {
+        kind,
+        name: name.to_owned(),
+        source,
+    }
 }

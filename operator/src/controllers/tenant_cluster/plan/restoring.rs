@@ -21,7 +21,6 @@ use super::types::{Action, Part, Target};
 use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
-pub(super) use crate::restoring::Plan as Next;
 use crate::restoring::{self, Built, Phase, Plan, Recorded, Workload, begin};
 use crate::status::Waiting;
 

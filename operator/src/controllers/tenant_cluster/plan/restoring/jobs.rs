@@ -192,9 +192,11 @@ mod tests {
 
     #[test]
     fn pod_that_has_no_node_is_waited_for_for_minutes_and_no_longer() {
-        let pods = [json!({ "status": { "conditions": [{ "type": "PodScheduled", "status": "False",
+        let pods = [
+            json!({ "status": { "conditions": [{ "type": "PodScheduled", "status": "False",
             "lastTransitionTime": "1970-01-01T00:00:00Z",
-            "message": "0/3 nodes are available: 2 had volume node affinity conflict" }] } })];
+            "message": "0/3 nodes are available: 2 had volume node affinity conflict" }] } }),
+        ];
         let after = |minutes| {
             let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
             built(&json!({}), pods.iter(), now)

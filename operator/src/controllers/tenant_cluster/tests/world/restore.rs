@@ -70,7 +70,8 @@ impl World {
             "spec": { "claim": { "size": "8Gi" }, "encryption": { "keySecret": "key" } },
         });
         let mut pods: Vec<_> = self.pods.values().cloned().collect();
-        let of = |component: &str| json!({ "metadata": { "labels": { LABEL_COMPONENT: component } } });
+        let of =
+            |component: &str| json!({ "metadata": { "labels": { LABEL_COMPONENT: component } } });
         if !holds_backup(&self.cluster) {
             pods.push(of("backup"));
         }
