@@ -28,7 +28,10 @@ pub(super) async fn find(reader: &Reader<'_, AnyStore>, at: &AtArgs) -> Result<F
 }
 
 /// Reads the backup that flags name.
-pub(super) fn reader<'a>(store: &'a AnyStore, args: &ReadArgs) -> Result<Reader<'a, AnyStore>, Failure> {
+pub(super) fn reader<'a>(
+    store: &'a AnyStore,
+    args: &ReadArgs,
+) -> Result<Reader<'a, AnyStore>, Failure> {
     let scope = Scope::new(&args.tenant, args.cluster.number());
     let scope = scope.ok_or_else(|| Failure(FAILED, "the tenant is no UID".to_owned()))?;
     let opener = match (&args.key.data_key, &args.key.recovery_key) {

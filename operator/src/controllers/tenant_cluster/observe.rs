@@ -125,7 +125,7 @@ pub async fn observe(
     let restore = match readable && !deleting {
         true => {
             let seen = restore::read(ctx, &cluster, &ns, &mut objects).await;
-            seen.map_err(|unread| read(unread.kind, &unread.name, unread.source))?
+            seen.map_err(|unread| read(unread.kind, &unread.name, *unread.source))?
         }
         false => None,
     };

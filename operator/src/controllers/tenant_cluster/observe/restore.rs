@@ -30,7 +30,7 @@ pub(super) struct Unread {
     /// Name or namespace.
     pub(super) name: String,
     /// What the API said.
-    pub(super) source: kube::Error,
+    pub(super) source: Box<kube::Error>,
 }
 
 /// None where there is none; Jobs are put to the other objects.
@@ -96,6 +96,6 @@ fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {
     Unread {
         kind,
         name: name.to_owned(),
-        source,
+        source: Box::new(source),
     }
 }
