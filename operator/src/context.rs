@@ -24,6 +24,7 @@ use crate::backups::Backups;
 use crate::capacity::Capacity;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -125,6 +126,8 @@ pub struct Context {
     pub recovery_probes: Arc<ApiProbes>,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
+    /// Looks at tenants' etcds.
+    pub etcd_looks: EtcdLooks,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
@@ -272,6 +275,7 @@ impl Context {
         self.startup_probes.forget(uid);
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
+        self.etcd_looks.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
         self.backups.forget(uid);

@@ -8,6 +8,8 @@
 //! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
 //! | [`backup_target`] | BackupTargets: whether they can hold backups |
 //! | [`tenant_backup`] | backups of TenantClusters' etcd |
+//! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
+//! | [`restore`] | Restores: whether a moment can be had |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the

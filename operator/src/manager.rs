@@ -34,6 +34,7 @@ use crate::context::Context;
 use crate::controllers;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
@@ -186,6 +187,7 @@ impl Manager {
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
             grants: Mutex::default(),
+            etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
             tenants: Registry::new(
                 leadership.clone(),
                 breaker.clone(),

@@ -2,7 +2,7 @@
 //! the chart's roles are that output.
 //!
 //! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
-//! TenantCluster, and our own; no wildcard; `bind` only on roles by name
+//! TenantCluster or, once it is gone, with a Host that a Machine has, and our own; no wildcard; `bind` only on roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
 use std::slice::from_ref;

@@ -5,6 +5,7 @@
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
 //! be as old as its watch.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{
@@ -174,6 +175,36 @@ impl Stores {
         let all = self.clusters.state().into_iter();
         all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
             .collect()
+    }
+
+    /// Hosts of a namespace that Machines have, by name and UID.
+    #[must_use]
+    pub fn claimed_hosts(&self, namespace: &str) -> Vec<(String, String)> {
+        let all = self.hosts.state().into_iter();
+        all.filter(|host| host.metadata.namespace.as_deref() == Some(namespace))
+            .filter(|host| host.status.as_ref().is_some_and(|s| s.claim.is_some()))
+            .filter_map(|host| Some((host.name_any(), host.uid()?)))
+            .collect()
+    }
+
+    /// Addresses of other Machines of the same tenant cluster that were made before this one, with their names.
+    #[must_use]
+    pub fn addresses_before(&self, machine: &Machine) -> Vec<(IpAddr, String)> {
+        let order = |machine: &Machine| (machine.creation_timestamp(), machine.name_any());
+        let own = order(machine);
+        let is_before = |other: &Arc<Machine>| {
+            other.spec.cluster_uid == machine.spec.cluster_uid
+                && other.uid() != machine.uid()
+                && order(other) < own
+        };
+        let all = self.machines.state().into_iter().filter(is_before);
+        let of = |other: Arc<Machine>| {
+            let known = other.status.iter().flat_map(|s| &s.addresses);
+            let parsed = known.filter_map(|known| known.address.parse().ok());
+            let named = parsed.map(|address| (address, other.name_any()));
+            named.collect::<Vec<_>>()
+        };
+        all.flat_map(of).collect()
     }
 
     /// UIDs of all TenantClusters.

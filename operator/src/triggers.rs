@@ -220,7 +220,7 @@ impl Triggers {
     }
 
     /// A TenantCluster changed, or went: triggers it, and its pools and Machines if it is of interest
-    /// to them.
+    /// to them; where it went also the Hosts of its namespace, to which it may have left the operator's binding.
     pub fn on_cluster(&self, stores: &Stores, cluster: &TenantCluster, there: bool) {
         let key = ObjectRef::from_obj(cluster);
         let now = match there {
@@ -236,6 +236,11 @@ impl Triggers {
             known.remove(&uid);
             let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
             let _ = self.namespaces.send(ObjectRef::new(&namespace));
+            for host in stores.hosts.state() {
+                if host.namespace() == cluster.namespace() {
+                    let _ = self.hosts.send(ObjectRef::from_obj(&*host));
+                }
+            }
         }
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -460,5 +465,26 @@ mod tests {
         assert_eq!(woken(&host(Some("joined")), true), ["joined"]);
         assert_eq!(woken(&host(Some("joined")), false), ["joined"]);
         assert_eq!(woken(&host(None), true), ["waits"]);
+    }
+
+    #[test]
+    fn tenant_cluster_that_is_gone_wakes_the_hosts_of_its_namespace_and_one_that_changes_does_not()
+    {
+        let (stores, mut writers) = Stores::new();
+        let applied = watcher::Event::Apply(host(None));
+        writers.hosts.apply_watcher_event(&applied);
+        let woken = |namespace: &str, there| {
+            let (triggers, mut triggered) = Triggers::new();
+            let cluster = serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": { "name": "demo", "namespace": namespace, "uid": "tc" },
+                "spec": { "version": "1.35.4" },
+            }));
+            triggers.on_cluster(&stores, &cluster.unwrap(), there);
+            triggered.hosts.try_recv().ok().map(|host| host.name)
+        };
+        assert_eq!(woken("team-a", false).as_deref(), Some("a"));
+        assert_eq!(woken("team-b", false), None);
+        assert_eq!(woken("team-a", true), None);
     }
 }

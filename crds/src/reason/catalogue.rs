@@ -124,7 +124,14 @@ with_backups! {
         Corrupt: Person, "Restore from a backup, or replace the odd one of three: `etcdctl alarm list`.";
         /// etcd's database has its most bytes; only reads and deletions go on.
         /// Cause: Something in the tenant cluster writes objects without end, most often Events, Leases or custom resources of a controller.
-        NoSpace: Person, "Delete what is not needed, raise `spec.etcd.storage.size` (and `quotaBackendBytes`), then compact, defragment and disarm.";
+        NoSpace: Person, "Delete what the message names as largest, or raise `spec.etcd.storage.size` (and `quotaBackendBytes`): it is compacted, defragmented and takes writes again by itself.";
+        /// etcd's database is close to its most bytes, with which only reads and deletions go on.
+        /// Cause: Something in the tenant cluster writes ever more objects, most often Events or custom resources of a controller; else it grew to what it was given.
+        SpaceLow: Person, "Delete what is not needed, or raise `spec.etcd.storage.size` (and `quotaBackendBytes`), before it is full.";
+        /// Files of etcd's database are written anew without what is free in them.
+        Defragmenting: Waiting, "Nothing; it takes seconds for each member.";
+        /// etcd's database was full, and takes writes again.
+        SpaceRelieved: Fine, "";
         /// The data of an etcd member is gone: its claim, its volume, or what was on it.
         /// Cause: Somebody deleted the claim or the volume, or the node with a local volume is gone.
         VolumeLost: Person, "Bring the volume back or restore it from a backup; else `kubectl delete tenantcluster` and create it anew.";

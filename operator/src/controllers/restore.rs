@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use api::Restore;
 use jiff::Timestamp;
-use kit::lease::NotLeader;
-use kit::panics::Panicked;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::Classify;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 use kube::runtime::reflector::ObjectRef;
@@ -22,36 +20,8 @@ pub mod plan;
 mod tests;
 
 use crate::context::Context;
+use crate::controllers::tenant_backup::error::Error;
 use crate::{state, status};
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another replica leads.
-    #[error("Restores are another replica's work now")]
-    Fence(#[source] NotLeader),
-    /// What there is of the backup could not be read.
-    #[error("look for the process that backs the tenant cluster up")]
-    Observe(#[source] crate::controllers::tenant_backup::error::Error),
-    /// The API refused the status, or did not answer.
-    #[error("write the status of the Restore")]
-    Write(#[source] kit_client::write::Error),
-    /// It panicked.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Panicked(panicked) => panicked.class(),
-            // Whoever leads now does it.
-            Self::Fence(_) => Class::Transient,
-            Self::Observe(source) => source.class(),
-            Self::Write(source) => source.class(),
-        }
-    }
-}
 
 /// One reconcile, from the top.
 ///
@@ -68,13 +38,12 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
     if restore.metadata.deletion_timestamp.is_some() || plan::is_over(restore) {
         return Ok(None);
     }
-    let observed = observe::observe(ctx, restore).await;
-    let observed = observed.map_err(Error::Observe)?;
+    let observed = observe::observe(ctx, restore).await?;
     let plan = plan::plan(restore, &observed, Timestamp::now());
     if restore.status.as_ref() != Some(&plan.status) {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let written = status::write_status(&ctx.client, restore, &plan.status).await;
-        written.map_err(Error::Write)?;
+        written.map_err(Error::Status)?;
         if !restore.spec.dry_run {
             // It may be the next, or not be waited for any more. Fails only once the controllers have ended.
             let namespace = restore.namespace().unwrap_or_default();

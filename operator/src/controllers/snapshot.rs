@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use api::Snapshot;
 use jiff::Timestamp;
-use kit::lease::NotLeader;
-use kit::panics::Panicked;
-use kit_client::errors::{Class, Classify};
+use kit_client::errors::Classify;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
@@ -21,37 +19,9 @@ mod tests;
 
 use self::plan::{Ask, plan};
 use crate::context::Context;
+use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::report;
 use crate::{state, status};
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Another replica leads.
-    #[error("Snapshots are another replica's work now")]
-    Fence(#[source] NotLeader),
-    /// What there is of the backup could not be read.
-    #[error("look for the process that backs the tenant cluster up")]
-    Observe(#[source] crate::controllers::tenant_backup::error::Error),
-    /// The API refused the status, or did not answer.
-    #[error("write the status of the Snapshot")]
-    Write(#[source] kit_client::write::Error),
-    /// It panicked.
-    #[error(transparent)]
-    Panicked(#[from] Panicked),
-}
-
-impl Classify for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Panicked(panicked) => panicked.class(),
-            // Whoever leads now does it.
-            Self::Fence(_) => Class::Transient,
-            Self::Observe(source) => source.class(),
-            Self::Write(source) => source.class(),
-        }
-    }
-}
 
 /// One reconcile, from the top.
 ///
@@ -69,13 +39,12 @@ async fn step(ctx: &Context, snapshot: &Snapshot) -> Result<Option<Duration>, Er
     if snapshot.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
-    let observed = observe::observe(ctx, snapshot).await;
-    let (observed, address) = observed.map_err(Error::Observe)?;
+    let (observed, address) = observe::observe(ctx, snapshot).await?;
     let plan = plan(snapshot, &observed, Timestamp::now());
     if snapshot.status.as_ref() != Some(&plan.status) {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let written = status::write_status(&ctx.client, snapshot, &plan.status).await;
-        written.map_err(Error::Write)?;
+        written.map_err(Error::Status)?;
     } else if let (Some(ask), Some(address)) = (&plan.ask, address) {
         ctx.leadership.ensure().map_err(Error::Fence)?;
         match ask {

@@ -30,9 +30,9 @@ use testkit::waiting::{self, ask_until};
 use tokio::task::JoinHandle;
 
 use crate::backup_targets::Target;
-use crate::etcd_members::whole;
 use crate::support::checks::files;
 use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
+use crate::support::etcd_stage::whole;
 use crate::support::pools::said;
 use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Launch, PATIENCE, Site};
@@ -216,7 +216,7 @@ async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_me
     cluster.spec.backup = Some(serde_json::from_value(json!({ "target": target.name }))?);
     let cluster = site.create_as(&cluster).await?;
     let ns = tenant_namespace(&cluster);
-    let Some(played) = EtcdMembers::start(&site.admin, &ns).await? else {
+    let Some(played) = EtcdMembers::start(&site.admin, &ns, &[]).await? else {
         return Ok(());
     };
     let mut launch = Launch::new(&site)?.plan(&FaultPlan::none());

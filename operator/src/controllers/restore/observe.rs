@@ -9,7 +9,8 @@ use kube::runtime::reflector::ObjectRef;
 use super::plan::{Observed, has_to_be_chosen};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
-use crate::controllers::tenant_backup::{observe, report};
+use crate::controllers::tenant_backup::observe;
+use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::restoring::begin::{cluster_id, moment};
 
 /// Looks.
@@ -38,7 +39,17 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     };
     let pod = observe::newest_pod(ctx, &inside).await?;
     if let Some(address) = pod.and_then(|(_, address)| address) {
-        observed.choice = Some(report::ask_moment(address, &id, &moment).await);
+        let choice = report::ask_moment(address, &id, &moment).await;
+        if let Choice::Unknown(why) = &choice {
+            tracing::info!(
+                restore.name = restore.name_any(),
+                restore.namespace = namespace,
+                moment,
+                why,
+                "the process that backs the tenant cluster up does not say whether it can be had"
+            );
+        }
+        observed.choice = Some(choice);
         if !restore.spec.dry_run {
             let report = report::ask(address).await.ok();
             let known = report.filter(|report| report.looked && report.durable > 0);

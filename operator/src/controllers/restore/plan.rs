@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use crate::controllers::tenant_backup::report::{self, Choice};
 use crate::restoring::MARGIN;
 use crate::restoring::begin::{cluster_id, ended, moment};
+use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
 const SOON: SignedDuration = SignedDuration::from_secs(2);
@@ -217,13 +218,16 @@ fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
             status.cluster_uid = cluster.uid();
             status.cluster_id = cluster_id(cluster).map(str::to_owned);
             status.revision = found.revision.and_then(|n| i64::try_from(n).ok());
-            status.time = found.time_ms.and_then(time);
+            status.time = found
+                .time_ms
+                .and_then(report::to_the_second)
+                .map(|at| at.to_string());
             status.bump = bump(found, observed.durable).filter(|_| found.possible && !is_dry);
             status.full = found
                 .full
                 .as_deref()
                 .filter(|_| found.possible)
-                .map(|full| cut(full, 80));
+                .map(|full| one_line(full, 80));
             match found.possible {
                 true => (True, Reason::RestorePossible, String::new(), None),
                 false => (
@@ -255,7 +259,7 @@ fn bump(found: &report::Moment, durable: Option<u64>) -> Option<i64> {
 
 /// What is wrong, and the nearest moment that can be had.
 fn impossible(found: &report::Moment, status: &RestoreStatus) -> String {
-    let why = cut(found.why.as_deref().unwrap_or("nobody says why"), 1000);
+    let why = one_line(found.why.as_deref().unwrap_or("nobody says why"), 1000);
     match (status.revision, &status.time) {
         (Some(revision), Some(time)) => {
             format!(
@@ -264,16 +268,4 @@ fn impossible(found: &report::Moment, status: &RestoreStatus) -> String {
         }
         _ => format!("{why}; nothing before it can be had"),
     }
-}
-
-fn time(ms: u64) -> Option<String> {
-    let at = Timestamp::from_second(i64::try_from(ms / 1000).ok()?).ok()?;
-    Some(at.to_string())
-}
-
-/// What somebody else said, as one short line.
-fn cut(text: &str, most: usize) -> String {
-    let mut line = text.trim().replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(most));
-    line
 }

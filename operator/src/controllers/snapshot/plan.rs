@@ -14,7 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use crate::controllers::tenant_backup::report::{Answer, Description, Full, Report};
+use crate::controllers::tenant_backup::report::{Answer, Description, Full, Report, to_the_second};
+use crate::status::one_line;
 
 /// How soon it is looked again while a snapshot is written.
 const SOON: SignedDuration = SignedDuration::from_secs(2);
@@ -162,7 +163,7 @@ fn wanted(snapshot: &Snapshot, observed: &Observed, mut words: Words) -> Plan {
         ),
         None => {
             words.status.cluster_uid = cluster.uid();
-            words.status.cluster_id = Some(cut(id, 16));
+            words.status.cluster_id = Some(one_line(id, 16));
             words.status.after = Some(newest.map_or_else(|| NONE.to_owned(), |n| n.to_string()));
             waits(words, "it is being taken", None)
         }
@@ -176,7 +177,7 @@ fn read(full: &Full) -> Option<FullName> {
 fn is_taken(words: &mut Words, full: FullName) {
     words.status.name = Some(full.to_string());
     words.status.revision = i64::try_from(full.revision).ok();
-    words.status.taken = time(full.taken_ms);
+    words.status.taken = to_the_second(full.taken_ms).map(|at| at.to_string());
     let (ready, verified) = (ConditionType::Ready, ConditionType::Verified);
     words.say(ready, ConditionStatus::True, Reason::SnapshotTaken, "");
     let unknown = ConditionStatus::Unknown;
@@ -239,28 +240,19 @@ fn wish(snapshot: &Snapshot) -> Option<Option<u64>> {
 
 fn described(words: &mut Words, said: &Description) {
     let status = &mut words.status;
-    let text = |text: &str, most| Some(cut(text, most)).filter(|text| !text.is_empty());
+    let text = |text: &str, most| Some(one_line(text, most)).filter(|text| !text.is_empty());
     status.key = text(&said.key, MOST);
     status.bytes = i64::try_from(said.bytes).ok();
     status.hash = text(&said.database, 64);
     status.etcd_version = text(&said.etcd, 64);
     status.kubernetes_version = text(&said.kubernetes, 64);
-    status.kept_until = said.kept_until_ms.and_then(time);
+    status.kept_until = said
+        .kept_until_ms
+        .and_then(to_the_second)
+        .map(|at| at.to_string());
     let (value, reason) = match said.verified {
         true => (ConditionStatus::True, Reason::SnapshotWhole),
         false => (ConditionStatus::Unknown, Reason::NotReadAgain),
     };
     words.say(ConditionType::Verified, value, reason, "");
-}
-
-fn time(ms: u64) -> Option<String> {
-    let at = Timestamp::from_second(i64::try_from(ms / 1000).ok()?).ok()?;
-    Some(at.to_string())
-}
-
-/// What somebody else said, as one short line.
-fn cut(text: &str, most: usize) -> String {
-    let mut line = text.trim().replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(most));
-    line
 }

@@ -1,4 +1,4 @@
-//! Why a backup could not be cared for.
+//! Why a backup, or what is asked of one, could not be cared for.
 //!
 //! Invariant: the class alone decides when it is tried again.
 
@@ -30,6 +30,9 @@ pub enum Error {
         #[source]
         source: kit_client::write::Error,
     },
+    /// The API refused the status of a Snapshot or a Restore, or did not answer.
+    #[error("write the status")]
+    Status(#[source] kit_client::write::Error),
     /// The data key could not be created, or somebody else created it.
     #[error("create the data key of the backup")]
     Create(#[source] Box<kube::Error>),
@@ -51,7 +54,7 @@ impl Classify for Error {
             // Whoever leads now does it.
             Self::Fence(_) => Class::Transient,
             Self::Read { source, .. } | Self::Create(source) => source.class(),
-            Self::Write { source, .. } => source.class(),
+            Self::Write { source, .. } | Self::Status(source) => source.class(),
             Self::Make(_) | Self::Endless => Class::Bug,
         }
     }

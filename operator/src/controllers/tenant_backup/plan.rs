@@ -16,9 +16,10 @@ use serde_json::Value;
 use tenant_cp::backup::process::{self, Secrets};
 use tenant_cp::{Settings, Validated, generations};
 
-use super::report::Report;
+use super::report::{Report, to_the_second};
 use crate::backups::{Said, is_told};
 use crate::restoring::begin::holds_backup;
+use crate::status::one_line;
 
 /// How soon it is looked again while nothing was found whole yet.
 const SOON: SignedDuration = SignedDuration::from_secs(10);
@@ -26,6 +27,8 @@ const SOON: SignedDuration = SignedDuration::from_secs(10);
 const LATER: SignedDuration = SignedDuration::from_secs(60);
 /// How long a process may take until it says something.
 const YOUNG: SignedDuration = SignedDuration::from_secs(120);
+/// Most bytes of what the process or its pod says.
+const MOST: usize = 500;
 /// What is late by less than this besides is not: a store needs some time for an object.
 const MARGIN_MS: u64 = 10_000;
 
@@ -128,11 +131,7 @@ impl Plan {
 }
 
 fn is(value: ConditionStatus, reason: Reason, message: String, report: Option<&Report>) -> Said {
-    let at = |full: Option<&super::report::Full>| {
-        let ms = i64::try_from(full?.taken_ms).ok()?;
-        // To the second: what people read, and the same in each process.
-        Timestamp::from_second(ms / 1000).ok()
-    };
+    let at = |full: Option<&super::report::Full>| to_the_second(full?.taken_ms);
     Said::Is {
         value,
         reason,
@@ -316,7 +315,10 @@ fn looked_at(observed: &Observed, backup: &Backup, now: Timestamp) -> Plan {
         (true, Some(trouble), _) => (
             ConditionStatus::False,
             Reason::BackupLate,
-            format!("changes are not in the target: {}", cut(&trouble.what)),
+            format!(
+                "changes are not in the target: {}",
+                one_line(&trouble.what, MOST)
+            ),
         ),
         (true, None, _) => (
             ConditionStatus::False,
@@ -364,7 +366,7 @@ fn silent(observed: &Observed, why: &str, now: Timestamp) -> Plan {
         (None, false) => Some(is(
             ConditionStatus::False,
             Reason::BackupSilent,
-            cut(why),
+            one_line(why, MOST),
             None,
         )),
     };
@@ -373,11 +375,4 @@ fn silent(observed: &Observed, why: &str, now: Timestamp) -> Plan {
         again: Some(SOON),
         ..Plan::default()
     }
-}
-
-/// What somebody else said, as one short line.
-fn cut(text: &str) -> String {
-    let mut line = text.trim().replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(500));
-    line
 }

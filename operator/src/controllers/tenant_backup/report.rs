@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 
@@ -135,6 +136,12 @@ pub struct Moment {
     /// What is wrong.
     #[serde(default)]
     pub why: Option<String>,
+}
+
+/// A moment in milliseconds since 1970, to the second: what people read, and the same in each process.
+#[must_use]
+pub fn to_the_second(ms: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(ms / 1000).ok()?).ok()
 }
 
 /// Asks whether an etcd cluster can be had as it was at a moment: `latest`, `time-<ms>` or `revision-<number>`.

@@ -27,6 +27,7 @@ mod deletion;
 mod endpoint;
 mod etcd;
 mod halted;
+mod handover;
 mod kubeconfig;
 mod pods;
 mod prune;
@@ -57,7 +58,7 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
     if cluster.metadata.deletion_timestamp.is_some() {
-        return deletion::plan(observed, now);
+        return deletion::plan(observed, settings, now);
     }
     if let Some(why) = tenant_namespace::taken(observed) {
         return halted::plan(observed, &Halt::Taken(why), now);
@@ -110,8 +111,10 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
         }
         parts.push(part);
         let restoring = restoring.as_ref();
-        let (may, rest) = ((allowed, restoring), (settings, now));
-        parts.extend(namespace.parts(valid, observed, may, rest));
+        // What only helps later comes after everything else (operations.md §1.2, law 5).
+        let rests = facts.wanted().is_none() && observed.was_ready();
+        let may = (allowed, rests, restoring);
+        parts.extend(namespace.parts(valid, observed, settings, may, now));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
@@ -247,8 +250,9 @@ impl NamespacePlan {
         &self,
         valid: &Validated,
         observed: &Observed,
-        (allowed, restoring): (Allowed, Option<&Restoring>),
-        (settings, now): (&Settings, Timestamp),
+        settings: &Settings,
+        (allowed, rests, restoring): (Allowed, bool, Option<&Restoring>),
+        now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
@@ -282,8 +286,8 @@ impl NamespacePlan {
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
         let care = restoring.map_or(etcd::Care::Whole, restoring::care);
-        let how = (allowed.etcd, care);
-        let mut etcd = etcd::plan(valid, observed, etcd_base, members, how, now);
+        let may = (allowed.etcd, rests, care);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, may, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
             certificates::plan(valid, observed, settings, addresses, self.its_turn, now),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use api::names;
 use clap::Parser;
+use etcd_agent::args::backup::BackupCommand;
 use etcd_agent::args::{Args, Command};
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -131,26 +132,37 @@ impl Stage {
     async fn run(&self, pod: &Pod) -> Result<(i32, String)> {
         let folder = tempfile::tempdir()?;
         let paths = volumes(&self.client, &self.namespace, pod, folder.path()).await?;
-        let spec = pod.spec.as_ref().context("no spec")?;
-        let container = spec.containers.first().context("no container")?;
         let log = folder.path().join("log");
         std::fs::write(&log, "")?;
-        let args = container.args.iter().flatten().map(|arg| {
-            let mut arg = arg.replace("/dev/termination-log", &log.display().to_string());
-            for (inside, outside) in &paths {
-                arg = arg.replace(inside.as_str(), &outside.display().to_string());
-            }
-            arg
-        });
-        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
-        let Command::Backup(args) = args.command else {
-            anyhow::bail!("it is no backup");
-        };
-        let code = match etcd_agent::backup::perform(args.command).await {
+        let here = |arg: &str| arg.replace("/dev/termination-log", &log.display().to_string());
+        let command = command(pod, &paths, here)?;
+        let code = match etcd_agent::backup::perform(command).await {
             Ok(()) => 0,
             Err(failure) => i32::from(failure.code()),
         };
         Ok((code, std::fs::read_to_string(&log)?))
+    }
+}
+
+/// What a pod's container does with a backup, with the paths of here, and with what `here` changes besides.
+pub(crate) fn command(
+    pod: &Pod,
+    paths: &BTreeMap<String, PathBuf>,
+    here: impl Fn(&str) -> String,
+) -> Result<BackupCommand> {
+    let spec = pod.spec.as_ref().context("no spec")?;
+    let container = spec.containers.first().context("no container")?;
+    let args = container.args.iter().flatten().map(|arg| {
+        let mut arg = here(arg);
+        for (inside, outside) in paths {
+            arg = arg.replace(inside.as_str(), &outside.display().to_string());
+        }
+        arg
+    });
+    let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
+    match args.command {
+        Command::Backup(args) => Ok(args.command),
+        _ => anyhow::bail!("it is no backup"),
     }
 }
 

@@ -169,6 +169,12 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
+        // Which resources fill etcd.
+        PolicyRule {
+            non_resource_urls: Some(vec!["/metrics".to_owned()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        },
     ]);
     rules
 }

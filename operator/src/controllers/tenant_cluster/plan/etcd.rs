@@ -4,6 +4,8 @@
 //! volumes, members that have run do not start without data (`identity`), and a volume that is lost is
 //! reported; an empty one takes its place only while others have its data (`replacement`).
 
+use std::time::Duration;
+
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
@@ -16,10 +18,12 @@ mod facts;
 pub(super) mod identity;
 mod members;
 pub(super) mod replacement;
+pub(super) mod space;
 pub(super) mod volumes;
 
 use self::identity::{addresses, claims, identity};
 use self::replacement::Replacing;
+use self::space::Relief;
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -32,7 +36,7 @@ use crate::tenant_session::etcd::answers::Alarm;
 pub(super) enum Care {
     /// Everything.
     Whole,
-    /// No member is replaced: it is the restore's to say who has which data.
+    /// No member is replaced, and nothing dropped: it is the restore's to say who has which data.
     AsItIs,
     /// It has no pods; claims that are lost are made anew, for what is built on them.
     Held,
@@ -43,7 +47,7 @@ pub(super) fn plan(
     observed: &Observed,
     base: Vec<Object>,
     members: Option<Object>,
-    (may_roll, care): (bool, Care),
+    (may_roll, rests, care): (bool, bool, Care),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
@@ -76,17 +80,28 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
-    if may_roll && part.is_settled() && !replacing.is_due() {
-        let next = members::next(valid, observed);
+    let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
+    // What is dropped now would be missing in the backup.
+    let mut relief = match care {
+        Care::Whole => space::plan(valid, observed, is_full),
+        Care::AsItIs | Care::Held => Relief::default(),
+    };
+    let mut first = None;
+    if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
+        let may_end = (may_roll, rests && care == Care::Whole);
+        let next = members::next(valid, observed, may_end, now);
         part.deletions.extend(next.replace);
         part.waiting = next.waiting;
+        first = next.first;
     }
-    part.waiting = replacing.waiting.take().or(part.waiting);
+    let repairs = replacing.waiting.take().or(relief.waiting.take());
+    part.waiting = repairs.or(part.waiting);
     part.problem = told(valid, &observed.cluster, &lost)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
-        .or_else(|| alarm(observed));
+        .or_else(|| alarm(observed))
+        .or_else(|| space::low(observed));
     let members = || addresses(valid, observed);
     let is_listed = observed.etcd_listing.is_some();
     if replacing.has_to_be_listed && !is_listed {
@@ -99,13 +114,29 @@ pub(super) fn plan(
         part.actions.push(Action::AskEtcd { members, list });
         return part;
     }
+    if let Some(asks @ Action::AskEtcd { .. }) = first {
+        part.actions.push(asks);
+        return part;
+    }
     match seen(valid, observed) {
         Some(etcd) if known != Some(&etcd) => part.actions.push(Action::KeepEtcd(etcd)),
         // Not before what it writes into is as it should be.
-        _ if part.is_settled() => part.actions.extend(replacing.action.take()),
+        _ if part.is_settled() => {
+            let action = replacing.action.take().or(relief.action.take()).or(first);
+            part.actions.extend(action);
+        }
         _ => {}
     }
     part
+}
+
+/// When to go on with members whose pods are ended one by one, although nothing happened.
+pub(super) fn rolls_again(
+    valid: &Validated,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Duration> {
+    members::next(valid, observed, (true, true), now).again
 }
 
 /// What keeps etcd from taking writes, or from being believed; where it was asked and no member answered,
@@ -118,19 +149,16 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
     let (member, alarm) = raised
         .filter_map(|(name, member)| Some((name, *member.alarms.first()?)))
         .min_by_key(|(_, alarm)| *alarm)?;
-    let what = match alarm {
-        Alarm::Corrupt => {
-            "members of etcd have different data, and nobody can say which is right; restore from a \
-             backup, or replace the odd one of three"
-        }
-        Alarm::NoSpace => {
-            "etcd's database has its most bytes, and only reads and deletions go on; delete what is not \
-             needed, make spec.etcd.storage.size (and quotaBackendBytes) larger, then compact, defragment and take the alarm away"
-        }
+    let message = match alarm {
+        Alarm::Corrupt => format!(
+            "members of etcd have different data, and nobody can say which is right; restore from a backup, or \
+             replace the odd one of three ({member} says so)"
+        ),
+        Alarm::NoSpace => space::told_of_alarm(observed, told_before(observed)),
     };
     Some(Waiting {
         reason: alarm.reason(),
-        message: format!("{what} ({member} says so)"),
+        message,
     })
 }
 
@@ -174,7 +202,10 @@ fn is_asked(observed: &Observed) -> bool {
         let mut members = known.members.iter();
         known.cluster_id.is_some() && members.all(|member| member.id.is_some())
     });
-    !is_known || observed.list_due || (observed.has_been_ready() && !observed.was_ready())
+    !is_known
+        || observed.list_due
+        || space::is_asked(observed)
+        || (observed.has_been_ready() && !observed.was_ready())
 }
 
 /// What etcd is, as soon as it has a leader: a member that is ready knows one. What was seen once stays.

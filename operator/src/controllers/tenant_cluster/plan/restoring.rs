@@ -22,7 +22,7 @@ use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
 use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::restoring::{self, Built, Phase, Plan, Recorded, Workload, begin};
-use crate::status::Waiting;
+use crate::status::{Waiting, one_line};
 
 mod jobs;
 
@@ -71,7 +71,7 @@ pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Opt
             quiet: is_quiet,
             switched: is_switched,
             prepared: is_prepared,
-            given_up: given_up.map(|why| cut(&why)),
+            given_up: given_up.map(|why| one_line(&why, 1000)),
             ..facts.clone()
         }),
         etcd: next.switch.and_then(|built| etcd_of(observed, &built)),
@@ -85,13 +85,6 @@ fn recorded(facts: &RestoreProgress) -> Recorded {
         is_prepared: facts.prepared,
         given_up: facts.given_up.clone(),
     }
-}
-
-/// What somebody else said, as one line that a status takes.
-fn cut(text: &str) -> String {
-    let mut line = text.trim().replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(1000));
-    line
 }
 
 /// What etcd is once its members run on what was built.

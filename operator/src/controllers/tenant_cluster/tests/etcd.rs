@@ -103,6 +103,7 @@ fn etcd_says_once_what_it_is_and_another_cluster_is_not_taken_for_it() {
 fn alarm_of_etcd_is_told_and_ends_ready_until_it_is_taken_away() {
     let mut world = ready(minimal());
     world.alarms = vec![Alarm::NoSpace];
+    world.bytes = (1 << 30, 1000 << 20, 1 << 30);
     world.list_due = true;
     world.settle();
     let alarm = ("False".into(), "NoSpace".into());
@@ -128,6 +129,7 @@ fn alarm_of_etcd_is_told_and_ends_ready_until_it_is_taken_away() {
     assert_eq!(world.writes, before);
     assert_eq!(world.condition("Ready"), alarm);
     world.alarms.clear();
+    world.bytes.1 = 0;
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");
     assert_eq!(world.condition("Degraded").0, "False");
