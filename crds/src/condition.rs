@@ -75,6 +75,8 @@ pub enum ConditionType {
     Usable,
     /// Of a Restore: the backup has what was asked for.
     Possible,
+    /// Of a Restore: the tenant cluster serves what it was then.
+    Restored,
 }
 
 impl ConditionType {
@@ -113,6 +115,7 @@ impl ConditionType {
             Self::Clean => "Clean",
             Self::Usable => "Usable",
             Self::Possible => "Possible",
+            Self::Restored => "Restored",
         }
     }
 }

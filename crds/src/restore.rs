@@ -1,16 +1,21 @@
-//! `Restore`: whether a tenant cluster can be had as it was at a moment.
+//! `Restore`: a tenant cluster as it was at a moment, in place; or, dry, whether it can be had.
 //!
-//! Invariant: nothing is stopped, written or deleted for it; so far it says what can be had, and does not do it.
+//! Invariant: nothing is stopped before it is known that the moment can be had, and the data of before is kept until
+//! `confirmed`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const SAME: &str = "self == oldSelf";
-const SAME_FORM: &str = "a Restore cannot change: make another one";
-const DRY: &str = "self.dryRun";
-const DRY_FORM: &str = "this version only says what can be restored: set dryRun to true, and restore with etcd-agent backup restore";
+const SAME: &str = "self.clusterName == oldSelf.clusterName && self.dryRun == oldSelf.dryRun \
+    && has(self.at) == has(oldSelf.at) && (!has(self.at) || self.at == oldSelf.at)";
+const SAME_FORM: &str = "a Restore cannot change but for confirmed: make another one";
+const STAYS: &str = "self.confirmed || !oldSelf.confirmed";
+const STAYS_FORM: &str = "confirmed cannot be taken back: the data of before may have been removed";
+const DRY: &str = "!(self.dryRun && self.confirmed)";
+const DRY_FORM: &str =
+    "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
 const ONE: &str = "!has(self.spec.at) || has(self.spec.at.time) != has(self.spec.at.revision)";
 const ONE_FORM: &str =
     "set exactly one of at.time and at.revision, or leave at out for the newest moment";
@@ -18,7 +23,7 @@ const TIME: &str =
     "self.matches('^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z$')";
 const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
 
-/// Whether a tenant cluster can be had as it was at a moment.
+/// A tenant cluster as it was at a moment, in place.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "covey.dev",
@@ -29,7 +34,7 @@ const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-2
     namespaced,
     status = "RestoreStatus",
     derive = "PartialEq",
-    doc = "Whether a tenant cluster can be had as it was at a moment.",
+    doc = "A tenant cluster as it was at a moment, in place.",
     validation = Rule::new(ONE).field_path(".spec").message(ONE_FORM),
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
     printcolumn(
@@ -38,9 +43,14 @@ const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-2
         json_path = ".status.conditions[?(@.type=='Possible')].status"
     ),
     printcolumn(
+        name = "Restored",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Restored')].status"
+    ),
+    printcolumn(
         name = "Reason",
         type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Possible')].reason"
+        json_path = ".status.conditions[?(@.type=='Restored')].reason"
     ),
     printcolumn(name = "Revision", type_ = "integer", json_path = ".status.revision"),
     printcolumn(name = "Time", type_ = "string", json_path = ".status.time"),
@@ -52,13 +62,14 @@ const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-2
     printcolumn(
         name = "Message",
         type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Possible')].message",
+        json_path = ".status.conditions[*].message",
         priority = 1
     )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new(SAME).message(SAME_FORM),
+    validation = Rule::new(STAYS).message(STAYS_FORM),
     validation = Rule::new(DRY).message(DRY_FORM)
 )]
 pub struct RestoreSpec {
@@ -74,10 +85,16 @@ pub struct RestoreSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
 
-    /// `true`: it is only said whether it can be had. This version does no more, so it has to be set. Cannot change.
+    /// `true`: it is only said whether it can be had, and nothing is stopped for it. Cannot change.
     /// Default: `false`. Example: `true`.
     #[serde(default)]
     pub dry_run: bool,
+
+    /// `true`: what the members of etcd had before is removed once the tenant cluster is restored; until then it is kept
+    /// on their volumes, and no other Restore of the tenant cluster begins. Cannot be taken back.
+    /// Default: `false`. Example: `true`.
+    #[serde(default)]
+    pub confirmed: bool,
 }
 
 /// A moment: one of the two.
@@ -130,6 +147,11 @@ pub struct RestoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
+    /// How much revisions are raised, so that all of them are above every one that was ever told; absent where it is a
+    /// dry one. Example: 1000000250.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bump: Option<i64>,
+
     /// When that revision's change came. Example: `2026-11-26T19:59:58Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -137,7 +159,8 @@ pub struct RestoreStatus {
 
     /// `Possible`: the snapshot and all changes up to the moment were read again when it was asked, and were whole; if
     /// not, what is wrong, and the nearest moment before it that can be had. It is not looked at again: retention goes
-    /// on. Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
+    /// on. `Restored`, of one that is not dry: how far it is, or why it was given up.
+    /// Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

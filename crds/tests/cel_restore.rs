@@ -9,14 +9,16 @@ use support::{change, check, create, refusals, schema};
 
 mod support;
 
-const SAME: &str = "a Restore cannot change: make another one";
-const DRY: &str = "this version only says what can be restored: set dryRun to true, and restore with etcd-agent backup restore";
+const SAME: &str = "a Restore cannot change but for confirmed: make another one";
+const STAYS: &str = "confirmed cannot be taken back: the data of before may have been removed";
+const DRY: &str =
+    "with dryRun nothing is restored, so there is nothing to confirm: leave confirmed out";
 const ONE: &str =
     "set exactly one of at.time and at.revision, or leave at out for the newest moment";
 const TIME: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
 
 fn restore(spec: &Value) -> Value {
-    let mut whole = json!({"clusterName": "demo", "dryRun": true});
+    let mut whole = json!({"clusterName": "demo", "dryRun": false, "confirmed": false});
     for (key, value) in spec.as_object().unwrap() {
         whole[key] = value.clone();
     }
@@ -33,7 +35,13 @@ fn restore_that_cannot_be_had_this_way_is_refused_with_a_sentence() {
         "Restore",
         &[
             change(restore(&json!({})), at(&json!({"revision": 7})), SAME),
-            create(restore(&json!({"dryRun": false})), DRY),
+            change(restore(&json!({})), restore(&json!({"dryRun": true})), SAME),
+            change(
+                restore(&json!({"confirmed": true})),
+                restore(&json!({})),
+                STAYS,
+            ),
+            create(restore(&json!({"dryRun": true, "confirmed": true})), DRY),
             create(at(&json!({})), ONE),
             create(
                 at(&json!({"revision": 7, "time": "2026-11-26T20:00:00Z"})),
@@ -55,7 +63,13 @@ fn one_moment_or_the_newest_is_let_in() {
         assert_eq!(refusals(&schema, None, &new), [""; 0], "{new}");
         assert_eq!(refusals(&schema, Some(&new), &new), [""; 0], "{new}");
     }
-    assert_eq!(refusals(&schema, None, &restore(&json!({}))), [""; 0]);
+    for dry in [true, false] {
+        let new = restore(&json!({"dryRun": dry}));
+        assert_eq!(refusals(&schema, None, &new), [""; 0], "{new}");
+    }
+    let (new, confirmed) = (restore(&json!({})), restore(&json!({"confirmed": true})));
+    assert_eq!(refusals(&schema, Some(&new), &confirmed), [""; 0]);
     let spec = &schema["properties"]["spec"];
     assert_eq!(spec["properties"]["dryRun"]["default"], false);
+    assert_eq!(spec["properties"]["confirmed"]["default"], false);
 }

@@ -3,6 +3,8 @@
 //! Invariant: what decides about data has no default.
 
 pub mod backup;
+pub mod in_place;
+pub mod reading;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -6,7 +6,9 @@
 mod check;
 mod choose;
 mod failure;
+mod in_place;
 mod new_key;
+mod reading;
 mod report;
 mod store;
 
@@ -19,21 +21,18 @@ use ::backup::etcd::{Etcd, Tls};
 use ::backup::plan::Settings;
 use ::backup::plan::retention::Retention;
 use ::backup::reader;
-use ::backup::reader::{Opener, Reader};
 use ::backup::restore;
-use ::backup::restore::choose::At;
-use ::backup::restore::outcome::NotFound;
 use ::backup::restore::programs::{Member, Programs};
-use backup_format::Scope;
-use backup_format::keys::{DataKey, Keys, RecoveryKey, WrappedKey};
+use backup_format::keys::{DataKey, Keys, WrappedKey};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use self::choose::Choices;
 pub use self::failure::Failure;
-use self::failure::{ANOTHER, FAILED, NOT_TO_BE_HAD, read, say};
+use self::failure::{ANOTHER, FAILED, read, say};
+use self::reading::{find, reader};
 use self::store::AnyStore;
-use crate::args::backup::{BackupArgs, BackupCommand, ReadArgs, RestoreArgs, RunArgs, VerifyArgs};
+use crate::args::backup::{BackupArgs, BackupCommand, RestoreArgs, RunArgs, VerifyArgs};
 use crate::ids::Id;
 
 /// Questions that wait for an answer; more have to wait before they are heard.
@@ -77,6 +76,10 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
         BackupCommand::NewKey(args) => new_key::make(&args),
         BackupCommand::Verify(args) => verify(&args).await,
         BackupCommand::Restore(args) => restore(args).await,
+        BackupCommand::Fetch(args) => in_place::fetch(&args).await,
+        BackupCommand::Replay(args) => in_place::replay(&args).await,
+        BackupCommand::Seal(args) => in_place::seal(&args),
+        BackupCommand::Forget(args) => in_place::forget(&args),
     }
 }
 
@@ -185,17 +188,7 @@ async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
 async fn restore(args: RestoreArgs) -> Result<(), Failure> {
     let store = AnyStore::open(&args.read.store)?;
     let reader = reader(&store, &args.read)?;
-    let at = match (args.at.at_ms, args.at.at_revision) {
-        (Some(ms), _) => At::Time(ms),
-        (_, Some(revision)) => At::Revision(revision),
-        (None, None) => At::Latest,
-    };
-    let found = restore::find(&reader, at)
-        .await
-        .map_err(|error| match error {
-            NotFound::TooOld | NotFound::Holes { .. } => Failure(NOT_TO_BE_HAD, error.to_string()),
-            NotFound::Store(error) => error.into(),
-        })?;
+    let found = find(&reader, &args.at).await?;
     let (full, revision) = (found.full, found.revision);
     say(&format!(
         "full snapshot {full}, deltas until revision {revision}"
@@ -215,31 +208,9 @@ async fn restore(args: RestoreArgs) -> Result<(), Failure> {
         token: args.initial_cluster_token,
         bump: args.bump,
     };
-    let built = restore::build(&reader, at, found, &programs, &args.scratch, &member).await?;
+    let built = restore::build(&reader, found, &programs, &args.scratch, &member).await?;
     say(&format!(
         "revision {}, {} of it replayed",
         built.revision, built.replayed
     ))
-}
-
-fn reader<'a>(store: &'a AnyStore, args: &ReadArgs) -> Result<Reader<'a, AnyStore>, Failure> {
-    let scope = Scope::new(&args.tenant, args.cluster.number());
-    let scope = scope.ok_or_else(|| Failure(FAILED, "the tenant is no UID".to_owned()))?;
-    let opener = match (&args.key.data_key, &args.key.recovery_key) {
-        (Some(path), _) => {
-            let key = DataKey::read(&read(path)?);
-            Opener::Data(key.ok_or_else(|| Failure(FAILED, "a data key has 32 bytes".to_owned()))?)
-        }
-        (_, Some(path)) => {
-            let text = String::from_utf8_lossy(&read(path)?).into_owned();
-            Opener::Recovery(RecoveryKey::read(&text)?)
-        }
-        (None, None) => return Err(Failure(FAILED, "no key was given".to_owned())),
-    };
-    Ok(Reader {
-        store,
-        scope,
-        prefix: store::prefix(&args.store.prefix),
-        opener,
-    })
 }

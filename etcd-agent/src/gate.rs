@@ -2,12 +2,12 @@
 //! says what it decided.
 //!
 //! Invariant: etcd is never bootstrapped twice. Whatever is not known for certain ends in a refusal, and
-//! no data is changed.
+//! no data is changed; what was built for a restore takes the place of what was there, which is kept.
 
 mod deadline;
 pub mod identity;
 pub mod marker;
-mod observe;
+pub(crate) mod observe;
 pub mod plan;
 pub mod refusal;
 mod report;
@@ -54,13 +54,18 @@ fn decide(args: &GateArgs) -> Result<Start, Refusal> {
         problem: format!("{}: {problem}", identity.display()),
     })?;
     let volume = Volume::open(data_dir).map_err(unreadable)?;
-    let observed = volume.observe().map_err(unreadable)?;
+    let restore = identity.restore.as_deref();
+    let observed = volume.observe(restore).map_err(unreadable)?;
     match plan::plan(member, *initial_cluster_state, &identity, &observed) {
         Decision::Refuse(refusal) => Err(refusal),
         Decision::Start { start, marker } => {
             // On the disk before etcd is: without it a volume that is lost at once would look new.
             if let Some(marker) = marker {
                 volume.write(&marker).map_err(unreadable)?;
+            }
+            // After the marker, which is then right wherever this is broken off.
+            if let (Start::Restored(_), Some(restore)) = (start, restore) {
+                volume.take_over(restore).map_err(unreadable)?;
             }
             Ok(start)
         }

@@ -2,10 +2,11 @@
 //! (docs/backup-format.md).
 //!
 //! Invariant: the gate speaks to no API and to no etcd; it reads one volume and one file, and of the
-//! volume it changes its own marker only. A backup speaks to etcd and to its store, and to no API.
+//! volume it changes its own marker, and which data directory is in use where a restore built another. A backup speaks to etcd and to its store, and to no API.
 
 pub mod args;
 pub mod backup;
+pub mod built;
 pub mod gate;
 mod ids;
 mod termination_log;

@@ -96,6 +96,34 @@ impl Folder {
         Ok(fs::fsync(&self.0)?)
     }
 
+    /// Whether something has this name, whatever it is.
+    pub(crate) fn has(&self, name: &str) -> io::Result<bool> {
+        match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a folder called `name` in it.
+    pub(crate) fn make(&self, name: &str) -> io::Result<()> {
+        fs::mkdirat(&self.0, name, Mode::RWXU)?;
+        Ok(fs::fsync(&self.0)?)
+    }
+
+    /// Gives what is called `name` here a name in another folder of the same volume. On the disk afterwards.
+    pub(crate) fn rename(&self, name: &str, to: &Self, new: &str) -> io::Result<()> {
+        fs::renameat(&self.0, name, &to.0, new)?;
+        // Where it went to first: a name that is lost is worse than one too many.
+        fs::fsync(&to.0)?;
+        Ok(fs::fsync(&self.0)?)
+    }
+
+    /// Everything that was written on its volume is on the disk afterwards.
+    pub(crate) fn sync_volume(&self) -> io::Result<()> {
+        Ok(fs::syncfs(&self.0)?)
+    }
+
     fn get(&self, name: &str, flags: OFlags) -> io::Result<Found<OwnedFd>> {
         let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::empty()) {

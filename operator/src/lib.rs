@@ -50,6 +50,7 @@ pub mod publications;
 pub mod rbac;
 pub mod request_rate;
 pub mod reserved_ranges;
+pub mod restoring;
 pub mod rollouts;
 pub mod run;
 pub mod state;

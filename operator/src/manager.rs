@@ -404,6 +404,12 @@ fn on_restore(context: &Context, restore: &Restore, there: bool) {
     if !context.leadership.is_leader() {
         return;
     }
+    if !restore.spec.dry_run {
+        // It is confirmed, or gone.
+        let namespace = restore.namespace().unwrap_or_default();
+        let cluster = ObjectRef::new(&restore.spec.cluster_name).within(&namespace);
+        let _ = context.triggers.clusters.send(cluster);
+    }
     if there {
         // Sending fails only once the controllers have ended.
         let _ = context.triggers.restores.send(ObjectRef::from_obj(restore));

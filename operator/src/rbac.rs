@@ -60,6 +60,8 @@ pub fn cluster() -> Vec<Rule> {
             ],
             WATCH,
         ),
+        // One that is carried out is read live: what follows from it cannot be undone.
+        Rule::new(&["covey.dev"], &["restores"], &["get"]),
         Rule::new(
             &["covey.dev"],
             &[
@@ -231,6 +233,8 @@ fn control_plane() -> Vec<Rule> {
             &["persistentvolumeclaims"],
             &["delete", "deletecollection"],
         ),
+        // What builds the data of etcd's members when it is restored, and removes what they had before.
+        Rule::new(&["batch"], &["jobs"], &["create", "delete", "list"]),
         Rule::new(&["networking.k8s.io"], &["networkpolicies"], APPLY),
         Rule::new(&["policy"], &["poddisruptionbudgets"], APPLY),
     ]

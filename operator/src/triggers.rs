@@ -356,6 +356,8 @@ struct Facts {
     version: Option<String>,
     autoscaler: bool,
     backup: bool,
+    /// UID of the Restore that holds it, and whether that is about to be over.
+    restore: Option<(String, bool, bool)>,
 }
 
 impl Facts {
@@ -371,6 +373,12 @@ impl Facts {
             version: status.and_then(|s| s.version.clone()),
             autoscaler: cluster.spec.addons.autoscaler.enabled,
             backup: cluster.spec.backup.is_some(),
+            restore: status
+                .and_then(|status| status.restore.as_ref())
+                .map(|restore| {
+                    let is_given_up = restore.given_up.is_some();
+                    (restore.uid.clone(), restore.prepared, is_given_up)
+                }),
         }
     }
 

@@ -8,6 +8,8 @@ pub const CONTROL_PLANE: &str = "control-plane";
 pub const CONTROLLERS: &str = "controllers";
 /// StatefulSet, ServiceAccount, Secret and component label of etcd.
 pub const ETCD: &str = "etcd";
+/// Component label of the Jobs that restore etcd in place, and of their pods.
+pub const ETCD_RESTORE: &str = "etcd-restore";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.
 pub const ETCD_PEERS: &str = "etcd-peers";
 /// Container and Secret of the kube-apiserver.

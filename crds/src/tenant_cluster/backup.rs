@@ -113,3 +113,52 @@ pub struct BackupStatus {
     #[schemars(length(max = 64))]
     pub verified: Option<String>,
 }
+
+/// A Restore that is under way, or that nobody has confirmed: facts that cannot be seen again.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreProgress {
+    /// Name of the Restore. Example: `before-the-upgrade`.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its UID. Example: `0a1b2c3d-1111-4222-8333-444455556666`.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    /// The moment, as the backup is asked for it: `latest`, `time-<ms since 1970>` or `revision-<number>`.
+    /// Example: `revision-1437`.
+    #[schemars(length(max = 64))]
+    pub moment: String,
+    /// The etcd cluster whose backup it is, hexadecimal. Example: `cdf818194e3a8c32`.
+    #[serde(rename = "clusterID")]
+    #[schemars(length(max = 16))]
+    pub cluster_id: String,
+    /// The revision that it has to have at least. Example: 1437.
+    pub revision: i64,
+    /// How much revisions are raised. Example: 1000000250.
+    pub bump: i64,
+    /// When it was begun, RFC 3339, UTC. Example: `2027-01-31T12:00:00Z`.
+    #[schemars(length(max = 64))]
+    pub since: String,
+    /// Whether no pod was left that writes to etcd, so that the backup could end. Default: false. Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub quiet: bool,
+    /// Whether members of etcd start on what was built; `status.etcd` says what they are then. Default: false.
+    /// Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub switched: bool,
+    /// Whether Leases of before were deleted from it, so that the control plane may start. Default: false. Example: true.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prepared: bool,
+    /// Why it was given up; absent where it was not. Example: `etcd-0: no space left on device`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub given_up: Option<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !*value
+}

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backup::BackupStatus;
+use super::backup::{BackupStatus, RestoreProgress};
 use crate::condition::{ConditionStatus, ConditionType};
 
 /// CEL over the whole object: `spec.network.podCIDR` appears after creation only when it repeats
@@ -93,6 +93,11 @@ pub struct TenantClusterStatus {
     /// Example: `{"lastFull": "2026-11-27T00:00:00Z", "verified": "2026-11-27T00:00:00Z"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupStatus>,
+
+    /// The Restore that is under way, or that is over and was not confirmed. Absent without one.
+    /// Example: `{"name": "before-the-upgrade", "switched": true}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<RestoreProgress>,
 
     /// Hash of the objects that were last put into the tenant cluster. Example: `9f86d081884c7d65`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,8 +15,9 @@ mod replay;
 use std::path::Path;
 
 use self::choose::{At, candidates};
-use self::outcome::{Found, NotFound, RestoreError, Restored};
+use self::outcome::{Fetched, Found, NotFound, RestoreError, Restored};
 use self::programs::{Member, Programs};
+use crate::etcd::Etcd;
 use crate::plan::listing::Listing;
 use crate::reader::{ReadError, Reader};
 use crate::store::{Cause, Store};
@@ -108,7 +109,6 @@ async fn follow<S: Store>(
 /// [`RestoreError`].
 pub async fn build<S: Store>(
     reader: &Reader<'_, S>,
-    at: At,
     found: Found,
     programs: &Programs,
     scratch: &Path,
@@ -127,7 +127,34 @@ pub async fn build<S: Store>(
         _ => {}
     }
     std::fs::create_dir_all(&folder).map_err(|error| file(&folder, error))?;
-    let built = replay::build(reader, at, found, programs, &folder, member).await;
+    let built = replay::build(reader, found, programs, &folder, member).await;
     let _ = std::fs::remove_dir_all(&folder);
     built
+}
+
+/// Writes the database of the snapshot that was found to a file, for who has `etcdutl` run elsewhere.
+///
+/// # Errors
+/// [`RestoreError`].
+pub async fn fetch<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    database: &Path,
+) -> Result<Fetched, RestoreError> {
+    replay::fetch(reader, found, database).await
+}
+
+/// Replays what comes after the snapshot on an etcd that serves what was fetched and is nobody's, and writes a
+/// snapshot of the outcome to a file.
+///
+/// # Errors
+/// [`RestoreError`].
+pub async fn replay<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    fetched: Fetched,
+    etcd: &Etcd,
+    database: &Path,
+) -> Result<Restored, RestoreError> {
+    replay::replay(reader, found, fetched, etcd, database).await
 }

@@ -6,7 +6,7 @@ use backup_s3::{Bucket, Settings};
 use bytes::Bytes;
 
 use super::failure::{FAILED, Failure, read};
-use crate::args::backup::{PlaceArgs, StoreArgs};
+use crate::args::reading::{PlaceArgs, StoreArgs};
 
 /// A directory or a bucket.
 pub(super) enum AnyStore {

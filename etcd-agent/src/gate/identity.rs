@@ -16,6 +16,9 @@ pub struct Identity {
     /// The cluster, once a leader was seen. From then on it was bootstrapped.
     #[serde(rename = "clusterID", default)]
     pub cluster: Option<Id>,
+    /// UID of the Restore whose data members are to take over, where they have not.
+    #[serde(default)]
+    pub restore: Option<String>,
     /// Every member that is to run.
     pub members: Vec<Member>,
 }

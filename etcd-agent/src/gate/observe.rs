@@ -1,12 +1,13 @@
 //! Reads what a decision depends on from the volume. Decides nothing.
 //!
-//! Invariant: it opens folders, one segment's head and the marker; it changes nothing.
+//! Invariant: it opens folders, one segment's head and the marker; looking changes nothing.
 
 use std::io;
 use std::path::Path;
 
 use super::marker::{self, Marker};
 use super::plan::{Data, Observed};
+use crate::built;
 use crate::volume::{Folder, Found};
 use crate::wal;
 
@@ -30,12 +31,19 @@ impl Volume {
         })
     }
 
-    /// What it holds.
-    pub(crate) fn observe(&self) -> io::Result<Observed> {
+    /// What it holds; `restore` is the one whose data is to be taken over.
+    pub(crate) fn observe(&self, restore: Option<&str>) -> io::Result<Observed> {
+        let built = restore.map(|restore| built::waiting(&self.root, restore));
         Ok(Observed {
             data: self.data()?,
             marker: self.marker()?,
+            built: built.transpose()?.flatten(),
         })
+    }
+
+    /// Makes what was built for a restore its data directory.
+    pub(crate) fn take_over(&self, restore: &str) -> io::Result<()> {
+        built::take_over(&self.root, &self.directory, restore)
     }
 
     /// Puts the marker there.
@@ -55,7 +63,8 @@ impl Volume {
         })
     }
 
-    fn data(&self) -> io::Result<Data> {
+    /// What its data directory holds.
+    pub(crate) fn data(&self) -> io::Result<Data> {
         let directory = match self.root.folder(&self.directory)? {
             Found::Absent => return Ok(Data::Nothing),
             Found::Other => return Ok(stray(&[])),

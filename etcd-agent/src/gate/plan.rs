@@ -2,12 +2,13 @@
 //!
 //! Invariant: a member starts without data only if the operator says that it may, and then only in a
 //! cluster that never ran or with somebody who has the data; it starts on data only if that is known to
-//! be its own.
+//! be its own, or was built for it and the operator says that it is its own from now on.
 
 use super::identity::{Identity, Member};
 use super::marker::Marker;
 use super::refusal::{Loss, Refusal};
 use crate::args::ClusterState;
+use crate::built::Built;
 use crate::ids::MemberIds;
 
 /// What the volume holds.
@@ -17,6 +18,9 @@ pub struct Observed {
     pub data: Data,
     /// The marker beside it; an error says why it cannot be read.
     pub marker: Result<Option<Marker>, String>,
+    /// What was built for the restore that the operator names, and was not taken over; an error says what is wrong
+    /// with it.
+    pub built: Option<Result<Built, String>>,
 }
 
 /// What a data directory holds.
@@ -71,6 +75,8 @@ pub enum Start {
     Joining,
     /// Its own data.
     Again(MemberIds),
+    /// What was built of a backup, once that is its data directory.
+    Restored(MemberIds),
 }
 
 /// Decides for the member called `name`. `state` is what etcd would do without data.
@@ -96,6 +102,15 @@ fn decide(
     let marker = observed.marker.as_ref();
     let marker = marker.map_err(|problem| damaged(format!("the volume's marker {problem}")))?;
     let marker = marker.as_ref();
+    if let Some(ids) = restored(member, identity, observed, marker)? {
+        let wanted = Marker {
+            claim: member.claim.clone(),
+            name: member.name.clone(),
+            data: Some(ids),
+        };
+        let marker = (marker != Some(&wanted)).then_some(wanted);
+        return Ok((Start::Restored(ids), marker));
+    }
     // The strongest evidence first: what the volume is tells more than what is wrong with it.
     check_cluster(member, identity, observed, marker)?;
     check_member(member, identity, observed, marker)?;
@@ -134,6 +149,55 @@ fn decide(
         Data::Nothing => empty(member, state, identity, marker)?,
     };
     Ok((start, wanted_marker(member, start, marker)))
+}
+
+/// Whose data it is that was built for the member and that it takes over now: only where the operator says so, and never
+/// where it has data of the restored cluster already, which it may have written to.
+fn restored(
+    member: &Member,
+    identity: &Identity,
+    observed: &Observed,
+    marker: Option<&Marker>,
+) -> Result<Option<MemberIds>, Refusal> {
+    let (Some(_), Some(cluster), Some(built)) =
+        (&identity.restore, identity.cluster, &observed.built)
+    else {
+        return Ok(None);
+    };
+    if log(observed).is_some_and(|ids| ids.cluster == cluster) {
+        return Ok(None);
+    }
+    let built = built.as_ref().map_err(|problem| {
+        let name = identity.restore.as_deref().unwrap_or_default();
+        damaged(format!("the folder of restore {name} {problem}"))
+    })?;
+    check_claim(member, marker)?;
+    let Built {
+        claim,
+        name,
+        revision: _,
+        data,
+    } = built;
+    if *claim != member.claim {
+        return Err(Refusal::OtherClaim {
+            member: member.name.clone(),
+            found: claim.clone(),
+            expected: member.claim.clone(),
+        });
+    }
+    if *name != member.name || member.id != Some(data.member) {
+        return Err(Refusal::OtherMember {
+            member: member.name.clone(),
+            found: name.clone(),
+        });
+    }
+    match data.cluster == cluster {
+        true => Ok(Some(*data)),
+        false => Err(Refusal::ForeignData {
+            found: data.cluster,
+            expected: Some(cluster),
+        }),
+    }
 }
 
 fn check_cluster(
@@ -241,7 +305,7 @@ fn empty(
 
 fn wanted_marker(member: &Member, start: Start, marker: Option<&Marker>) -> Option<Marker> {
     let found = match start {
-        Start::Again(ids) => Some(ids),
+        Start::Again(ids) | Start::Restored(ids) => Some(ids),
         Start::First | Start::Joining => None,
     };
     let wanted = Marker {

@@ -22,6 +22,10 @@ pub(crate) fn line(member: &str, decision: &Result<Start, Refusal>) -> String {
             "Start: {member} has its data: cluster {}, member {}",
             ids.cluster, ids.member
         ),
+        Ok(Start::Restored(ids)) => format!(
+            "Start: {member} takes over what was restored: cluster {}, member {}",
+            ids.cluster, ids.member
+        ),
         Err(refusal) => format!("{}: {refusal}", refusal.reason()),
     };
     termination_log::one_line(&line, MOST_BYTES)

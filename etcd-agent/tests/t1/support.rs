@@ -324,6 +324,11 @@ impl Member {
 
     /// Ends it at once, as a lost node does.
     pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    /// The same, for who keeps what is left of it.
+    pub(crate) fn end(&mut self) {
         self.process.kill();
     }
 }

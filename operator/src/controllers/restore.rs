@@ -1,7 +1,8 @@
-//! Reconciles Restores, of which there are dry ones so far: observe (the TenantCluster, and what the process that backs
-//! it up finds in the backup) → plan → write the status.
+//! Reconciles Restores: observe (the TenantCluster, and what the process that backs it up finds in the backup) → plan →
+//! write the status. Who cares for the TenantCluster carries one out that is not dry, and says in its status how far it is.
 //!
-//! Invariant: nothing is stopped, and nothing but the status is written; what was found is not looked for again.
+//! Invariant: nothing is stopped here, and nothing but the status is written; what was found is looked for again only where
+//! etcd has become another one since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use kit_client::errors::Classify;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
+use kube::runtime::reflector::ObjectRef;
 
 pub mod observe;
 pub mod plan;
@@ -42,6 +44,12 @@ async fn step(ctx: &Context, restore: &Restore) -> Result<Option<Duration>, Erro
         ctx.leadership.ensure().map_err(Error::Fence)?;
         let written = status::write_status(&ctx.client, restore, &plan.status).await;
         written.map_err(Error::Status)?;
+        if !restore.spec.dry_run {
+            // It may be the next, or not be waited for any more. Fails only once the controllers have ended.
+            let namespace = restore.namespace().unwrap_or_default();
+            let cluster = ObjectRef::new(&restore.spec.cluster_name).within(&namespace);
+            let _ = ctx.triggers.clusters.send(cluster);
+        }
     }
     Ok(plan.again.and_then(|again| Duration::try_from(again).ok()))
 }

@@ -6,6 +6,7 @@
 //! Invariant: asked and read within the reconcile's budget; what cannot be read is not known, and a change
 //! whose reply was lost may have been made.
 
+use base64::Engine as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
 use kube::Client;
@@ -97,6 +98,16 @@ pub async fn hash_of_data(client: &Client, revision: i64) -> Result<DataHash, Er
     let body = json!({ "revision": revision.to_string() });
     let hash: answers::Hash = ask(client, "/v3/maintenance/hashkv", &body).await?;
     hash.read().map_err(unreadable)
+}
+
+/// Deletes keys, from one on and before another.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; they may have been deleted all the same.
+pub async fn delete_range(client: &Client, from: &str, before: &str) -> Result<(), Error> {
+    let text = |key: &str| base64::engine::general_purpose::STANDARD.encode(key);
+    let body = json!({ "key": text(from), "range_end": text(before) });
+    change(client, "/v3/kv/deleterange", &body).await
 }
 
 /// Drops what was overwritten or deleted before a revision, and waits until its bytes are free. One that

@@ -20,6 +20,7 @@ mod csi;
 mod deletion;
 mod etcd;
 mod etcd_members;
+mod etcd_restore;
 mod etcd_space;
 mod faults;
 mod features;

@@ -19,7 +19,7 @@ use k8s_openapi::api::networking::v1::{
     NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kit_objects::object::{self, Object};
 use pki::{KeyPair, Want};
@@ -343,7 +343,15 @@ fn own_policy(v: &Validated, target: &BackupTarget, settings: &Settings) -> Obje
     Object::new(&NetworkPolicy {
         metadata: meta(v, BACKUP, BACKUP),
         spec: Some(NetworkPolicySpec {
-            pod_selector: Some(labelled(selector(BACKUP))),
+            // What restores reads the same target. etcd lets in the process alone, and nobody listens there.
+            pod_selector: Some(LabelSelector {
+                match_expressions: Some(vec![LabelSelectorRequirement {
+                    key: api::names::LABEL_COMPONENT.to_owned(),
+                    operator: "In".to_owned(),
+                    values: Some(vec![BACKUP.to_owned(), names::ETCD_RESTORE.to_owned()]),
+                }]),
+                ..LabelSelector::default()
+            }),
             policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
             ingress: Some(vec![NetworkPolicyIngressRule {
                 from: Some(vec![operator]),

@@ -12,6 +12,8 @@ pub struct EtcdIdentity {
     pub state: InitialClusterState,
     /// The cluster, hexadecimal, once a member said it.
     pub cluster_id: Option<String>,
+    /// UID of the Restore whose data members are to take over; none where there is none to take over.
+    pub restore: Option<String>,
     /// Every member that is to run.
     pub members: Vec<EtcdMember>,
 }
@@ -68,6 +70,9 @@ impl EtcdIdentity {
         if let Some(cluster) = &self.cluster_id {
             file["clusterID"] = serde_json::json!(cluster);
         }
+        if let Some(restore) = &self.restore {
+            file["restore"] = serde_json::json!(restore);
+        }
         file.to_string()
     }
 }
@@ -87,6 +92,7 @@ mod tests {
         let identity = EtcdIdentity {
             state: InitialClusterState::Existing,
             cluster_id: Some("cdf8".to_owned()),
+            restore: None,
             members: vec![member(0, false), member(1, true)],
         };
         assert_eq!(
@@ -95,5 +101,12 @@ mod tests {
                 .to_owned()
                 + r#"{"claimUID":"c1","mayStartEmpty":true,"name":"etcd-1"}]}"#
         );
+        let restoring = EtcdIdentity {
+            restore: Some("5a1c".to_owned()),
+            members: Vec::new(),
+            ..identity
+        };
+        let file = r#"{"clusterID":"cdf8","members":[],"restore":"5a1c"}"#;
+        assert_eq!(restoring.file(), file);
     }
 }

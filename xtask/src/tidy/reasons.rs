@@ -45,6 +45,7 @@ const ALSO_OTHERS: &[(&str, &str)] = &[
     ("NodeReady", "the type of the condition"),
     ("Paused", "a condition of KubeVirt"),
     ("Ready", "the type of the condition"),
+    ("Restored", "the type of the condition"),
     ("Running", "a phase of pods and virtual machines"),
     ("Stopped", "a status of KubeVirt"),
     ("Unschedulable", "a reason of the scheduler"),

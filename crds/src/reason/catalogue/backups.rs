@@ -57,6 +57,15 @@ macro_rules! with_backups {
         /// The process that backs the tenant cluster up does not answer, or its target does not.
         /// Cause: Its pod does not run, or others are read at the same time; the condition `BackupReady` says more.
         RestoreUnanswered: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// The tenant cluster serves what it was at that moment.
+        Restored: Fine, "Set `spec.confirmed` once it is what you wanted: until then what was there before takes room on etcd's volumes.", since "0.2.0";
+        /// The tenant cluster is brought back to a moment of its backup, and does not answer meanwhile; the message says how far it is.
+        Restoring: Waiting, "If it takes minutes: `kubectl get jobs,pods -l app.kubernetes.io/component=etcd-restore` in the tenant namespace.", since "0.2.0";
+        /// Another Restore of the tenant cluster goes ahead, which the message names; or it is about to begin.
+        RestoreWaiting: Waiting, "Wait for the one that is named; where it is over, set its `spec.confirmed` or delete it.", since "0.2.0";
+        /// It could not be carried out, and the tenant cluster serves the data that it had before; the message says why.
+        /// Cause: A volume has no room for a second copy, an object of the backup cannot be read any more, or a pod did not end.
+        RestoreGivenUp: Person, "Mend what the message names (for a lack of room: a larger `spec.etcd.storage.size`), and make another Restore.", since "0.2.0";
         /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
         /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
         RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";

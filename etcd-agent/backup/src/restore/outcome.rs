@@ -3,6 +3,7 @@
 //! Invariant: a hole is named, with the nearest that can be had.
 
 use backup_format::FullName;
+use backup_format::chain::Position;
 
 use super::programs::ProgramError;
 use crate::etcd;
@@ -18,6 +19,15 @@ pub struct Found {
     pub revision: u64,
     /// When that revision's event came, or the snapshot was asked for; milliseconds since 1970.
     pub time_ms: u64,
+}
+
+/// A snapshot whose database was fetched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fetched {
+    /// Where its deltas begin.
+    pub reach: Position,
+    /// A revision that it does not go beyond.
+    pub most: u64,
 }
 
 /// Why it cannot be had.

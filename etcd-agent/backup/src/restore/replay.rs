@@ -12,8 +12,7 @@ use backup_format::records::{Lease, Operation, Revision};
 use proto::etcd::request_op::Request;
 use proto::etcd::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
 
-use super::choose::At;
-use super::outcome::{Found, RestoreError, Restored};
+use super::outcome::{Fetched, Found, RestoreError, Restored};
 use super::programs::{Member, Programs, local};
 use crate::etcd::{self, Etcd};
 use crate::reader::{ReadError, Reader};
@@ -26,67 +25,92 @@ const DEFAULT_TTL_SECONDS: i64 = 3600;
 
 pub(super) async fn build<S: Store>(
     reader: &Reader<'_, S>,
-    at: At,
     found: Found,
     programs: &Programs,
     folder: &Path,
     member: &Member,
 ) -> Result<Restored, RestoreError> {
-    let failed = |path: &Path, error: std::io::Error| RestoreError::File {
-        path: path.display().to_string(),
-        problem: error.to_string(),
-    };
     let database = folder.join("snapshot.db");
-    let mut file = File::create(&database).map_err(|error| failed(&database, error))?;
-    let write = |piece: &[u8]| file.write_all(piece).map_err(|error| error.to_string());
-    let read = reader.full(found.full, write).await?;
-    drop(file);
-
+    let fetched = fetch(reader, found, &database).await?;
     let replayed_on = local(folder.join("replay"));
     programs.restore(&database, &replayed_on).await?;
     std::fs::remove_file(&database).map_err(|error| failed(&database, error))?;
     let running = programs.run(&replayed_on, &folder.join("etcd.log")).await?;
-    let begun = running.etcd.status().await?.revision;
-    if begun < found.full.revision || begun > read.most {
+    let restored = replay(reader, found, fetched, &running.etcd, &database).await?;
+    running.end().await;
+    programs.restore(&database, member).await?;
+    Ok(restored)
+}
+
+pub(super) async fn fetch<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    database: &Path,
+) -> Result<Fetched, RestoreError> {
+    let mut file = File::create(database).map_err(|error| failed(database, error))?;
+    let write = |piece: &[u8]| file.write_all(piece).map_err(|error| error.to_string());
+    let read = reader.full(found.full, write).await?;
+    Ok(Fetched {
+        reach: read.reach,
+        most: read.most,
+    })
+}
+
+pub(super) async fn replay<S: Store>(
+    reader: &Reader<'_, S>,
+    found: Found,
+    fetched: Fetched,
+    etcd: &Etcd,
+    database: &Path,
+) -> Result<Restored, RestoreError> {
+    let begun = etcd.status().await?.revision;
+    if begun < found.full.revision || begun > fetched.most {
         return Err(RestoreError::Snapshot {
             least: found.full.revision,
-            most: read.most,
+            most: fetched.most,
             found: begun,
         });
     }
+    let leases = etcd.leases().await?;
+    // It may have served for a while, and the list of objects may take another one.
+    etcd.renew(leases.clone()).await?;
     let mut replay = Replay {
         renewed: Instant::now(),
-        leases: running.etcd.leases().await?.into_iter().collect(),
-        etcd: &running.etcd,
+        leases: leases.into_iter().collect(),
+        etcd,
         revision: begun,
     };
-    let mut reach = read.reach;
+    let mut reach = fetched.reach;
     let listing = reader.list().await.map_err(ReadError::from)?;
     'deltas: while reach.revision < found.revision {
         let Some(recorded) = reader.next_delta(&mut reach, &listing).await? else {
             continue;
         };
         for revision in &recorded.revisions {
-            if !at.has(revision.number, revision.time_ms) || revision.number > found.revision {
+            if revision.number > found.revision {
                 break 'deltas;
             }
             replay.revision(revision, &recorded.leases).await?;
         }
     }
     let revision = replay.revision;
-    let mut stream = running.etcd.snapshot().await?;
-    let mut file = File::create(&database).map_err(|error| failed(&database, error))?;
+    let mut stream = etcd.snapshot().await?;
+    let mut file = File::create(database).map_err(|error| failed(database, error))?;
     while let Some(piece) = etcd::soon("for a snapshot", &mut stream).await? {
         file.write_all(&piece.blob)
-            .map_err(|error| failed(&database, error))?;
+            .map_err(|error| failed(database, error))?;
     }
-    drop(file);
-    running.end().await;
-    programs.restore(&database, member).await?;
     Ok(Restored {
         revision,
         replayed: revision - begun,
     })
+}
+
+fn failed(path: &Path, error: std::io::Error) -> RestoreError {
+    RestoreError::File {
+        path: path.display().to_string(),
+        problem: error.to_string(),
+    }
 }
 
 struct Replay<'a> {

@@ -9,6 +9,8 @@ use proptest::sample::select;
 use super::*;
 use crate::ids::Id;
 
+mod restored;
+
 fn id(number: u64) -> Id {
     Id::new(number).unwrap()
 }
@@ -30,6 +32,7 @@ fn new_cluster() -> Identity {
     };
     Identity {
         cluster: None,
+        restore: None,
         members: (0..3).map(member).collect(),
     }
 }
@@ -54,7 +57,11 @@ fn marker(claim: &str, name: &str, data: Option<MemberIds>) -> Result<Option<Mar
 }
 
 fn volume(data: Data, marker: Result<Option<Marker>, String>) -> Observed {
-    Observed { data, marker }
+    Observed {
+        data,
+        marker,
+        built: None,
+    }
 }
 
 fn whole_log(cluster: u64, member: u64) -> Data {
@@ -310,7 +317,7 @@ fn some_observed() -> impl Strategy<Value = Observed> {
         9 => some_marker().prop_map(Ok),
         1 => Just(Err("is not a file".to_owned())),
     ];
-    (some_data(), marker).prop_map(|(data, marker)| Observed { data, marker })
+    (some_data(), marker).prop_map(|(data, marker)| volume(data, marker))
 }
 
 /// One to three members, known to be distinct as [`Identity::parse`] makes sure.
@@ -318,6 +325,7 @@ fn some_identity() -> impl Strategy<Value = Identity> {
     let known = vec((any::<bool>(), any::<bool>()), 1..=3);
     (option::of(100_u64..102), known).prop_map(|(cluster, known)| Identity {
         cluster: cluster.map(id),
+        restore: None,
         members: (0_u64..)
             .zip(known)
             .map(|(number, (has_id, may_start_empty))| Member {

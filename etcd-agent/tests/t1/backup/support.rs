@@ -175,7 +175,7 @@ impl World {
             bump: BUMP,
         };
         let scratch = self.site.volume(&format!("{name}-scratch"));
-        let built = restore::build(&reader, at, found, &programs, &scratch, &target).await?;
+        let built = restore::build(&reader, found, &programs, &scratch, &target).await?;
         ensure!(
             std::fs::read_dir(&scratch)?.count() == 0,
             "something was left behind"

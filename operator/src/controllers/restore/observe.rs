@@ -6,11 +6,12 @@ use api::{Restore, TenantCluster};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
-use super::plan::{Observed, cluster_id, moment};
+use super::plan::{Observed, has_to_be_chosen};
 use crate::context::Context;
 use crate::controllers::tenant_backup::error::Error;
 use crate::controllers::tenant_backup::observe;
 use crate::controllers::tenant_backup::report::{self, Choice};
+use crate::restoring::begin::{cluster_id, moment};
 
 /// Looks.
 ///
@@ -22,12 +23,16 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
     let cluster = ctx.stores.clusters.get(&named);
     let asks = cluster.as_ref().and_then(|cluster| {
         cluster.spec.backup.as_ref()?;
+        if !has_to_be_chosen(restore, cluster) {
+            return None;
+        }
         let inside = cluster.status.as_ref()?.namespace.clone()?;
         Some((inside, cluster_id(cluster)?.to_owned(), moment(restore)?))
     });
     let mut observed = Observed {
         cluster,
         choice: None,
+        durable: None,
     };
     let Some((inside, id, moment)) = asks else {
         return Ok(observed);
@@ -45,6 +50,11 @@ pub async fn observe(ctx: &Context, restore: &Restore) -> Result<Observed, Error
             );
         }
         observed.choice = Some(choice);
+        if !restore.spec.dry_run {
+            let report = report::ask(address).await.ok();
+            let known = report.filter(|report| report.looked && report.durable > 0);
+            observed.durable = known.map(|report| report.durable);
+        }
     }
     Ok(observed)
 }

@@ -1,11 +1,11 @@
 //! What is said of a Restore. No I/O, no clock, no chance.
 //!
 //! Laws: only what the process found says that it can be had, or that it cannot; whatever else happens it is asked again.
-//! Erased conditions are said again.
+//! Erased conditions are said again. That a tenant cluster is restored is said once it serves, and stays said.
 
 use std::sync::Arc;
 
-use api::restore::Moment;
+use api::tenant_cluster::RestoreProgress;
 use api::{
     ConditionStatus, ConditionType, Reason, Restore, RestoreStatus, TenantCluster, set_condition,
 };
@@ -14,6 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use crate::controllers::tenant_backup::report::{self, Choice};
+use crate::restoring::MARGIN;
+use crate::restoring::begin::{cluster_id, ended, moment};
 use crate::status::one_line;
 
 /// How soon it is asked again while the backup is read.
@@ -28,6 +30,8 @@ pub struct Observed {
     pub cluster: Option<Arc<TenantCluster>>,
     /// What the process found; none where it was not asked.
     pub choice: Option<Choice>,
+    /// The newest revision that the backup has; none where that is not known.
+    pub durable: Option<u64>,
 }
 
 /// What is to be done.
@@ -39,46 +43,140 @@ pub struct Plan {
     pub again: Option<SignedDuration>,
 }
 
-/// Whether it is known, so that nothing is to be done any more.
+/// Whether nothing is to be done or said any more, whatever becomes of its TenantCluster.
 #[must_use]
 pub fn is_over(restore: &Restore) -> bool {
-    let mut conditions = restore.status.iter().flat_map(|status| &status.conditions);
-    let known = [Reason::RestorePossible, Reason::RestoreImpossible];
-    conditions.any(|condition| known.iter().any(|reason| condition.reason == *reason))
-}
-
-/// The etcd cluster of a TenantCluster, hexadecimal.
-#[must_use]
-pub fn cluster_id(cluster: &TenantCluster) -> Option<&str> {
-    let etcd = cluster.status.as_ref()?.etcd.as_ref()?;
-    etcd.cluster_id.as_deref()
-}
-
-/// The moment as the process is asked for it; none for a day that is none.
-#[must_use]
-pub fn moment(restore: &Restore) -> Option<String> {
-    match &restore.spec.at {
-        None => Some("latest".to_owned()),
-        Some(Moment {
-            revision: Some(revision),
-            ..
-        }) => Some(format!("revision-{revision}")),
-        Some(Moment { time, .. }) => {
-            let time: Timestamp = time.as_ref()?.parse().ok()?;
-            // The whole second.
-            Some(format!("time-{}", time.as_millisecond() + 999))
-        }
+    match says_possible(restore) {
+        Some(Reason::RestorePossible) => restore.spec.dry_run,
+        Some(_) => true,
+        None => false,
     }
+}
+
+/// Whether the process has to say what can be had.
+#[must_use]
+pub fn has_to_be_chosen(restore: &Restore, cluster: &TenantCluster) -> bool {
+    let status = restore.status.as_ref();
+    let of_now = status.and_then(|status| status.cluster_id.as_deref()) == cluster_id(cluster);
+    let is_known = says_possible(restore) == Some(Reason::RestorePossible);
+    // One that waited while another brought etcd back: what was found is of the one before.
+    !is_known || (!of_now && taken(restore, cluster).is_none() && ended(restore).is_none())
+}
+
+/// How far it is, where it is the one that goes ahead.
+fn taken<'a>(restore: &Restore, cluster: &'a TenantCluster) -> Option<&'a RestoreProgress> {
+    let progress = cluster.status.as_ref()?.restore.as_ref()?;
+    (Some(&progress.uid) == restore.metadata.uid.as_ref()).then_some(progress)
+}
+
+fn says_possible(restore: &Restore) -> Option<Reason> {
+    let mut conditions = restore.status.iter().flat_map(|status| &status.conditions);
+    conditions.find_map(|condition| {
+        let known = [Reason::RestorePossible, Reason::RestoreImpossible];
+        known.into_iter().find(|reason| condition.reason == *reason)
+    })
 }
 
 /// Decides.
 #[must_use]
 pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = match &observed.cluster {
+        Some(cluster) if !has_to_be_chosen(restore, cluster) => Plan {
+            status: restore.status.clone().unwrap_or_default(),
+            again: None,
+        },
+        _ => choose(restore, observed, now),
+    };
+    plan.status.observed_generation = restore.metadata.generation;
+    let possible = plan.status.conditions.iter();
+    let mut possible = possible.filter(|c| c.reason == Reason::RestorePossible);
+    if restore.spec.dry_run || possible.next().is_none() {
+        return plan;
+    }
+    let (value, reason, message, again) = progress(restore, observed);
+    plan.again = plan.again.into_iter().chain(again).min();
+    set_condition(
+        &mut plan.status.conditions,
+        ConditionType::Restored,
+        value,
+        reason,
+        &message,
+        restore.metadata.generation,
+        Time(now),
+    );
+    plan
+}
+
+/// How far one is that can be had.
+fn progress(
+    restore: &Restore,
+    observed: &Observed,
+) -> (ConditionStatus, Reason, String, Option<SignedDuration>) {
+    use ConditionStatus::{False, True, Unknown};
+    let Some(cluster) = &observed.cluster else {
+        let name = &restore.spec.cluster_name;
+        let message = format!("there is no TenantCluster {name} in this namespace");
+        return (Unknown, Reason::RestoreWithoutCluster, message, None);
+    };
+    let kept = "what members of etcd had before is kept on their volumes until spec.confirmed is true, or this is deleted";
+    let facts = match (taken(restore, cluster), ended(restore)) {
+        (None, Some(true)) => return (True, Reason::Restored, String::new(), None),
+        (None, Some(false)) => {
+            let mut conditions = restore.status.iter().flat_map(|status| &status.conditions);
+            let said = conditions.find(|c| c.reason == Reason::RestoreGivenUp);
+            let said = said.map(|said| said.message.clone());
+            return (
+                False,
+                Reason::RestoreGivenUp,
+                said.unwrap_or_default(),
+                None,
+            );
+        }
+        (None, None) => {
+            let other = cluster.status.as_ref();
+            let other = other.and_then(|status| status.restore.as_ref());
+            let message = match other {
+                Some(other) => format!(
+                    "Restore {} of the same TenantCluster goes ahead, until it is confirmed or deleted",
+                    other.name
+                ),
+                None => "it is about to begin, or waits for an older one".to_owned(),
+            };
+            return (Unknown, Reason::RestoreWaiting, message, Some(LATER));
+        }
+        (Some(facts), _) => facts,
+    };
+    if let Some(why) = &facts.given_up {
+        return (False, Reason::RestoreGivenUp, why.clone(), Some(LATER));
+    }
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let mut ready = conditions.filter(|c| c.type_ == ConditionType::Ready.as_str());
+    let ready = ready.next();
+    let serves = ready.is_some_and(|ready| ready.status == True.as_str());
+    if ended(restore) == Some(true) || (facts.prepared && serves) {
+        let message = match restore.spec.confirmed {
+            true => "what members of etcd had before is being removed",
+            false => kept,
+        };
+        let again = restore.spec.confirmed.then_some(LATER);
+        return (True, Reason::Restored, message.to_owned(), again);
+    }
+    let said = ready.filter(|ready| ready.reason == Reason::Restoring);
+    let message = match said {
+        Some(said) => said.message.clone(),
+        None if facts.prepared => "the control plane starts".to_owned(),
+        None => "it has begun".to_owned(),
+    };
+    (False, Reason::Restoring, message, Some(SOON))
+}
+
+/// What can be had.
+fn choose(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
     use ConditionStatus::{False, True, Unknown};
     let mut status = restore.status.clone().unwrap_or_default();
     let generation = restore.metadata.generation;
-    status.observed_generation = generation;
     let name = &restore.spec.cluster_name;
+    let is_dry = restore.spec.dry_run;
     let (value, reason, message, again) = match (&observed.cluster, &observed.choice) {
         (None, _) => {
             let message = format!("there is no TenantCluster {name} in this namespace");
@@ -103,6 +201,19 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
                 "the process that backs the tenant cluster up cannot say it now".to_owned();
             (Unknown, Reason::RestoreUnanswered, message, Some(LATER))
         }
+        // How far watches have come is not known, so no raise is known to be enough.
+        (Some(_), Some(Choice::Is(found)))
+            if found.possible && !is_dry && bump(found, observed.durable).is_none() =>
+        {
+            let message =
+                "the process that backs the tenant cluster up does not know how far it is";
+            (
+                Unknown,
+                Reason::RestoreUnanswered,
+                message.to_owned(),
+                Some(LATER),
+            )
+        }
         (Some(cluster), Some(Choice::Is(found))) => {
             status.cluster_uid = cluster.uid();
             status.cluster_id = cluster_id(cluster).map(str::to_owned);
@@ -111,6 +222,7 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
                 .time_ms
                 .and_then(report::to_the_second)
                 .map(|at| at.to_string());
+            status.bump = bump(found, observed.durable).filter(|_| found.possible && !is_dry);
             status.full = found
                 .full
                 .as_deref()
@@ -137,6 +249,12 @@ pub fn plan(restore: &Restore, observed: &Observed, now: Timestamp) -> Plan {
         Time(now),
     );
     Plan { status, again }
+}
+
+/// How much revisions have to be raised to be above all that were ever told.
+fn bump(found: &report::Moment, durable: Option<u64>) -> Option<i64> {
+    let behind = durable?.saturating_sub(found.revision?);
+    i64::try_from(behind.saturating_add(MARGIN)).ok()
 }
 
 /// What is wrong, and the nearest moment that can be had.

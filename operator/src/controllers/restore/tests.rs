@@ -8,8 +8,9 @@ use api::{Reason, Restore, TenantCluster};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::plan::{Observed, Plan, is_over, moment, plan};
+use super::plan::{Observed, Plan, is_over, plan};
 use crate::controllers::tenant_backup::report::{Choice, Moment};
+use crate::restoring::begin::moment;
 
 fn cluster(backup: &Value) -> Arc<TenantCluster> {
     let mut cluster = json!({
@@ -40,6 +41,7 @@ fn planned(restore: &Restore, choice: Option<Choice>) -> Plan {
     let observed = Observed {
         cluster: Some(cluster(&json!({ "target": "main" }))),
         choice,
+        durable: Some(900),
     };
     plan(restore, &observed, Timestamp::UNIX_EPOCH)
 }
@@ -134,6 +136,7 @@ fn what_is_missing_is_said_with_a_sentence() {
         let observed = Observed {
             cluster,
             choice: None,
+            durable: None,
         };
         plan(&asked, &observed, Timestamp::UNIX_EPOCH)
     };
@@ -144,4 +147,139 @@ fn what_is_missing_is_said_with_a_sentence() {
     let never = restore(&json!({ "time": "2027-02-31T00:00:00Z" }));
     let plan = planned(&never, None);
     assert_eq!(said(&plan).1, Reason::RestoreImpossible.as_str());
+}
+
+fn found() -> Option<Choice> {
+    Some(Choice::Is(Box::new(Moment {
+        possible: true,
+        full: Some("f".to_owned()),
+        revision: Some(40),
+        time_ms: Some(5_999),
+        why: None,
+    })))
+}
+
+/// One that is to be carried out, that can be had.
+fn real() -> Restore {
+    let mut real = restore(&Value::Null);
+    real.spec.dry_run = false;
+    real.metadata.uid = Some("r".to_owned());
+    let plan = planned(&real, found());
+    real.status = Some(plan.status);
+    real
+}
+
+fn holding(progress: &Value, ready: (&str, &str)) -> Arc<TenantCluster> {
+    let cluster = cluster(&json!({ "target": "main" }));
+    let mut value = serde_json::to_value(&*cluster).unwrap();
+    value["status"]["restore"] = json!({ "name": "before", "uid": "r", "moment": "latest",
+        "clusterID": "cdf818194e3a8c32", "revision": 40, "bump": 1, "since": "1970-01-01T00:00:00Z" });
+    for (field, fact) in progress.as_object().unwrap() {
+        value["status"]["restore"][field] = fact.clone();
+    }
+    value["status"]["conditions"] = json!([{ "type": "Ready", "status": ready.0, "reason": ready.1,
+        "message": "m", "lastTransitionTime": "1970-01-01T00:00:00Z" }]);
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn restored(restore: &Restore, cluster: Arc<TenantCluster>) -> (String, String, String, bool) {
+    let observed = Observed {
+        cluster: Some(cluster),
+        choice: None,
+        durable: None,
+    };
+    let plan = plan(restore, &observed, Timestamp::UNIX_EPOCH);
+    let mut conditions = plan.status.conditions.iter();
+    let said = conditions.find(|c| c.type_ == "Restored").unwrap();
+    let (status, reason) = (said.status.clone(), said.reason.clone());
+    (status, reason, said.message.clone(), plan.again.is_some())
+}
+
+#[test]
+fn revisions_are_raised_above_all_that_were_ever_told_or_nothing_begins() {
+    let real = real();
+    let status = real.status.as_ref().unwrap();
+    assert_eq!(status.bump, Some(1_000_000_860));
+    let mut unknown = real.clone();
+    unknown.status = None;
+    let observed = Observed {
+        cluster: Some(cluster(&json!({ "target": "main" }))),
+        choice: found(),
+        durable: None,
+    };
+    let plan = plan(&unknown, &observed, Timestamp::UNIX_EPOCH);
+    assert_eq!(said(&plan).1, Reason::RestoreUnanswered.as_str());
+    assert!(plan.status.bump.is_none() && plan.again.is_some());
+}
+
+#[test]
+fn one_that_waits_names_the_one_that_goes_ahead() {
+    let waits = real();
+    let free = restored(&waits, cluster(&json!({ "target": "main" })));
+    assert_eq!(
+        (free.0.as_str(), free.1.as_str()),
+        ("Unknown", "RestoreWaiting")
+    );
+    let held = holding(
+        &json!({ "uid": "other", "name": "first" }),
+        ("True", "Answering"),
+    );
+    let (status, reason, message, _) = restored(&waits, held);
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("Unknown", "RestoreWaiting")
+    );
+    assert!(
+        message.contains("Restore first of the same TenantCluster"),
+        "{message}"
+    );
+}
+
+#[test]
+fn it_is_restored_once_the_tenant_cluster_serves_and_stays_so() {
+    let mut real = real();
+    let says = |real: &Restore, progress: Value, ready| restored(real, holding(&progress, ready));
+    let begun = says(&real, json!({}), ("False", "Restoring"));
+    assert_eq!((begun.1.as_str(), begun.2.as_str()), ("Restoring", "m"));
+    // What answers before members run on what was built is the one of before.
+    assert_eq!(says(&real, json!({}), ("True", "Answering")).1, "Restoring");
+    let prepared = json!({ "quiet": true, "switched": true, "prepared": true });
+    let starts = says(&real, prepared.clone(), ("False", "ApiUnreachable"));
+    assert_eq!((starts.1.as_str(), starts.3), ("Restoring", true));
+    let observed = Observed {
+        cluster: Some(holding(&prepared, ("True", "Answering"))),
+        choice: None,
+        durable: None,
+    };
+    let done = plan(&real, &observed, Timestamp::UNIX_EPOCH);
+    real.status = Some(done.status);
+    let outage = says(&real, prepared, ("False", "ApiUnreachable"));
+    assert_eq!((outage.0.as_str(), outage.1.as_str()), ("True", "Restored"));
+    assert!(
+        outage.2.contains("spec.confirmed") && !outage.3,
+        "{outage:?}"
+    );
+    let free = restored(&real, cluster(&json!({ "target": "main" })));
+    assert_eq!((free.1.as_str(), free.2.as_str()), ("Restored", ""));
+}
+
+#[test]
+fn why_it_was_given_up_stays_said() {
+    let mut real = real();
+    let given_up = holding(
+        &json!({ "givenUp": "etcd-0: no room" }),
+        ("True", "Answering"),
+    );
+    let observed = Observed {
+        cluster: Some(given_up),
+        choice: None,
+        durable: None,
+    };
+    let plan = plan(&real, &observed, Timestamp::UNIX_EPOCH);
+    real.status = Some(plan.status);
+    let (status, reason, message, again) = restored(&real, cluster(&json!({ "target": "main" })));
+    assert_eq!(
+        (status.as_str(), reason.as_str(), message.as_str(), again),
+        ("False", "RestoreGivenUp", "etcd-0: no room", false)
+    );
 }

@@ -18,6 +18,7 @@ use tenant_cp::{Settings, Validated, generations};
 
 use super::report::{Report, to_the_second};
 use crate::backups::{Said, is_told};
+use crate::restoring::begin::holds_backup;
 use crate::status::one_line;
 
 /// How soon it is looked again while nothing was found whole yet.
@@ -182,13 +183,22 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
         },
         Ok(secrets) => {
             let mut wanted = process::base(valid, target, &secrets, settings);
-            let deployment = process::deployment(valid, backup, target, &secrets, settings);
+            let mut deployment = process::deployment(valid, backup, target, &secrets, settings);
+            let is_held = holds_backup(&observed.cluster);
+            if is_held {
+                // Hashes stay those of what is wanted: its template is the same.
+                deployment.value["spec"]["replicas"] = 0.into();
+            }
             wanted.push(deployment);
             wanted.retain(|object| {
                 let live = observed.objects.get(&object.key());
                 live.is_none_or(|live| difference(&object.value, live).is_some())
             });
             match wanted.is_empty() {
+                true if is_held => {
+                    let message = "it goes on when the tenant cluster is restored";
+                    Plan::told(ConditionStatus::Unknown, Reason::Restoring, message)
+                }
                 true => looked_at(observed, backup, now),
                 false => Plan {
                     apply: wanted,

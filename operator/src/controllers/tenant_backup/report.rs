@@ -34,6 +34,9 @@ pub struct Report {
     pub taking: bool,
     /// Now, in milliseconds since 1970, by the clock of the other times.
     pub now_ms: u64,
+    /// The last revision that is in the target; 0 where that is not known yet.
+    #[serde(default)]
+    pub durable: u64,
     /// Since when something waits that is not in the target.
     #[serde(default)]
     pub waiting_since_ms: Option<u64>,

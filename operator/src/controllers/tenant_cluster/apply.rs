@@ -373,6 +373,21 @@ async fn act(
             keep(ctx, observed, |status| status.etcd = Some(etcd.clone())).await?;
             applied.writes += 1;
         }
+        Action::KeepRestore { restore, etcd } => {
+            keep(ctx, observed, |status| {
+                status.restore.clone_from(restore);
+                status.etcd = etcd.clone().or(status.etcd.take());
+            })
+            .await?;
+            applied.writes += 1;
+            // There is more to look at, or less.
+            applied.observe_again = true;
+        }
+        Action::ForgetLeases { members } => {
+            ctx.leadership.ensure().map_err(Error::Fence)?;
+            etcd::leases::forget(ctx, members, observed).await;
+            applied.writes += 1;
+        }
         Action::Issue { wants, due } => issue(observed, wants, due, now)?,
         Action::AskForTurn {
             cause,

@@ -29,6 +29,8 @@ use crate::context::Context;
 use crate::parts::PARTS;
 use crate::rollouts::queue::{Answer, Purpose, Turn};
 
+mod restore;
+
 /// A binding takes a moment until the API server's authorizer knows it.
 const BINDING_PAUSE: Duration = Duration::from_millis(25);
 const BINDING_TRIES: u32 = 40;
@@ -121,6 +123,13 @@ pub async fn observe(
         let kubeconfig = get(ctx, kinds::SECRET, Some(namespace), &secret).await?;
         objects.extend(kubeconfig);
     }
+    let restore = match readable && !deleting {
+        true => {
+            let seen = restore::read(ctx, &cluster, &ns, &mut objects).await;
+            seen.map_err(|unread| read(unread.kind, &unread.name, *unread.source))?
+        }
+        false => None,
+    };
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
@@ -164,6 +173,7 @@ pub async fn observe(
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),
+        restore,
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

@@ -17,6 +17,7 @@ use tenant_cp::names;
 use tenant_cp::problem::Problem;
 
 pub mod component_pods;
+pub mod restore;
 
 use super::part_name::PartName;
 use crate::backups::Said;
@@ -27,6 +28,7 @@ use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
 use crate::tenant_session::largest::Size;
 use component_pods::ComponentPod;
+use restore::RestoreSeen;
 
 /// Everything that a plan may depend on.
 #[derive(Clone, Debug)]
@@ -81,6 +83,8 @@ pub struct Observed {
     pub failures: BTreeMap<PartName, Failure>,
     /// What is known of its backup; none where nothing is known.
     pub backup: Option<Said>,
+    /// The Restore that is under way or next; none where there is none.
+    pub restore: Option<RestoreSeen>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum PartName {
     /// Finalizer, and what the status must say before anything depends on it.
     TenantCluster,
+    /// That it is brought back to a moment of its backup.
+    Restore,
     /// The tenant namespace, and the binding that lets the operator in.
     TenantNamespace,
     /// What lets the operator write the kubeconfig into the user's namespace.
@@ -43,6 +45,7 @@ impl fmt::Display for PartName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TenantCluster => "the TenantCluster itself",
+            Self::Restore => "restore",
             Self::TenantNamespace => "tenant namespace",
             Self::UserNamespace => "binding in the user's namespace",
             Self::NetworkPolicies => "network policies",

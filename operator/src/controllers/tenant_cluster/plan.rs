@@ -17,6 +17,7 @@ use tenant_cp::{Addresses, Settings, Validated, management_objects, names, valid
 
 use super::observed::{Observed, Tenant};
 use super::part_name::PartName;
+use crate::restoring::{Plan as Restoring, Workload};
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
@@ -30,6 +31,7 @@ mod handover;
 mod kubeconfig;
 mod pods;
 mod prune;
+mod restoring;
 mod rollout;
 mod status;
 mod tenant_namespace;
@@ -83,7 +85,10 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
         return Plan::own(observed, Action::KeepNetwork(ranges.clone()));
     }
     match validate::validate(cluster, settings) {
-        Ok(valid) => plan_parts(&valid, observed, settings, now),
+        Ok(valid) => match restoring::own(&valid, observed, now) {
+            Some(action) => Plan::own(observed, action),
+            None => plan_parts(&valid, observed, settings, now),
+        },
         Err(problems) => halted::plan(observed, &Halt::refused(&problems), now),
     }
 }
@@ -96,22 +101,32 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     let namespace = NamespacePlan::new(valid, observed, settings);
     let facts = namespace.facts(observed, settings);
     let Rollout { allowed, part } = rollout::plan(observed, facts);
+    let restoring = restoring::next(valid, observed, now);
+    let held = restoring.as_ref().map(|next| next.held.clone());
+    let held = held.unwrap_or_default();
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
+        if let Some(next) = &restoring {
+            parts.push(restoring::part(valid, observed, settings, next));
+        }
         parts.push(part);
+        let restoring = restoring.as_ref();
         // What only helps later comes after everything else (operations.md §1.2, law 5).
         let rests = facts.wanted().is_none() && observed.was_ready();
-        let may = (allowed, rests);
+        let may = (allowed, rests, restoring);
         parts.extend(namespace.parts(valid, observed, settings, may, now));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
-    if observed.readable && parts.iter().all(Part::is_settled) {
+    // Nobody is there to ask, or to write to, while no control plane may run.
+    let is_held = held.contains(&Workload::ControlPlane);
+    let is_open = observed.readable && !is_held;
+    if is_open && parts.iter().all(Part::is_settled) {
         parts.push(prune::plan(valid, observed, facts.control_plane));
         rest_what_failed(&mut parts, observed);
     }
     // What was left goes before anything inside does.
-    if observed.readable && parts.iter().all(Part::is_settled) {
+    if is_open && parts.iter().all(Part::is_settled) {
         let inside = namespace.inside(observed, settings);
         let (objects, hash) = tenant_objects::plan(valid, observed, inside, allowed);
         in_place = hash.filter(|_| !observed.failures.contains_key(&objects.name));
@@ -236,12 +251,15 @@ impl NamespacePlan {
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
-        (allowed, rests): (Allowed, bool),
+        (allowed, rests, restoring): (Allowed, bool, Option<&Restoring>),
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
         let mut base = Objects::base(valid, settings);
-        let workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
+        let mut workloads = rollout::held_back(self.workloads.clone(), observed, allowed);
+        if let Some(next) = restoring {
+            restoring::hold(&mut workloads, &next.held);
+        }
         let mut pods = Objects::workloads(workloads, observed);
         let mut part = |name, base_stage, pods_stage| {
             let mut part = Part::new(name);
@@ -267,8 +285,9 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
-        let may_end = (allowed.etcd, rests);
-        let mut etcd = etcd::plan(valid, observed, etcd_base, members, may_end, now);
+        let care = restoring.map_or(etcd::Care::Whole, restoring::care);
+        let may = (allowed.etcd, rests, care);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, may, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
             certificates::plan(valid, observed, settings, addresses, self.its_turn, now),

@@ -29,6 +29,7 @@ mod fields;
 mod handover;
 mod losses;
 mod quotas;
+mod restoring;
 mod rollouts;
 mod unknown;
 mod world;

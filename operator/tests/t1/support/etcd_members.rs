@@ -5,6 +5,7 @@
 //! proxy, as they would by DNS.
 //! Invariant: a volume lives as long as its claim, and only one process has it; a process ends with its pod.
 
+mod flags;
 mod peers;
 mod volume;
 mod writer;
@@ -30,8 +31,9 @@ use testkit::process::{Process, Workdir};
 use testkit::programs::Programs;
 use tokio::task::JoinHandle;
 
+use self::flags::{flags, own_flags};
 use self::peers::Peers;
-use self::volume::{Identity, Verdict, verdict};
+use self::volume::{Identity, Verdict, takes_over, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
 /// Members of the etcd that is played.
@@ -121,6 +123,16 @@ impl EtcdMembers {
         // At once: etcd makes files there.
         let aside = volume.with_extension("taken-away");
         std::fs::rename(&volume, aside).with_context(|| format!("cannot empty {volume:?}"))
+    }
+
+    /// Where the volume of a claim is.
+    pub(crate) fn volume(&self, claim_uid: &str) -> PathBuf {
+        self.dir.path().join("volumes").join(claim_uid)
+    }
+
+    /// Where a member answers clients.
+    pub(crate) fn client_url(&self, seat: usize) -> String {
+        format!("https://127.0.0.1:{}", self.ports[seat].client)
     }
 
     /// Where a member's JSON gateway is.
@@ -365,8 +377,16 @@ impl Stage {
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
-        let identity: Identity = serde_json::from_slice(&identity.0)?;
+        let (text, identity) = (
+            &identity.0,
+            serde_json::from_slice::<Identity>(&identity.0)?,
+        );
         let name = format!("etcd-{seat}");
+        let pod = self.dir.join("pods").join(&run.pod);
+        std::fs::create_dir_all(&pod)?;
+        if identity.restore.is_some() && !takes_over(&name, text, &pod, &volume)? {
+            return Ok(true);
+        }
         if verdict(&identity, &name, claim, &volume) == Verdict::Refused {
             return Ok(true);
         }
@@ -423,68 +443,4 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
-}
-
-/// Flags that are those of the StatefulSet, because nothing here stands in for what they are about.
-const OWN_FLAGS: [&str; 3] = [
-    "bootstrap-defrag-threshold-megabytes",
-    "feature-gates",
-    "quota-backend-bytes",
-];
-
-fn own_flags(set: &StatefulSet, instead: &BTreeMap<String, String>) -> Vec<String> {
-    let spec = set.spec.as_ref().and_then(|s| s.template.spec.as_ref());
-    let args = spec.and_then(|spec| spec.containers.first()?.args.as_ref());
-    let args = args.into_iter().flatten();
-    let flags = args.filter_map(|arg| arg.strip_prefix("--")?.split_once('='));
-    let flags = flags.filter(|(flag, _)| OWN_FLAGS.contains(flag));
-    let flags = flags.map(|(flag, value)| {
-        let value = instead.get(flag).map_or(value, String::as_str);
-        format!("--{flag}={value}")
-    });
-    flags.collect()
-}
-
-/// As `tenant_cp::desired::etcd` has them, but for where a member listens.
-fn flags(
-    name: &str,
-    state: &str,
-    ports: Ports,
-    (files, volume): (&std::path::Path, &std::path::Path),
-) -> Vec<String> {
-    let file = |file: &str| files.join(file).display().to_string();
-    let own = |kind: &str| file(&format!("{name}-{kind}"));
-    let local = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
-    let cluster: Vec<_> = (0..MEMBERS)
-        .map(|seat| format!("etcd-{seat}=https://etcd-{seat}:2380"))
-        .collect();
-    [
-        ("advertise-client-urls", local("https", ports.client)),
-        ("cert-file", own("server.crt")),
-        ("client-cert-auth", "true".to_owned()),
-        ("data-dir", volume.join("data").display().to_string()),
-        (
-            "initial-advertise-peer-urls",
-            format!("https://{name}:2380"),
-        ),
-        ("initial-cluster", cluster.join(",")),
-        ("initial-cluster-state", state.to_owned()),
-        ("initial-cluster-token", "t1".to_owned()),
-        ("key-file", own("server.key")),
-        ("listen-client-http-urls", local("https", ports.http)),
-        ("listen-client-urls", local("https", ports.client)),
-        ("listen-metrics-urls", local("http", ports.metrics)),
-        ("listen-peer-urls", local("https", ports.peer)),
-        ("name", name.to_owned()),
-        ("peer-cert-allowed-hostname", "etcd-peers".to_owned()),
-        ("peer-cert-file", own("peer.crt")),
-        ("peer-client-cert-auth", "true".to_owned()),
-        ("peer-key-file", own("peer.key")),
-        ("peer-skip-client-san-verification", "true".to_owned()),
-        ("peer-trusted-ca-file", file("etcd-ca.crt")),
-        ("trusted-ca-file", file("etcd-ca.crt")),
-    ]
-    .into_iter()
-    .map(|(flag, value)| format!("--{flag}={value}"))
-    .collect()
 }

@@ -22,6 +22,8 @@ pub(super) mod space;
 pub(super) mod volumes;
 
 use self::identity::{addresses, claims, identity};
+use self::replacement::Replacing;
+use self::space::Relief;
 use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
@@ -29,21 +31,42 @@ use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
+/// What is made of it while a restore is under way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Care {
+    /// Everything.
+    Whole,
+    /// No member is replaced, and nothing dropped: it is the restore's to say who has which data.
+    AsItIs,
+    /// It has no pods; claims that are lost are made anew, for what is built on them.
+    Held,
+}
+
 pub(super) fn plan(
     valid: &Validated,
     observed: &Observed,
     base: Vec<Object>,
     members: Option<Object>,
-    (may_roll, rests): (bool, bool),
+    (may_roll, rests, care): (bool, bool, Care),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
+    if care == Care::Held {
+        let base = volumes::keeping_their_size(base, observed);
+        part.apply("etcd volumes", observed, base);
+        let members = members.map(|members| volumes::keeping_their_template(members, observed));
+        part.apply("etcd", observed, members.into_iter().collect());
+        return part;
+    }
     let known = identity(observed);
     let members_known = known.iter().flat_map(|known| &known.members);
     let lost: Vec<_> = members_known
         .filter_map(|member| loss(observed, member))
         .collect();
-    let mut replacing = replacement::plan(valid, observed, !lost.is_empty(), now);
+    let mut replacing = match care {
+        Care::Whole => replacement::plan(valid, observed, !lost.is_empty(), now),
+        Care::AsItIs | Care::Held => Replacing::default(),
+    };
     // Whoever made the claim of a lost volume anew: it is not that volume. One is made where the member that
     // had it is no member any more.
     let is_kept = |object: &Object| {
@@ -58,10 +81,15 @@ pub(super) fn plan(
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
     let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
-    let mut relief = space::plan(valid, observed, is_full);
+    // What is dropped now would be missing in the backup.
+    let mut relief = match care {
+        Care::Whole => space::plan(valid, observed, is_full),
+        Care::AsItIs | Care::Held => Relief::default(),
+    };
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
-        let next = members::next(valid, observed, (may_roll, rests), now);
+        let may_end = (may_roll, rests && care == Care::Whole);
+        let next = members::next(valid, observed, may_end, now);
         part.deletions.extend(next.replace);
         part.waiting = next.waiting;
         first = next.first;

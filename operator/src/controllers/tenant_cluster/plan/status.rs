@@ -71,6 +71,9 @@ pub(super) fn report(
     let problem_of_api = problem_of_api.or(disbelieved);
     let waiting = waiting(&plan, rollout, valid, observed);
     let certificates = parts::certificates(&plan, observed);
+    let mut parts_of_plan = plan.parts.iter();
+    let restore = parts_of_plan.find(|part| part.name == PartName::Restore);
+    let restoring = restore.and_then(|part| part.waiting.clone());
     let mut set = conditions(&mut plan, observed, now);
     parts::report(&mut set, valid, observed);
     controllers::report(&mut set, observed);
@@ -164,6 +167,11 @@ pub(super) fn report(
             );
         }
     }
+    let answers = matches!(observed.tenant, Tenant::Answers { .. });
+    if let Some(Waiting { reason, message }) = restoring.filter(|_| !answers) {
+        let value = ConditionStatus::False;
+        set.set(ConditionType::Ready, value, reason, &message);
+    }
     if let Some(problem) = &problem {
         let notice = Notice::warning(problem.reason, problem.message.clone());
         plan.events.push(notice);
@@ -213,6 +221,8 @@ fn repair_pause(reason: Reason) -> Option<Duration> {
     match reason {
         Reason::ReplacingMember | Reason::Defragmenting => Some(REPLACING_PAUSE),
         Reason::MemberLost => Some(MEMBER_LOST_PAUSE),
+        // Nobody is woken when the last pod is gone, or a Job is over.
+        Reason::Restoring => Some(REPLACING_PAUSE),
         _ => None,
     }
 }

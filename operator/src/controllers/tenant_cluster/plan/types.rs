@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::tenant_cluster::{EndpointStatus, EtcdStatus, NetworkStatus, TenantClusterStatus};
+use api::tenant_cluster::{
+    EndpointStatus, EtcdStatus, NetworkStatus, RestoreProgress, TenantClusterStatus,
+};
 use kit::events::Notice;
 use kit_objects::difference::difference;
 use kit_objects::known::Known;
@@ -236,6 +238,18 @@ pub enum Action {
     KeepNetwork(NetworkStatus),
     /// Write into the status what etcd is, before its members are told that it exists.
     KeepEtcd(EtcdStatus),
+    /// Write into the status how far a restore is.
+    KeepRestore {
+        /// That; none where it is over.
+        restore: Option<RestoreProgress>,
+        /// What etcd is from then on, written with it.
+        etcd: Option<EtcdStatus>,
+    },
+    /// Delete Leases of before from the etcd of a tenant cluster that was restored, which no kube-apiserver uses yet.
+    ForgetLeases {
+        /// Names of the members, and addresses of their Services.
+        members: Vec<(String, IpAddr)>,
+    },
     /// Issue certificates and keys, to be written by the next plan.
     Issue {
         /// All certificates that are wanted.

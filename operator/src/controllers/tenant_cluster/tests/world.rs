@@ -29,6 +29,9 @@ use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
 use crate::tenant_session::largest::Size;
 
 mod controllers;
+mod restore;
+
+pub(super) use restore::Play;
 
 pub(super) const UID: &str = "0a1b2c3d-1111-4222-8333-444455556666";
 pub(super) const NS: &str = "covey-demo-0a1b2c3d11";
@@ -130,6 +133,8 @@ pub(super) struct World {
     pub(super) refused: Vec<Key>,
     /// What the spec wants, where a test says so: no plan may delete it.
     pub(super) wanted: BTreeSet<Key>,
+    /// A Restore, and what goes with it.
+    pub(super) restore: Option<Play>,
     /// What it is now.
     pub(super) now: Timestamp,
     pub(super) writes: usize,
@@ -169,6 +174,7 @@ impl World {
             free_address: "10.96.0.77",
             refused: Vec::new(),
             wanted: BTreeSet::new(),
+            restore: None,
             now: now(),
             writes: 0,
         }
@@ -225,6 +231,7 @@ impl World {
             etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
             backup: None,
+            restore: self.see_restore(),
             budget: Budget::default(),
         }
     }
@@ -286,12 +293,16 @@ impl World {
             Action::AddFinalizer
             | Action::RemoveFinalizer
             | Action::KeepNetwork(_)
+            | Action::KeepRestore { .. }
             | Action::KeepEtcd(_) => {
                 if !self.spend(budget) {
                     return false;
                 }
                 self.own(action);
                 observed.cluster = self.cluster.clone();
+                if matches!(action, Action::KeepRestore { .. }) {
+                    observed.restore = self.see_restore();
+                }
             }
             Action::Empty { .. } => {
                 self.objects
@@ -314,6 +325,14 @@ impl World {
                 let of = |(name, _): &(String, _)| (name.clone(), Ok(self.member(name)));
                 observed.etcd = Etcd::Asked(members.iter().map(of).collect());
                 observed.etcd_listing = list.then(EtcdListing::default);
+            }
+            Action::ForgetLeases { .. } => {
+                if !self.spend(budget) {
+                    return false;
+                }
+                if let Some(seen) = &mut observed.restore {
+                    seen.leases = Some(Ok(()));
+                }
             }
             Action::ReplaceMember { step, .. } => {
                 // etcd itself is not played here: only what stands in the status, and who leads.
@@ -443,7 +462,7 @@ impl World {
     /// What a member of etcd says.
     pub(super) fn member(&self, name: &str) -> MemberStatus {
         MemberStatus {
-            cluster_id: "cdf818194e3a8c32".to_owned(),
+            cluster_id: self.etcd_cluster(),
             member_id: format!("6{}", name.rsplit('-').next().unwrap()),
             leader: Some(format!("6{}", self.leads)),
             alarms: self.alarms.clone(),
@@ -472,6 +491,11 @@ impl World {
             Action::RemoveFinalizer => self.cluster.metadata.finalizers = None,
             Action::KeepEtcd(etcd) => {
                 self.cluster.status.get_or_insert_default().etcd = Some(etcd.clone());
+            }
+            Action::KeepRestore { restore, etcd } => {
+                let status = self.cluster.status.get_or_insert_default();
+                status.restore = restore.clone();
+                status.etcd = etcd.clone().or(status.etcd.take());
             }
             Action::KeepNetwork(ranges) => {
                 self.cluster.status.get_or_insert_default().network = Some(ranges.clone());
@@ -552,7 +576,13 @@ impl World {
                 return true;
             }
         }
-        panic!("a plan does not come to an end");
+        let left = plan(&observed, &self.settings, self.now);
+        let left: Vec<_> = left
+            .parts
+            .iter()
+            .filter(|part| !part.is_settled())
+            .collect();
+        panic!("a plan does not come to an end: {left:#?}");
     }
 
     /// The plan deletes this Deployment with its pods, and nothing else yet.

@@ -13,7 +13,7 @@ use tenant_cp::{Validated, names};
 use crate::controllers::tenant_cluster::observed::Observed;
 
 /// The members' Services.
-pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
+pub(in super::super) fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
     let ns = valid.tenant_namespace.as_str();
     let address = |number| {
         let name = names::etcd_member(number);
@@ -44,8 +44,13 @@ pub(in super::super) fn told_to_members(
             })
             .collect(),
     };
+    let status = observed.cluster.status.as_ref();
+    let restore = status.and_then(|status| status.restore.as_ref());
     Some(EtcdIdentity {
         state,
+        restore: restore
+            .filter(|restore| restore.switched)
+            .map(|restore| restore.uid.clone()),
         cluster_id: identity(observed).and_then(|known| known.cluster_id.clone()),
         members,
     })
@@ -61,7 +66,7 @@ fn of_status(member: &EtcdMemberStatus) -> EtcdMember {
 }
 
 /// Whether members that start now are told what the status says.
-pub(super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
+pub(in super::super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
     let secret = observed.objects.get(&Key::new(
         "Secret",
         valid.tenant_namespace.as_str(),
@@ -74,13 +79,13 @@ pub(super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
 }
 
 /// What the status says of etcd.
-pub(super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
+pub(in super::super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
     observed.cluster.status.as_ref()?.etcd.as_ref()
 }
 
 /// UIDs of the members' claims: of all of them or none, because one that is not seen yet is no member
 /// without a volume.
-pub(super) fn claims(
+pub(in super::super) fn claims(
     valid: &Validated,
     observed: &Observed,
 ) -> Option<impl Iterator<Item = (i32, String)> + use<>> {

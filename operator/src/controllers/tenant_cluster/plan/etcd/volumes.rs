@@ -33,7 +33,7 @@ fn text<'a>(claim: &'a Value, pointer: &str) -> Option<&'a str> {
 }
 
 /// What the claim of a member asks for; none where that is not known.
-pub(super) fn request(observed: &Observed, member: &str) -> Option<String> {
+pub(in super::super) fn request(observed: &Observed, member: &str) -> Option<String> {
     let claim = claim(observed, &names::volume_of(member)).there()?;
     text(claim, REQUEST).map(str::to_owned)
 }

@@ -1,0 +1,322 @@
+//! Back to a revision on the volumes that members have, container by container, as the Job of a restore in place does it;
+//! through the gate; and what was there before is kept until people say otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use backup::etcd::Etcd;
+use backup::store::directory::Directory;
+use serde_json::{Value, json};
+use testkit::process::Process;
+
+use super::support::{BUMP, Running, TENANT, World, content, quick};
+use crate::support::{Cluster, Member, gate, listing, marker, running_cluster};
+
+const MEMBERS: usize = 3;
+const RESTORE: &str = "5a1c0f6e-1111-4222-8333-444455556666";
+const FOLDER: &str = "covey-restore-5a1c0f6e-1111-4222-8333-444455556666";
+
+/// What it said, and the exit code.
+fn agent(args: &[String]) -> Result<(i32, String)> {
+    let output = Command::new(env!("CARGO_BIN_EXE_etcd-agent"))
+        .arg("backup")
+        .args(args)
+        .output()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Ok((output.status.code().context("it was killed")?, said))
+}
+
+fn succeeds((code, said): (i32, String)) -> Result<()> {
+    ensure!(code == 0, "{code}: {said}");
+    Ok(())
+}
+
+/// One member's pod.
+struct Build<'a> {
+    world: &'a World,
+    cluster: &'a Cluster,
+    token: &'a str,
+    number: usize,
+    volume: &'a Path,
+    scratch: PathBuf,
+    revision: u64,
+}
+
+impl Build<'_> {
+    fn volume(&self) -> [String; 2] {
+        [
+            format!("--volume={}", self.volume.display()),
+            format!("--restore={RESTORE}"),
+        ]
+    }
+
+    fn reading(&self) -> Vec<String> {
+        let key = self.scratch.with_extension("key");
+        fs::write(&key, self.world.keys.data.reveal()).unwrap();
+        vec![
+            format!("--directory={}", self.world.folder.display()),
+            "--prefix=p".to_owned(),
+            format!("--tenant={TENANT}"),
+            format!("--cluster={:x}", self.world.scope.cluster),
+            format!("--data-key={}", key.display()),
+        ]
+    }
+
+    fn scratch(&self) -> String {
+        format!("--scratch={}", self.scratch.display())
+    }
+
+    fn etcdutl(&self, args: &[String]) -> Result<()> {
+        let mut command = Command::new(self.world.site.folder().join("etcdutl"));
+        let output = command.args(["snapshot", "restore"]).args(args).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdutl: {said}");
+        Ok(())
+    }
+
+    fn fetch(&self, least: u64) -> Result<(i32, String)> {
+        let mut args = vec![
+            "fetch".to_owned(),
+            format!("--at-revision={}", self.revision),
+            format!("--least-revision={least}"),
+            self.scratch(),
+        ];
+        args.extend(self.volume());
+        args.extend(self.reading());
+        agent(&args)
+    }
+
+    /// Everything but that it is whole.
+    fn make(&self) -> Result<()> {
+        fs::create_dir_all(&self.scratch)?;
+        succeeds(self.fetch(self.revision)?)?;
+        let replay = self.scratch.join("replay");
+        let peer = "http://127.0.0.1:2380";
+        self.etcdutl(&[
+            self.scratch.join("snapshot.db").display().to_string(),
+            format!("--data-dir={}", replay.display()),
+            "--name=replay".to_owned(),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=replay={peer}"),
+            "--initial-cluster-token=covey-replay".to_owned(),
+        ])?;
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?
+            .local_addr()?
+            .port();
+        let url = format!("http://127.0.0.1:{port}");
+        let etcd = [
+            format!("--data-dir={}", replay.display()),
+            "--name=replay".to_owned(),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=replay={peer}"),
+            "--initial-cluster-token=covey-replay".to_owned(),
+            "--unsafe-no-fsync".to_owned(),
+            "--max-txn-ops=10000000".to_owned(),
+        ];
+        let program = self.world.site.folder().join("etcd");
+        let log = self.scratch.with_extension("log");
+        let mut process = Process::spawn("replay", &program, &etcd, &log)?;
+        let mut args = vec!["replay".to_owned(), format!("--etcd={url}"), self.scratch()];
+        args.extend(self.reading());
+        succeeds(agent(&args)?)?;
+        process.kill();
+        let members: Vec<_> = (0..MEMBERS)
+            .map(|number| format!("etcd-{number}={}", self.cluster.peer_url(number)))
+            .collect();
+        self.etcdutl(&[
+            self.scratch.join("restored.db").display().to_string(),
+            format!(
+                "--data-dir={}",
+                self.volume.join(FOLDER).join("data").display()
+            ),
+            format!("--name=etcd-{}", self.number),
+            format!(
+                "--initial-advertise-peer-urls={}",
+                self.cluster.peer_url(self.number)
+            ),
+            format!("--initial-cluster={}", members.join(",")),
+            format!("--initial-cluster-token={}", self.token),
+            format!("--bump-revision={BUMP}"),
+            "--mark-compacted".to_owned(),
+        ])
+    }
+
+    /// That it is whole; what is reported.
+    fn seal(&self) -> Result<Value> {
+        let report = self.scratch.with_extension("report");
+        fs::write(&report, "")?;
+        let mut args = vec![
+            "seal".to_owned(),
+            format!("--member=etcd-{}", self.number),
+            format!("--claim=claim-{}", self.number),
+            format!("--report={}", report.display()),
+            self.scratch(),
+        ];
+        args.extend(self.volume());
+        succeeds(agent(&args)?)?;
+        Ok(serde_json::from_slice(&fs::read(&report)?)?)
+    }
+
+    fn forget(&self, cluster: u64) -> Result<(i32, String)> {
+        let mut args = vec!["forget".to_owned(), format!("--cluster={cluster:x}")];
+        args.extend(self.volume());
+        agent(&args)
+    }
+}
+
+fn with_restore(mut identity: Value) -> Value {
+    identity["restore"] = json!(RESTORE);
+    identity
+}
+
+/// What a folder holds, wherever it is.
+fn facts(folder: &Path) -> Vec<String> {
+    listing(folder).into_values().collect()
+}
+
+/// The cluster that was built, and what the operator says once members are to take it over.
+fn restoring(built: &[Value]) -> Result<(u64, Value)> {
+    let number = |value: &Value| {
+        let text = value.as_str().context("no identifier")?;
+        u64::from_str_radix(text, 16).context("no identifier")
+    };
+    let cluster = number(&built[0]["data"]["clusterID"])?;
+    let members: Result<Vec<_>> = built
+        .iter()
+        .map(|built| number(&built["data"]["memberID"]))
+        .collect();
+    Ok((cluster, with_restore(running_cluster(cluster, &members?))))
+}
+
+async fn is_refused(etcd: &Etcd, from: u64) -> Result<()> {
+    let mut old = etcd.watch(from).await?;
+    let created = old.message().await?.context("no answer")?;
+    let refused = match created.compact_revision {
+        0 => old.message().await?.context("no answer")?.compact_revision,
+        compacted => compacted,
+    };
+    ensure!(refused > 0, "a watch from before goes on");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_take_over_what_was_built_beside_their_data_and_watches_of_before_are_refused()
+-> Result<()> {
+    let Some(mut world) = World::new().await? else {
+        return Ok(());
+    };
+    let store = Arc::new(Directory::new(&world.folder));
+    let mut running = Running::start(store.clone(), &world.etcd, world.options(quick(), "a"));
+    running.until(|progress| progress.full.is_some()).await?;
+    world.write_many(40).await?;
+    let wanted = world.last();
+    world.write_many(60).await?;
+    running.durable(world.last()).await?;
+    running.stop().await?;
+    let (newest, expected) = (world.last(), world.history[&wanted].clone());
+    let ids = world.site.ids(&world.member)?;
+    world.member.end();
+    let volumes = ["etcd-0", "etcd-1", "etcd-2"].map(|name| world.site.volume(name));
+    // One member has data; the two others lost their volumes.
+    let before = running_cluster(ids.0, &[ids.1]);
+    gate(&volumes[0], "etcd-0", "existing", &before).is(0, "Start");
+    let was = facts(&volumes[0].join("data"));
+
+    let cluster = Cluster::new("restored", MEMBERS)?;
+    let builds: Vec<_> = volumes
+        .iter()
+        .enumerate()
+        .map(|(number, volume)| Build {
+            world: &world,
+            cluster: &cluster,
+            token: "5a1c0f6e-tenant-r1",
+            number,
+            volume,
+            scratch: world.site.volume(&format!("scratch-{number}")),
+            revision: wanted,
+        })
+        .collect();
+
+    // Less than was found beforehand is not built; what is not whole is nobody's data.
+    let (code, said) = builds[0].fetch(newest)?;
+    ensure!(code == 1 && said.contains("had it until"), "{code}: {said}");
+    ensure!(!volumes[0].join(FOLDER).exists(), "{said}");
+    let left = volumes[1].join("covey-restore-left-behind");
+    fs::create_dir_all(left.join("data"))?;
+    builds.iter().try_for_each(Build::make)?;
+    ensure!(!left.exists(), "what another restore left takes room");
+    let numbers = running_cluster(77, &[7, 8, 9]);
+    let numbers = with_restore(numbers);
+    gate(&volumes[1], "etcd-1", "existing", &numbers).is(10, "VolumeLost");
+
+    let built = builds.iter().map(Build::seal);
+    let built = built.collect::<Result<Vec<_>>>()?;
+    for one in &built {
+        ensure!(one["revision"] == wanted, "{one}");
+        ensure!(one["data"]["clusterID"] == built[0]["data"]["clusterID"]);
+    }
+    let (cluster_id, identity) = restoring(&built)?;
+    ensure!(cluster_id != ids.0);
+
+    // Whoever has the data of before goes on with it until the operator says otherwise, and it is whole.
+    gate(&volumes[0], "etcd-0", "existing", &before).is(0, "Start");
+    ensure!(facts(&volumes[0].join("data")) == was);
+    let (code, said) = builds[0].forget(cluster_id)?;
+    ensure!(code == 1 && said.contains("not taken over"), "{said}");
+
+    for (number, volume) in volumes.iter().enumerate() {
+        let name = format!("etcd-{number}");
+        // The first one is broken off between its steps.
+        if number == 0 {
+            fs::rename(volume.join("data"), volume.join(FOLDER).join("before"))?;
+        }
+        let answer = gate(volume, &name, "existing", &identity);
+        answer.is(0, "Start");
+        ensure!(answer.line.contains("takes over"), "{answer:?}");
+        ensure!(marker(volume)["data"] == built[number]["data"]);
+        let again = gate(volume, &name, "existing", &identity);
+        ensure!(again.line.contains("has its data"), "{again:?}");
+    }
+    let own: Vec<_> = volumes.iter().map(PathBuf::as_path).collect();
+    let members = world.site.start(&own, &cluster, &[]).await?;
+    for (number, member) in members.iter().enumerate() {
+        let etcd = Etcd::new(member.url(), None)?;
+        ensure!(
+            content(&etcd).await? == expected,
+            "etcd-{number} has other data"
+        );
+        let status = etcd.status().await?;
+        ensure!(status.cluster == cluster_id && status.revision > newest);
+        ensure!(status.revision >= wanted + BUMP, "{status:?}");
+        // Nobody resumes on revisions that mean something else now.
+        is_refused(&etcd, newest).await?;
+    }
+
+    // What is in use is never built over, and what was there before is kept until it is confirmed.
+    let (code, said) = builds[0].fetch(wanted)?;
+    ensure!(
+        code == 1 && said.contains("nothing is built there any more"),
+        "{said}"
+    );
+    ensure!(facts(&volumes[0].join(FOLDER).join("before")) == was);
+    for build in &builds {
+        succeeds(build.forget(cluster_id)?)?;
+        ensure!(!build.volume.join(FOLDER).exists());
+        succeeds(build.forget(cluster_id)?)?;
+    }
+    let etcd = Etcd::new(members[1].url(), None)?;
+    ensure!(content(&etcd).await? == expected);
+    members.into_iter().for_each(Member::kill);
+    for (number, volume) in volumes.iter().enumerate() {
+        let name = format!("etcd-{number}");
+        gate(volume, &name, "existing", &identity).is(0, "Start");
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Looks for the Restore of a tenant cluster that is under way or next, and for what there is of it.
+//!
+//! Invariant: where there is no Restore nothing is asked. What is decided about data is read live.
+
+use std::collections::BTreeMap;
+
+use api::names::{COMPONENT_WORKER, LABEL_COMPONENT, LABEL_TENANT_UID};
+use api::{BackupTarget, Restore, TenantCluster};
+use kit_client::untyped;
+use kit_objects::kinds::{self, Kind};
+use kit_objects::object::Key;
+use kube::api::{DynamicObject, ListParams};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+use tenant_cp::names;
+
+use crate::context::Context;
+use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
+use crate::restoring::begin;
+
+/// Most pods of a tenant namespace beside those of machines, and most Jobs; a second page is never asked for, because
+/// there is none.
+const MOST: u32 = 500;
+
+/// What could not be read.
+pub(super) struct Unread {
+    /// Kind.
+    pub(super) kind: &'static str,
+    /// Name or namespace.
+    pub(super) name: String,
+    /// What the API said.
+    pub(super) source: Box<kube::Error>,
+}
+
+/// None where there is none; Jobs are put to the other objects.
+pub(super) async fn read(
+    ctx: &Context,
+    cluster: &TenantCluster,
+    ns: &str,
+    objects: &mut BTreeMap<Key, Value>,
+) -> Result<Option<RestoreSeen>, Unread> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let status = cluster.status.as_ref();
+    let progress = status.and_then(|status| status.restore.as_ref());
+    let named = match progress {
+        Some(progress) => Some((progress.name.clone(), progress.uid.clone())),
+        None => begin::first(&ctx.stores.restores.state(), cluster),
+    };
+    let Some((name, uid)) = named else {
+        return Ok(None);
+    };
+    let restores = Api::<Restore>::namespaced(ctx.client.clone(), &namespace);
+    let found = restores.get_opt(&name).await;
+    let found = found.map_err(|source| unread("Restore", &name, source))?;
+    let target = cluster.spec.backup.as_ref().and_then(|backup| {
+        let named = ObjectRef::<BackupTarget>::new(&backup.target);
+        ctx.stores.targets.get(&named)
+    });
+    let mut seen = RestoreSeen {
+        restore: found.filter(|found| found.uid().as_deref() == Some(uid.as_str())),
+        target,
+        ..RestoreSeen::default()
+    };
+    if progress.is_some() {
+        let own = cluster.uid().unwrap_or_default();
+        let pods = format!("{LABEL_COMPONENT}!={COMPONENT_WORKER},{LABEL_TENANT_UID}={own}");
+        let pods = list(ctx, kinds::POD, ns, &pods).await?;
+        seen.pods = pods.into_iter().map(|(_, pod)| pod).collect();
+        let jobs = format!("{LABEL_COMPONENT}={}", names::ETCD_RESTORE);
+        objects.extend(list(ctx, kinds::JOB, ns, &jobs).await?);
+    }
+    Ok(Some(seen))
+}
+
+async fn list(
+    ctx: &Context,
+    kind: Kind,
+    ns: &str,
+    labels: &str,
+) -> Result<Vec<(Key, Value)>, Unread> {
+    let params = ListParams::default().labels(labels).limit(MOST);
+    let found = untyped::of(kind, &ctx.client, Some(ns)).list(&params).await;
+    let found = found.map_err(|source| unread(kind.kind, ns, source))?;
+    let one = |object: &DynamicObject| {
+        let key = Key::new(kind.kind, ns, &object.name_any());
+        let mut body = serde_json::to_value(object).unwrap_or_default();
+        body["apiVersion"] = kind.api_version().into();
+        body["kind"] = kind.kind.into();
+        (key, body)
+    };
+    Ok(found.items.iter().map(one).collect())
+}
+
+fn unread(kind: &'static str, name: &str, source: kube::Error) -> Unread {
+    Unread {
+        kind,
+        name: name.to_owned(),
+        source: Box::new(source),
+    }
+}

@@ -1,0 +1,277 @@
+//! A tenant cluster that is brought back in place: which pods there are none of meanwhile, the Jobs that build its data,
+//! and what members of etcd are from then on.
+//!
+//! Invariant: what [`crate::restoring`] says, and nothing else; facts are written before anything depends on them, and those
+//! of etcd together with the fact that members run on what was built.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::Reason;
+use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus, RestoreProgress};
+use jiff::Timestamp;
+use kit_objects::known::Known;
+use kit_objects::object::{Key, Object};
+use serde_json::json;
+use tenant_cp::backup::restore_jobs;
+use tenant_cp::{Settings, Validated, names};
+
+use super::etcd::{Care, identity, volumes};
+use super::types::{Action, Part, Target};
+use crate::controllers::tenant_cluster::observed::restore::RestoreSeen;
+use crate::controllers::tenant_cluster::observed::{Observed, Tenant};
+use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::restoring::{self, Built, Phase, Plan, Recorded, Workload, begin};
+use crate::status::{Waiting, one_line};
+
+mod jobs;
+
+/// How long pods may take to end.
+const STOPS: Duration = Duration::from_secs(20 * 60);
+/// How long all of it may take until members run on what was built: more than the Jobs' own deadline.
+const MOST: Duration = Duration::from_secs(90 * 60);
+
+fn progress(observed: &Observed) -> Option<&RestoreProgress> {
+    observed.cluster.status.as_ref()?.restore.as_ref()
+}
+
+/// What is written into the TenantCluster before anything else is done.
+pub(super) fn own(valid: &Validated, observed: &Observed, now: Timestamp) -> Option<Action> {
+    if !observed.readable {
+        return None;
+    }
+    let Some(facts) = progress(observed) else {
+        let restore = observed.restore.as_ref()?.restore.as_ref()?;
+        let can_begin = begin::can_begin(restore, &observed.cluster)
+            && observed.restore.as_ref()?.target.is_some();
+        let facts = can_begin.then(|| begin::facts(restore, now)).flatten()?;
+        return Some(Action::KeepRestore {
+            restore: Some(facts),
+            etcd: None,
+        });
+    };
+    let next = next(valid, observed, now)?;
+    if next.is_over {
+        return Some(Action::KeepRestore {
+            restore: None,
+            etcd: None,
+        });
+    }
+    if next.record == recorded(facts) {
+        return None;
+    }
+    let Recorded {
+        is_quiet,
+        is_switched,
+        is_prepared,
+        given_up,
+    } = next.record;
+    Some(Action::KeepRestore {
+        restore: Some(RestoreProgress {
+            quiet: is_quiet,
+            switched: is_switched,
+            prepared: is_prepared,
+            given_up: given_up.map(|why| one_line(&why, 1000)),
+            ..facts.clone()
+        }),
+        etcd: next.switch.and_then(|built| etcd_of(observed, &built)),
+    })
+}
+
+fn recorded(facts: &RestoreProgress) -> Recorded {
+    Recorded {
+        is_quiet: facts.quiet,
+        is_switched: facts.switched,
+        is_prepared: facts.prepared,
+        given_up: facts.given_up.clone(),
+    }
+}
+
+/// What etcd is once its members run on what was built.
+fn etcd_of(observed: &Observed, built: &BTreeMap<String, Built>) -> Option<EtcdStatus> {
+    let known = identity::identity(observed)?;
+    let cluster_id = built.values().next()?.cluster_id.clone();
+    let member = |(name, built): (&String, &Built)| EtcdMemberStatus {
+        name: name.clone(),
+        volume_uid: built.claim_uid.clone(),
+        volume_size: volumes::request(observed, name),
+        id: Some(built.member_id.clone()),
+        started: true,
+        learner: false,
+    };
+    Some(EtcdStatus {
+        cluster_id: Some(cluster_id),
+        members: built.iter().map(member).collect(),
+        replacing: None,
+        last_replacement: known.last_replacement.clone(),
+    })
+}
+
+/// What is to be so; none where no Restore is under way.
+pub(super) fn next(valid: &Validated, observed: &Observed, now: Timestamp) -> Option<Plan> {
+    let (facts, seen) = (progress(observed)?, observed.restore.as_ref()?);
+    Some(restoring::plan(&of(valid, observed, facts, seen, now)))
+}
+
+fn of(
+    valid: &Validated,
+    observed: &Observed,
+    facts: &RestoreProgress,
+    seen: &RestoreSeen,
+    now: Timestamp,
+) -> restoring::Observed {
+    let members: Vec<_> = (0..valid.etcd.replicas).map(names::etcd_member).collect();
+    let restore = seen.restore.as_ref();
+    let is_wanted = restore.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
+    let builds = |member: &String| {
+        let name = restore_jobs::build_name(&facts.uid, member);
+        let job = observed.objects.get(&job_key(observed, &name))?;
+        Some((member.clone(), jobs::built(job, seen.of_job(&name), now)))
+    };
+    let forgets = |member: &String| {
+        let name = restore_jobs::forget_name(&facts.uid, member);
+        let job = observed.objects.get(&job_key(observed, &name))?;
+        Some((member.clone(), jobs::ended(job, seen.of_job(&name))))
+    };
+    let builds: BTreeMap<_, _> = members.iter().filter_map(builds).collect();
+    let since: Option<Timestamp> = facts.since.parse().ok();
+    let passed = since.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+    let most = if builds.is_empty() { STOPS } else { MOST };
+    let ns = valid.tenant_namespace.as_str();
+    let ready = observed.number("StatefulSet", ns, names::ETCD, "/status/readyReplicas");
+    let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_ref());
+    let mut answers = observed.etcd.answers();
+    restoring::Observed {
+        cluster_id: facts.cluster_id.clone(),
+        revision: u64::try_from(facts.revision).unwrap_or(u64::MAX),
+        recorded: recorded(facts),
+        is_wanted,
+        is_overdue: passed.is_some_and(|passed| passed > most),
+        pods: seen.workloads(),
+        is_told: identity::is_told(valid, observed),
+        answers: answers
+            .any(|(_, answer)| Some(&answer.cluster_id) == own && answer.leader.is_some()),
+        is_prepared: seen.leases == Some(Ok(())),
+        all_serve: ready == Known::Known(i64::from(valid.etcd.replicas)),
+        serves: matches!(observed.tenant, Tenant::Answers { .. }) || observed.was_ready(),
+        is_confirmed: restore.is_none_or(|restore| restore.spec.confirmed) || !is_wanted,
+        is_said: restore.is_none_or(|restore| begin::ended(restore).is_some()) || !is_wanted,
+        forgets: members.iter().filter_map(forgets).collect(),
+        builds,
+        members,
+    }
+}
+
+fn job_key(observed: &Observed, name: &str) -> Key {
+    Key::new("Job", &observed.tenant_namespace(), name)
+}
+
+/// The workloads, those without pods that are to have none.
+pub(super) fn hold(workloads: &mut [Object], held: &BTreeSet<Workload>) {
+    for object in workloads {
+        let workload = match object.kind.as_str() {
+            "StatefulSet" => Workload::Etcd,
+            "Deployment" => Workload::ControlPlane,
+            _ => continue,
+        };
+        if held.contains(&workload) {
+            // Hashes stay those of what is wanted: no pod is made from another template for it.
+            object.value["spec"]["replicas"] = json!(0);
+        }
+    }
+}
+
+/// What is made of etcd meanwhile.
+pub(super) fn care(next: &Plan) -> Care {
+    match &next.phase {
+        _ if next.held.contains(&Workload::Etcd) => Care::Held,
+        Phase::Stop(_) | Phase::Build | Phase::Prepare => Care::AsItIs,
+        Phase::Start | Phase::Settle | Phase::GivenUp(_) => Care::Whole,
+    }
+}
+
+/// Jobs, Leases of before, and what is said.
+pub(super) fn part(
+    valid: &Validated,
+    observed: &Observed,
+    settings: &Settings,
+    next: &Plan,
+) -> Part {
+    let mut part = Part::new(PartName::Restore);
+    let (Some(facts), Some(seen)) = (progress(observed), observed.restore.as_ref()) else {
+        return part;
+    };
+    let claims = identity::claims(valid, observed);
+    let claims: Vec<_> = claims.into_iter().flatten().collect();
+    if let Some(target) = &seen.target {
+        let wanted = claims
+            .iter()
+            .filter(|(number, _)| next.build.contains(&names::etcd_member(*number)));
+        let build = |(number, claim): &(i32, String)| {
+            restore_jobs::build(valid, target, facts, (*number, claim), settings)
+        };
+        part.create("jobs that build", observed, wanted.map(build).collect());
+    }
+    let own = identity::identity(observed).and_then(|etcd| etcd.cluster_id.as_deref());
+    if let Some(own) = own {
+        let numbers = 0..valid.etcd.replicas;
+        let wanted = numbers.filter(|number| next.forget.contains(&names::etcd_member(*number)));
+        let forget = |number| restore_jobs::forget(valid, facts, own, number, settings);
+        part.create("jobs that remove", observed, wanted.map(forget).collect());
+    }
+    let going = next.stop_building.iter().filter_map(|member| {
+        let key = job_key(observed, &restore_jobs::build_name(&facts.uid, member));
+        let live = observed.objects.get(&key)?;
+        let is_going = !live["metadata"]["deletionTimestamp"].is_null();
+        let uid = live["metadata"]["uid"].as_str().filter(|_| !is_going)?;
+        Some(Target {
+            uid: uid.to_owned(),
+            key,
+            resource_version: None,
+            with_dependents: false,
+        })
+    });
+    part.deletions.extend(going);
+    if next.prepare && seen.leases.is_none() {
+        let members = identity::addresses(valid, observed);
+        part.actions.push(Action::ForgetLeases { members });
+    }
+    part.waiting = words(facts, seen, next).map(|words| Waiting {
+        reason: Reason::Restoring,
+        message: format!("Restore {}: {words}", facts.name),
+    });
+    part
+}
+
+/// What is said while it goes on; words that stay the same from one look to the next.
+fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<String> {
+    let is_said = seen
+        .restore
+        .as_ref()
+        .is_none_or(|restore| begin::ended(restore).is_some());
+    Some(match &next.phase {
+        Phase::Stop(workload) => {
+            let what = match workload {
+                Workload::ControlPlane => "of the control plane and its addons",
+                Workload::Backup => "of the backup, which takes the last changes along",
+                Workload::Etcd => "of etcd",
+            };
+            format!("waits until the pods {what} are gone")
+        }
+        Phase::Build => format!(
+            "Jobs build the data of revision {} or what came after it, beside that of today",
+            facts.revision
+        ),
+        Phase::Prepare => "members of etcd start on what was built".to_owned(),
+        Phase::Start if !is_said => "the control plane starts".to_owned(),
+        Phase::GivenUp(why) if !is_said => {
+            format!("it is given up, and etcd starts on what it had: {why}")
+        }
+        // Nobody is woken when those Jobs are over.
+        Phase::Settle if !next.forget.is_empty() => {
+            "what members of etcd had before is being removed".to_owned()
+        }
+        Phase::GivenUp(_) if !next.stop_building.is_empty() => "Jobs that built end".to_owned(),
+        Phase::Start | Phase::Settle | Phase::GivenUp(_) => return None,
+    })
+}

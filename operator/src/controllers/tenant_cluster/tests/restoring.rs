@@ -1,0 +1,288 @@
+//! A tenant cluster that is brought back in place, by the plan that is carried out: crash after every write, failures on the
+//! way, and what is said.
+//!
+//! Invariant: nothing is built while anything runs that could write, and it ends on the old data or on all of the new.
+
+use super::world::Play;
+use super::*;
+
+const NEW: &str = "abcdabcdabcdabcd";
+const OLD: &str = "cdf818194e3a8c32";
+/// More reconciles than a restore takes.
+const MOST: usize = 40;
+
+fn backed_up(members: i32) -> World {
+    let mut world = ready(json!({
+        "version": "1.35.4", "etcd": { "replicas": members }, "backup": { "target": "main" },
+        "addons": { "cloudController": { "enabled": true } },
+    }));
+    world.list_due = true;
+    world.settle();
+    assert_eq!(cluster_id(&world).as_deref(), Some(OLD));
+    world.list_due = false;
+    world
+}
+
+fn cluster_id(world: &World) -> Option<String> {
+    world.cluster.status.clone()?.etcd?.cluster_id
+}
+
+fn facts(world: &World) -> Option<api::tenant_cluster::RestoreProgress> {
+    world.cluster.status.clone()?.restore
+}
+
+fn jobs(world: &World, prefix: &str) -> usize {
+    let jobs = world.objects.keys().filter(|key| key.kind == "Job");
+    jobs.filter(|key| key.name.starts_with(prefix)).count()
+}
+
+/// What the API of the tenant cluster does, and who cares for the Restore; with the laws that hold at each moment.
+fn others(world: &mut World, confirms: bool) {
+    let runs = |kind: &str, name: &str| world.runs(kind, name);
+    let any = runs("StatefulSet", "etcd")
+        || runs("Deployment", "control-plane")
+        || runs("Deployment", "controllers")
+        || runs("Deployment", "ccm");
+    let facts = facts(world);
+    let switched = facts.as_ref().is_none_or(|facts| facts.switched);
+    let given_up = facts.as_ref().is_some_and(|facts| facts.given_up.is_some());
+    assert!(
+        !any || switched || given_up || jobs(world, "restore-") == 0,
+        "somebody may write"
+    );
+    if facts
+        .as_ref()
+        .is_some_and(|facts| facts.switched && !facts.prepared)
+    {
+        assert!(
+            !runs("Deployment", "control-plane"),
+            "over Leases of before"
+        );
+    }
+    world.tenant_up = runs("StatefulSet", "etcd") && runs("Deployment", "control-plane");
+    world.play_jobs();
+    let ready = world.condition("Ready").0 == "True";
+    let play = world.restore.as_mut().unwrap();
+    if let Some(facts) = &facts {
+        if facts.given_up.is_some() {
+            play.say("RestoreGivenUp", "False");
+        } else if facts.prepared && ready {
+            play.say("Restored", "True");
+        }
+        if let Some(restore) = play.restore.as_mut().filter(|_| confirms && facts.prepared) {
+            restore.spec.confirmed = true;
+        }
+    }
+}
+
+/// Reconciles, of which all together do so many writes before the operator dies once; until nothing is left to do.
+fn go_on(world: &mut World, mut budget: usize, confirms: bool) -> bool {
+    let mut died = false;
+    let mut quiet = 0;
+    for _ in 0..MOST {
+        let before = world.writes;
+        let lived = match died {
+            true => world.reconcile(&mut usize::MAX.clone()),
+            false => world.reconcile(&mut budget),
+        };
+        died |= !lived;
+        others(world, confirms);
+        quiet = if before == world.writes && lived {
+            quiet + 1
+        } else {
+            0
+        };
+        if quiet == 3 {
+            return died;
+        }
+    }
+    panic!("it never comes to rest: {:?}", facts(world));
+}
+
+fn all_run(world: &World) -> bool {
+    let deployments = ["control-plane", "controllers", "ccm"];
+    let all = deployments
+        .iter()
+        .all(|name| world.runs("Deployment", name));
+    all && world.runs("StatefulSet", "etcd") && world.condition("Ready").0 == "True"
+}
+
+#[test]
+fn restore_ends_the_same_wherever_the_operator_dies() {
+    for members in [1, 3] {
+        let whole = backed_up(members);
+        let mut least = 0;
+        for budget in 0.. {
+            let mut world = whole.clone();
+            world.restore = Some(Play::new());
+            let died = go_on(&mut world, budget, true);
+            assert_eq!(cluster_id(&world).as_deref(), Some(NEW), "{budget}");
+            assert!(
+                facts(&world).is_none() && all_run(&world),
+                "{budget}: {:?}",
+                facts(&world)
+            );
+            let (built, removed) = (jobs(&world, "restore-"), jobs(&world, "restored-"));
+            let wanted = usize::try_from(members).unwrap();
+            assert_eq!((built, removed), (wanted, wanted), "{budget}");
+            let etcd = world.cluster.status.clone().unwrap().etcd.unwrap();
+            assert!(etcd.members.iter().all(|member| member.started), "{etcd:?}");
+            if !died {
+                break;
+            }
+            least = budget;
+        }
+        assert!(least > 15, "{least} writes are fewer than it must have");
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_given_up_and_the_old_data_serves_wherever_the_operator_dies() {
+    let whole = backed_up(3);
+    for budget in 0.. {
+        let mut world = whole.clone();
+        world.restore = Some(Play {
+            failing: Some("etcd-1"),
+            ..Play::new()
+        });
+        let died = go_on(&mut world, budget, true);
+        assert_eq!(cluster_id(&world).as_deref(), Some(OLD), "{budget}");
+        assert!(
+            facts(&world).is_none() && all_run(&world),
+            "{budget}: {:?}",
+            facts(&world)
+        );
+        assert_eq!(jobs(&world, "restore"), 0, "{budget}");
+        if !died {
+            break;
+        }
+    }
+}
+
+#[test]
+fn data_of_before_is_kept_until_it_is_confirmed() {
+    let mut world = backed_up(3);
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, false);
+    assert!(all_run(&world) && jobs(&world, "restored-") == 0);
+    assert!(facts(&world).is_some_and(|facts| facts.prepared));
+    // An outage now is one: nothing is stopped for it.
+    world.tenant_up = false;
+    world.reconcile(&mut usize::MAX.clone());
+    assert!(world.runs("Deployment", "control-plane"));
+    assert_eq!(world.condition("Ready").1, "ApiUnreachable");
+    others(&mut world, true);
+    world.reconcile(&mut usize::MAX.clone());
+    assert_eq!(jobs(&world, "restored-"), 3);
+    // Nobody tells that they are over.
+    let next = plan(&world.observe(), &world.settings, world.now);
+    assert!(next.requeue_after.is_some_and(|after| after.as_secs() <= 2));
+    go_on(&mut world, usize::MAX, true);
+    assert!(facts(&world).is_none() && jobs(&world, "restored-") == 3);
+}
+
+#[test]
+fn it_says_what_it_waits_for_and_stops_nothing_that_could_still_be_needed() {
+    let mut world = backed_up(1);
+    world.restore = Some(Play::new());
+    world
+        .restore
+        .as_mut()
+        .unwrap()
+        .lingering
+        .insert("control-plane");
+    for _ in 0..6 {
+        world.reconcile(&mut usize::MAX.clone());
+        world.tenant_up = false;
+    }
+    assert!(!world.runs("Deployment", "control-plane") && world.runs("StatefulSet", "etcd"));
+    assert_eq!(
+        world.condition("Ready"),
+        ("False".into(), "Restoring".into())
+    );
+    assert_eq!(
+        world.condition("Progressing"),
+        ("True".into(), "Restoring".into())
+    );
+    let conditions = world.cluster.status.clone().unwrap().conditions;
+    let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
+    assert!(
+        ready.message.contains("pods of the control plane"),
+        "{ready:?}"
+    );
+    let plan = plan(&world.observe(), &world.settings, world.now);
+    assert!(plan.requeue_after.is_some_and(|after| after.as_secs() <= 2));
+    // Pods that never end are waited for for so long, and then it serves what it had.
+    world.now = world
+        .now
+        .saturating_add(jiff::SignedDuration::from_mins(30))
+        .unwrap();
+    go_on(&mut world, usize::MAX, true);
+    assert_eq!(cluster_id(&world).as_deref(), Some(OLD));
+    assert!(facts(&world).is_none() && all_run(&world));
+}
+
+#[test]
+fn restore_that_is_deleted_before_members_run_on_it_is_given_up_and_later_is_as_if_confirmed() {
+    let mut early = backed_up(1);
+    early.restore = Some(Play::new());
+    early.reconcile(&mut usize::MAX.clone());
+    early.restore.as_mut().unwrap().restore = None;
+    go_on(&mut early, usize::MAX, false);
+    assert!(all_run(&early) && facts(&early).is_none());
+    assert_eq!(cluster_id(&early).as_deref(), Some(OLD));
+
+    let mut late = backed_up(1);
+    late.restore = Some(Play::new());
+    go_on(&mut late, usize::MAX, false);
+    late.restore.as_mut().unwrap().restore = None;
+    go_on(&mut late, usize::MAX, false);
+    assert!(all_run(&late) && facts(&late).is_none() && jobs(&late, "restored-") == 1);
+    assert_eq!(cluster_id(&late).as_deref(), Some(NEW));
+}
+
+#[test]
+fn volumes_that_are_lost_are_made_anew_for_what_is_built_on_them() {
+    let mut world = backed_up(1);
+    world
+        .objects
+        .remove(&Key::new("PersistentVolumeClaim", NS, "data-etcd-0"));
+    world.tenant_up = false;
+    world.settle();
+    assert_eq!(world.condition("Degraded").1, "VolumeLost");
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, true);
+    assert_eq!(cluster_id(&world).as_deref(), Some(NEW));
+    assert!(all_run(&world) && facts(&world).is_none());
+    assert_ne!(world.condition("Degraded").1, "VolumeLost");
+}
+
+#[test]
+fn programs_of_the_jobs_understand_what_they_are_told() {
+    use clap::Parser as _;
+    use etcd_agent::args::Args;
+    let mut world = backed_up(3);
+    world.restore = Some(Play::new());
+    go_on(&mut world, usize::MAX, true);
+    let mut commands = BTreeMap::new();
+    for (key, job) in world.objects.iter().filter(|(key, _)| key.kind == "Job") {
+        let pod = &job["spec"]["template"]["spec"];
+        let of = |field: &str| pod[field].as_array().into_iter().flatten();
+        for container in of("initContainers").chain(of("containers")) {
+            let args: Vec<_> = container["args"].as_array().unwrap().iter().collect();
+            let args: Vec<_> = args.iter().map(|arg| arg.as_str().unwrap()).collect();
+            if container["command"].is_null() {
+                let all = std::iter::once("etcd-agent").chain(args.iter().copied());
+                let parsed = Args::try_parse_from(all);
+                assert!(parsed.is_ok(), "{}: {:?}", key.name, parsed.err());
+                *commands.entry(args[1].to_owned()).or_insert(0) += 1;
+            }
+            let security = &container["securityContext"];
+            assert_eq!(security["readOnlyRootFilesystem"], true, "{}", key.name);
+        }
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        assert!(pod["serviceAccountName"].is_null());
+    }
+    let wanted = ["fetch", "forget", "replay", "seal"].map(|name| (name.to_owned(), 3));
+    assert_eq!(commands, BTreeMap::from(wanted));
+}

@@ -1,0 +1,209 @@
+//! Which Restore of a tenant cluster goes ahead, and whether its backup is to be left alone for it. No I/O, no clock, no
+//! chance.
+//!
+//! Invariant: one at a time; the oldest that can be had of the etcd cluster that there is now, and none before it is known
+//! that it can, and how much revisions have to be raised.
+
+use std::sync::Arc;
+
+use api::tenant_cluster::RestoreProgress;
+use api::{ConditionStatus, ConditionType, Reason, Restore, TenantCluster};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+/// Name and UID of the one that goes ahead, among all that were seen.
+#[must_use]
+pub fn first(all: &[Arc<Restore>], cluster: &TenantCluster) -> Option<(String, String)> {
+    let can = all.iter().filter(|restore| can_begin(restore, cluster));
+    let age = |restore: &Restore| {
+        let created = restore.metadata.creation_timestamp.clone();
+        (created.map(|created| created.0), restore.uid())
+    };
+    let first = can.min_by_key(|restore| age(restore))?;
+    Some((first.name_any(), first.uid()?))
+}
+
+/// Whether it may go ahead, as far as it and its tenant cluster say.
+#[must_use]
+pub fn can_begin(restore: &Restore, cluster: &TenantCluster) -> bool {
+    let Some(status) = &restore.status else {
+        return false;
+    };
+    let of_it = restore.namespace() == cluster.namespace()
+        && restore.spec.cluster_name == cluster.name_any()
+        && status.cluster_uid.is_some()
+        && status.cluster_uid == cluster.uid()
+        && status.cluster_id.as_deref() == cluster_id(cluster);
+    let is_known = status.revision.is_some() && status.bump.is_some();
+    let going = restore.metadata.deletion_timestamp.is_some();
+    let possible = says(restore, ConditionType::Possible, Reason::RestorePossible);
+    let begins = cluster.spec.backup.is_some() && !restore.spec.dry_run && !going;
+    begins && of_it && is_known && possible && ended(restore).is_none()
+}
+
+/// What is written when it goes ahead.
+#[must_use]
+pub fn facts(restore: &Restore, now: Timestamp) -> Option<RestoreProgress> {
+    let status = restore.status.as_ref()?;
+    Some(RestoreProgress {
+        name: restore.name_any(),
+        uid: restore.uid()?,
+        moment: moment(restore)?,
+        cluster_id: status.cluster_id.clone()?,
+        revision: status.revision?,
+        bump: status.bump?,
+        since: now.to_string(),
+        ..RestoreProgress::default()
+    })
+}
+
+/// The etcd cluster of a TenantCluster, hexadecimal.
+#[must_use]
+pub fn cluster_id(cluster: &TenantCluster) -> Option<&str> {
+    let etcd = cluster.status.as_ref()?.etcd.as_ref()?;
+    etcd.cluster_id.as_deref()
+}
+
+/// The moment as the process is asked for it; none for a day that is none.
+#[must_use]
+pub fn moment(restore: &Restore) -> Option<String> {
+    let Some(at) = &restore.spec.at else {
+        return Some("latest".to_owned());
+    };
+    if let Some(revision) = at.revision {
+        return Some(format!("revision-{revision}"));
+    }
+    let time: Timestamp = at.time.as_ref()?.parse().ok()?;
+    // The whole second.
+    Some(format!("time-{}", time.as_millisecond() + 999))
+}
+
+/// How it ended, where it says so: whether the tenant cluster is restored.
+#[must_use]
+pub fn ended(restore: &Restore) -> Option<bool> {
+    match restore.status.as_ref() {
+        Some(_) if says(restore, ConditionType::Restored, Reason::Restored) => Some(true),
+        Some(_) if says(restore, ConditionType::Restored, Reason::RestoreGivenUp) => Some(false),
+        _ => None,
+    }
+}
+
+fn says(restore: &Restore, type_: ConditionType, reason: Reason) -> bool {
+    let mut conditions = restore.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| {
+        let is_known = condition.status != ConditionStatus::Unknown.as_str();
+        condition.type_ == type_.as_str() && condition.reason == reason && is_known
+    })
+}
+
+/// Whether the process that backs a tenant cluster up has no pod now: nothing is written to etcd any more, and what is to
+/// be written is not known to be what stays.
+#[must_use]
+pub fn holds_backup(cluster: &TenantCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let restore = status.and_then(|status| status.restore.as_ref());
+    restore.is_some_and(|restore| restore.quiet && !restore.prepared && restore.given_up.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster() -> TenantCluster {
+        serde_json::from_value(json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+            "metadata": { "name": "demo", "namespace": "team-a", "uid": "u" },
+            "spec": { "version": "1.35.4", "backup": { "target": "main" } },
+            "status": { "etcd": { "clusterID": "cdf8", "members": [] } },
+        }))
+        .unwrap()
+    }
+
+    fn restore(name: &str, change: &Value) -> Arc<Restore> {
+        let mut restore = json!({
+            "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+            "metadata": { "name": name, "namespace": "team-a", "uid": format!("uid-{name}"),
+                "creationTimestamp": "2026-11-26T20:00:00Z" },
+            "spec": { "clusterName": "demo" },
+            "status": { "clusterUID": "u", "clusterID": "cdf8", "revision": 7, "bump": 9,
+                "conditions": [{ "type": "Possible", "status": "True", "reason": "RestorePossible",
+                    "message": "", "lastTransitionTime": "2026-11-26T20:00:00Z" }] },
+        });
+        merge(&mut restore, change);
+        Arc::new(serde_json::from_value(restore).unwrap())
+    }
+
+    fn merge(to: &mut Value, from: &Value) {
+        match (to, from) {
+            (Value::Object(to), Value::Object(from)) => {
+                for (key, value) in from {
+                    merge(to.entry(key.clone()).or_insert(Value::Null), value);
+                }
+            }
+            (to, from) => *to = from.clone(),
+        }
+    }
+
+    #[test]
+    fn oldest_that_can_be_had_goes_ahead() {
+        let early = json!({ "metadata": { "creationTimestamp": "2026-11-26T19:00:00Z" } });
+        let all = [
+            restore("a", &json!({})),
+            restore("c", &early),
+            restore("b", &early),
+        ];
+        let first = |all: &[Arc<Restore>]| first(all, &cluster()).map(|(name, _)| name);
+        assert_eq!(first(&all).as_deref(), Some("b"));
+        assert_eq!(first(&all[..1]).as_deref(), Some("a"));
+        assert_eq!(first(&[]), None);
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_had_or_is_over_does_not_begin() {
+        assert!(can_begin(&restore("a", &json!({})), &cluster()));
+        let says = |type_: &str, status: &str, reason: &str| {
+            json!({ "status": { "conditions": [{ "type": type_, "status": status, "reason": reason,
+                "message": "", "lastTransitionTime": "2026-11-26T20:00:00Z" }] } })
+        };
+        for change in [
+            json!({ "spec": { "dryRun": true } }),
+            json!({ "spec": { "clusterName": "other" } }),
+            json!({ "metadata": { "namespace": "team-b" } }),
+            json!({ "metadata": { "deletionTimestamp": "2026-11-26T20:00:00Z" } }),
+            json!({ "status": { "clusterUID": "before" } }),
+            json!({ "status": { "clusterID": "abcd" } }),
+            json!({ "status": { "revision": null } }),
+            json!({ "status": { "bump": null } }),
+            says("Possible", "Unknown", "ReadingBackup"),
+            says("Possible", "False", "RestoreImpossible"),
+            says("Restored", "True", "Restored"),
+        ] {
+            assert!(!can_begin(&restore("a", &change), &cluster()), "{change}");
+        }
+        let over = restore("a", &json!({}));
+        let mut over = Arc::unwrap_or_clone(over);
+        let ended = restore("a", &says("Restored", "False", "RestoreGivenUp"));
+        let conditions = ended.status.clone().unwrap().conditions;
+        over.status.as_mut().unwrap().conditions.extend(conditions);
+        assert!(!can_begin(&over, &cluster()));
+    }
+
+    #[test]
+    fn backup_is_left_alone_from_when_nobody_writes_until_the_store_is_prepared() {
+        let mut cluster = cluster();
+        assert!(!holds_backup(&cluster));
+        let mut held = |quiet, prepared, given_up: Option<&str>| {
+            cluster.status.as_mut().unwrap().restore = Some(RestoreProgress {
+                quiet,
+                prepared,
+                given_up: given_up.map(str::to_owned),
+                ..RestoreProgress::default()
+            });
+            holds_backup(&cluster)
+        };
+        assert!(!held(false, false, None) && held(true, false, None));
+        assert!(!held(true, true, None) && !held(true, false, Some("no room")));
+    }
+}

@@ -1,0 +1,333 @@
+//! A tenant cluster that is brought back, with crashes, failures and pods that take their time.
+//!
+//! Invariant: the world here ends with an assertion where something would have been lost.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The operator plans and writes one thing.
+    Acts,
+    /// A pod that is not wanted ends, one that is comes, a Job goes on.
+    Goes,
+    /// A Job fails.
+    JobFails,
+    /// One Job builds at another revision than the others.
+    JobDiffers,
+    /// People delete the Restore.
+    Deleted,
+    /// People confirm it.
+    Confirmed,
+    /// It takes too long.
+    Late,
+    /// A Job is collected with its pods.
+    JobCollected,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    seen: Observed,
+    held: BTreeSet<Workload>,
+    told: bool,
+    prepared: bool,
+    /// Members whose old data is gone.
+    forgotten: BTreeSet<String>,
+    /// Control planes that were started over data that was built.
+    serves_built: bool,
+    over: bool,
+    differs: bool,
+}
+
+impl World {
+    fn new(members: usize) -> Self {
+        let seen = Observed {
+            members: (0..members).map(|n| format!("etcd-{n}")).collect(),
+            cluster_id: "cdf8".to_owned(),
+            revision: 700,
+            pods: ALL.map(|workload| (workload, 2)).into(),
+            serves: true,
+            is_wanted: true,
+            ..Observed::default()
+        };
+        Self {
+            seen,
+            held: BTreeSet::new(),
+            told: false,
+            prepared: false,
+            forgotten: BTreeSet::new(),
+            serves_built: false,
+            over: false,
+            differs: false,
+        }
+    }
+
+    fn pods(&self, workload: Workload) -> u32 {
+        self.seen.pods.get(&workload).copied().unwrap_or_default()
+    }
+
+    fn nobody_runs(&self) -> bool {
+        ALL.iter().all(|workload| self.pods(*workload) == 0)
+    }
+
+    /// The first difference between what is wanted and what is, as one write; whether there was one.
+    fn act(&mut self) -> bool {
+        if self.over {
+            return false;
+        }
+        let plan = plan(&self.seen);
+        if plan.record != self.seen.recorded {
+            if plan.record.is_switched && !self.seen.recorded.is_switched {
+                assert!(self.nobody_runs(), "somebody may write");
+                let built = plan.switch.as_ref().expect("what members are");
+                assert_eq!(built.len(), self.seen.members.len());
+                let revisions: BTreeSet<_> = built.values().map(|b| b.revision).collect();
+                assert!(revisions.len() == 1, "members of different data");
+            }
+            if plan.record.is_prepared {
+                assert!(self.prepared);
+            }
+            assert!(!self.seen.recorded.is_switched || plan.record.given_up.is_none());
+            self.seen.recorded = plan.record;
+            return true;
+        }
+        let held = &self.held;
+        if let Some(workload) = plan.held.iter().find(|w| !held.contains(*w)) {
+            assert!(!self.seen.recorded.is_prepared, "an outage anew");
+            self.held.insert(*workload);
+            return true;
+        }
+        if let Some(member) = plan
+            .build
+            .iter()
+            .find(|m| !self.seen.builds.contains_key(*m))
+        {
+            assert!(self.nobody_runs(), "somebody may write");
+            self.seen.builds.insert(member.clone(), Job::Runs);
+            return true;
+        }
+        if let Some(member) = plan.stop_building.first() {
+            self.seen.builds.remove(member);
+            return true;
+        }
+        if self.seen.recorded.is_switched && !self.told {
+            (self.told, self.seen.is_told) = (true, true);
+            return true;
+        }
+        if plan.prepare && !self.seen.is_prepared {
+            assert_eq!(self.pods(Workload::ControlPlane), 0);
+            (self.prepared, self.seen.is_prepared) = (true, true);
+            return true;
+        }
+        if let Some(member) = plan
+            .forget
+            .iter()
+            .find(|m| !self.seen.forgets.contains_key(*m))
+        {
+            assert!(
+                self.seen.is_confirmed && self.serves_built,
+                "removed too early"
+            );
+            self.seen.forgets.insert(member.clone(), Job::Runs);
+            return true;
+        }
+        if let Some(workload) = held.iter().find(|w| !plan.held.contains(*w)).copied() {
+            let on_built = self.seen.recorded.is_switched;
+            if workload == Workload::ControlPlane && on_built {
+                assert!(self.prepared, "a kube-apiserver over Leases of before");
+                self.serves_built = true;
+            }
+            if workload == Workload::Etcd && on_built {
+                assert!(self.told, "a member that is not told");
+            }
+            self.held.remove(&workload);
+            return true;
+        }
+        let is_end = matches!(plan.phase, Phase::GivenUp(_) | Phase::Settle);
+        if is_end && !self.seen.is_said {
+            self.seen.is_said = true;
+            return true;
+        }
+        if plan.is_over {
+            self.over = true;
+            return true;
+        }
+        false
+    }
+
+    fn built(&self, number: usize) -> Built {
+        Built {
+            claim_uid: format!("claim-{number}"),
+            revision: if self.differs && number == 1 {
+                701
+            } else {
+                700
+            },
+            cluster_id: "abcd".to_owned(),
+            member_id: format!("{number:x}"),
+        }
+    }
+
+    fn goes(&mut self) {
+        for workload in ALL {
+            let pods = self.seen.pods.entry(workload).or_default();
+            match self.held.contains(&workload) {
+                true => *pods = pods.saturating_sub(1),
+                false => *pods = 2,
+            }
+        }
+        for (number, member) in self.seen.members.clone().into_iter().enumerate() {
+            let built = self.built(number);
+            if let Some(build) = self.seen.builds.get_mut(&member)
+                && *build == Job::Runs
+            {
+                *build = Job::Done(built);
+            }
+            if let Some(forget) = self.seen.forgets.get_mut(&member) {
+                *forget = Job::Done(());
+                self.forgotten.insert(member);
+            }
+        }
+        let etcd = self.pods(Workload::Etcd) > 0;
+        self.seen.answers = self.seen.recorded.is_switched && etcd;
+        self.seen.all_serve = etcd;
+        self.seen.serves = self.pods(Workload::ControlPlane) > 0 && etcd;
+    }
+
+    fn happen(&mut self, event: Event) {
+        let is_end = self.seen.recorded.is_switched || self.seen.recorded.given_up.is_some();
+        match event {
+            Event::Acts => drop(self.act()),
+            Event::Goes => self.goes(),
+            Event::JobFails => {
+                if let Some(build) = self.seen.builds.values_mut().find(|b| **b == Job::Runs) {
+                    *build = Job::Failed("no room".to_owned());
+                }
+            }
+            Event::JobDiffers => self.differs = true,
+            Event::Deleted => {
+                // Gone is confirmed, and has nobody who says anything.
+                self.seen.is_wanted = false;
+                (self.seen.is_confirmed, self.seen.is_said) = (true, true);
+            }
+            Event::Confirmed => self.seen.is_confirmed = true,
+            Event::Late => self.seen.is_overdue = !is_end,
+            Event::JobCollected => drop(self.seen.builds.pop_first()),
+        }
+        // An operator that died forgot what it did just now.
+        self.seen.is_prepared &= matches!(event, Event::Acts);
+    }
+
+    fn settle(&mut self) -> Phase {
+        for _ in 0..80 {
+            self.act();
+            self.goes();
+        }
+        assert!(!self.act(), "it comes to rest");
+        plan(&self.seen).phase
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        12 => Just(Event::Acts),
+        10 => Just(Event::Goes),
+        1 => Just(Event::JobFails),
+        1 => Just(Event::JobDiffers),
+        1 => Just(Event::Deleted),
+        1 => Just(Event::Confirmed),
+        1 => Just(Event::Late),
+        1 => Just(Event::JobCollected),
+    ];
+    proptest::collection::vec(event, 0..80)
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_it_serves_in_the_end_on_the_old_data_or_on_all_of_the_new(
+        events in events(), three in any::<bool>()
+    ) {
+        let mut world = World::new(if three { 3 } else { 1 });
+        events.into_iter().for_each(|event| world.happen(event));
+        let phase = world.settle();
+        prop_assert!(world.seen.serves && world.held.is_empty(), "{:?}", world);
+        match phase {
+            Phase::Settle => {
+                prop_assert!(world.serves_built && world.prepared);
+                prop_assert_eq!(world.over, world.seen.is_confirmed);
+                let all = world.forgotten.len() == world.seen.members.len();
+                prop_assert_eq!(all, world.seen.is_confirmed);
+            }
+            Phase::GivenUp(_) => {
+                prop_assert!(world.over && !world.seen.recorded.is_switched);
+                prop_assert!(world.forgotten.is_empty() && world.seen.builds.is_empty());
+            }
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn facts_alone_decide_and_a_plan_made_again_is_the_same(events in events()) {
+        let mut world = World::new(3);
+        for event in events {
+            world.happen(event);
+            prop_assert_eq!(plan(&world.seen), plan(&world.seen.clone()));
+            // Once members run on it nobody asks any more what was built, or whether it is wanted.
+            if world.seen.recorded.is_switched && !world.seen.recorded.is_prepared {
+                let mut blind = world.seen.clone();
+                blind.builds.clear();
+                (blind.is_wanted, blind.is_overdue) = (false, true);
+                prop_assert_eq!(plan(&blind), plan(&world.seen));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_confirmed_is_kept(events in events()) {
+        let mut world = World::new(3);
+        let keeps = |event: &Event| !matches!(event, Event::Deleted | Event::Confirmed);
+        for event in events.into_iter().filter(keeps) {
+            world.happen(event);
+        }
+        world.settle();
+        prop_assert!(world.forgotten.is_empty());
+    }
+}
+
+#[test]
+fn outage_after_it_is_over_stops_nothing_anew() {
+    let mut world = World::new(3);
+    assert_eq!(world.settle(), Phase::Settle);
+    let seen = &mut world.seen;
+    (seen.answers, seen.is_prepared, seen.serves) = (false, false, false);
+    let plan = plan(seen);
+    assert_eq!((plan.phase, plan.held.len()), (Phase::Start, 0));
+}
+
+#[test]
+fn members_of_two_revisions_or_of_the_cluster_of_before_are_never_run() {
+    for spoil in [
+        |built: &mut Built| built.revision += 1,
+        |built: &mut Built| built.revision = 1,
+        |built: &mut Built| built.cluster_id = "cdf8".to_owned(),
+        |built: &mut Built| built.cluster_id = "ef01".to_owned(),
+        |built: &mut Built| built.member_id = "0".to_owned(),
+    ] {
+        let mut world = World::new(3);
+        world.seen.recorded.is_quiet = true;
+        world.seen.pods.clear();
+        let mut all: Vec<_> = (0..3).map(|number| world.built(number)).collect();
+        spoil(&mut all[1]);
+        let named = all.into_iter().enumerate();
+        world.seen.builds = named
+            .map(|(number, built)| (format!("etcd-{number}"), Job::Done(built)))
+            .collect();
+        let plan = plan(&world.seen);
+        assert!(
+            plan.record.given_up.is_some() && plan.switch.is_none(),
+            "{plan:?}"
+        );
+    }
+}

@@ -1,0 +1,389 @@
+//! A tenant cluster is brought back in place, with three real etcd processes, the very gate, and Jobs that build of a
+//! snapshot as their pods are told to. What leads from a backup to such a snapshot is tested beside the program
+//! (`etcd-agent/tests/t1/backup/in_place.rs`).
+//!
+//! Invariant: what was acknowledged until the snapshot is on every member afterwards, what came later on none, and the
+//! data of before is there until it is confirmed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::{Reason, Restore, TenantCluster};
+use clap::Parser as _;
+use etcd_agent::args::{Args, Command as Agent};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use lab::programs::Program;
+use operator::etcd_replacement::patience::Patience;
+use operator::tenant_session::etcd;
+use serde_json::{Value, json};
+use testkit::FaultPlan;
+use testkit::fixtures::{is_settled, minimal, wait_for};
+use testkit::programs::reference_or_skip;
+use testkit::waiting::{self, ask_until};
+use tokio::task::JoinHandle;
+
+use crate::backup_targets::Target;
+use crate::support::checks::files;
+use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
+use crate::support::etcd_stage::whole;
+use crate::support::pools::said;
+use crate::support::site::{apply, tenant_namespace};
+use crate::support::{Launch, PATIENCE, Site};
+
+/// Less than the margin of the real one; more than is written here.
+const BUMP: i64 = 1_000_000;
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The Jobs' controller, and what their pods do.
+struct Jobs {
+    client: Client,
+    namespace: String,
+    volumes: PathBuf,
+    snapshot: PathBuf,
+    revision: i64,
+    etcdutl: PathBuf,
+}
+
+impl Jobs {
+    fn start(self) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            let mut looks = tokio::time::interval(LOOK);
+            loop {
+                looks.tick().await;
+                if let Err(error) = Box::pin(self.look()).await {
+                    eprintln!("Jobs could not be played: {error:#}");
+                }
+            }
+        })
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        <K as kube::Resource>::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    async fn look(&self) -> Result<()> {
+        let labels = ListParams::default().labels("app.kubernetes.io/component=etcd-restore");
+        for job in self.api::<Job>().list(&labels).await? {
+            let begun = job.status.as_ref().is_some_and(|s| s.start_time.is_some());
+            if !begun && job.metadata.deletion_timestamp.is_none() {
+                self.carry_out(&job).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, job: &Job) -> Result<()> {
+        let value = serde_json::to_value(job)?;
+        let template = &value["spec"]["template"];
+        let claim = template["spec"]["volumes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|volume| volume["name"] == "data")
+            .and_then(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
+            .context("no volume")?;
+        let claim = self.api::<PersistentVolumeClaim>().get(claim).await?;
+        let volume = self.volumes.join(claim.uid().context("no UID")?);
+        let scratch = tempfile::tempdir()?;
+        let containers = |field: &str| template["spec"][field].as_array().cloned();
+        let init = containers("initContainers").unwrap_or_default();
+        let build = init.iter().find(|container| container["name"] == "build");
+        if let Some(build) = build {
+            self.build(build, &volume)?;
+            let replayed = json!({ "revision": self.revision }).to_string();
+            std::fs::write(scratch.path().join("replayed.json"), replayed)?;
+        }
+        let last = containers("containers").context("no container")?.remove(0);
+        let log = scratch.path().join("log");
+        std::fs::write(&log, "")?;
+        let args = arguments(&last, &volume).into_iter().map(|arg| {
+            let arg = arg.replace("/dev/termination-log", &log.display().to_string());
+            arg.replace("/scratch", &scratch.path().display().to_string())
+        });
+        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
+        let Agent::Backup(args) = args.command else {
+            anyhow::bail!("it is no backup");
+        };
+        let done = etcd_agent::backup::perform(args.command).await;
+        done.map_err(|failure| anyhow::anyhow!("{}", failure.said().to_owned()))?;
+        self.end(job, template, &last, &std::fs::read_to_string(&log)?)
+            .await
+    }
+
+    /// As its container does, of the snapshot.
+    fn build(&self, container: &Value, volume: &Path) -> Result<()> {
+        let args = arguments(container, volume);
+        let folder = args
+            .iter()
+            .find_map(|arg| arg.strip_prefix("--data-dir="))
+            .context("no data directory")?;
+        let folder = Path::new(folder).parent().context("no folder")?;
+        std::fs::create_dir_all(folder)?;
+        let snapshot = self.snapshot.display().to_string();
+        let args = args
+            .iter()
+            .map(|arg| arg.replace("/scratch/restored.db", &snapshot));
+        let output = Command::new(&self.etcdutl)
+            .args(["snapshot", "restore"])
+            .args(args)
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "etcdutl: {said}");
+        Ok(())
+    }
+
+    /// Its pod says what it said, and the Job that it is over.
+    async fn end(&self, job: &Job, template: &Value, last: &Value, message: &str) -> Result<()> {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": template["metadata"], "spec": template["spec"],
+        });
+        pod["metadata"]["generateName"] = json!(format!("{}-", job.name_any()));
+        pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = json!(job.name_any());
+        let pod: Pod = serde_json::from_value(pod)?;
+        let pods = self.api::<Pod>();
+        let pod = pods.create(&PostParams::default(), &pod).await?;
+        let status = json!({ "status": { "phase": "Succeeded", "containerStatuses": [{
+            "name": last["name"], "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "terminated": { "exitCode": 0, "message": message, "reason": "Completed" } },
+        }] } });
+        let params = PatchParams::default();
+        pods.patch_status(&pod.name_any(), &params, &Patch::Merge(status))
+            .await?;
+        let now = Timestamp::now().to_string();
+        let condition = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now, "lastProbeTime": now });
+        let status = json!({ "status": {
+            "startTime": now, "completionTime": now, "succeeded": 1, "uncountedTerminatedPods": {},
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        } });
+        self.api::<Job>()
+            .patch_status(&job.name_any(), &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+}
+
+/// With the volume where it is here.
+fn arguments(container: &Value, volume: &Path) -> Vec<String> {
+    let volume = volume.display().to_string();
+    let args = container["args"].as_array().into_iter().flatten();
+    let args = args.filter_map(Value::as_str);
+    args.map(|arg| arg.replace("/var/lib/etcd", &volume))
+        .collect()
+}
+
+/// Asks for a restore, and says what the process that backs up would have found.
+async fn ask(site: &Site, name: &str, found: &Value) -> Result<()> {
+    let restore = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+        "metadata": { "name": name, "namespace": site.users },
+        "spec": { "clusterName": "demo", "at": { "revision": found["revision"] } },
+    });
+    apply(&site.admin, &restore).await?;
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    // Nobody backs up here. Before that is said it would be said over what follows.
+    let is_asked = |restore: Option<&Restore>| {
+        let object = serde_json::to_value(restore).unwrap_or_default();
+        said(&object, "Possible").1 == Reason::RestoreUnanswered.as_str()
+    };
+    wait_for(&restores, name, is_asked, PATIENCE).await?;
+    let mut found = found.clone();
+    found["conditions"] = json!([{ "type": "Possible", "status": "True", "reason": "RestorePossible",
+        "message": "", "lastTransitionTime": Timestamp::now().to_string() }]);
+    let found = Patch::Merge(json!({ "status": found }));
+    restores
+        .patch_status(name, &PatchParams::default(), &found)
+        .await?;
+    Ok(())
+}
+
+/// One that is deleted while Jobs build: they go, and members start on the data that they had.
+async fn give_up(site: &Site, ns: &str, found: &Value) -> Result<()> {
+    ask(site, "never", found).await?;
+    let jobs: Api<Job> = Api::namespaced(site.admin.clone(), ns);
+    let count = async |wanted: usize| {
+        ask_until("Jobs", PATIENCE, || async {
+            let found = jobs.list(&ListParams::default()).await?.items.len();
+            Ok((found == wanted)
+                .then_some(())
+                .ok_or_else(|| found.to_string()))
+        })
+        .await
+    };
+    count(MEMBERS).await?;
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    restores.delete("never", &DeleteParams::default()).await?;
+    count(0).await
+}
+
+/// What etcd is, once it is another one that is whole.
+async fn wait_whole(site: &Site, but: Option<&str>) -> Result<api::tenant_cluster::EtcdStatus> {
+    let is = |cluster: &TenantCluster| {
+        let etcd = whole(cluster);
+        let is_it = etcd.is_some_and(|etcd| etcd.cluster_id.as_deref() != but);
+        is_it && is_settled(cluster)
+    };
+    let clusters = site.clusters();
+    let found = wait_for(&clusters, "demo", |c| c.is_some_and(is), 3 * PATIENCE).await;
+    if found.is_err() {
+        let now = clusters.get("demo").await?.status;
+        eprintln!("{}", serde_json::to_string_pretty(&now)?);
+    }
+    found?.as_ref().and_then(whole).context("it was just seen")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenant_cluster_is_brought_back_in_place_and_what_came_later_is_on_no_member() -> Result<()>
+{
+    let Some(site) = Site::without_etcd("etcd-restore").await? else {
+        return Ok(());
+    };
+    let etcdctl = reference_or_skip(Program::ETCD, "etcdctl")?;
+    let etcdutl = reference_or_skip(Program::ETCD, "etcdutl")?;
+    let (Some(etcdctl), Some(etcdutl)) = (etcdctl, etcdutl) else {
+        return Ok(());
+    };
+    let target = Target::make(&site, &json!({ "claim": { "size": "1Gi" } })).await?;
+    let mut cluster = minimal(&site.users, "demo");
+    cluster.spec.etcd.replicas = 3;
+    cluster.spec.backup = Some(serde_json::from_value(json!({ "target": target.name }))?);
+    let cluster = site.create_as(&cluster).await?;
+    let ns = tenant_namespace(&cluster);
+    let Some(played) = EtcdMembers::start(&site.admin, &ns, &[]).await? else {
+        return Ok(());
+    };
+    let mut launch = Launch::new(&site)?.plan(&FaultPlan::none());
+    launch.dial = Some(played.dial(site.dial()));
+    launch.etcd_patience = Patience::default();
+    let operator = launch.start(&site)?;
+    let before = wait_whole(&site, None).await?;
+
+    let clients = members(&site.admin, &ns, &played).await?;
+    let write = async |name: &str, most: usize| {
+        let notes = played.file(name);
+        let writer = Writer::start(clients.clone(), &notes)?;
+        ask_until("acknowledged writes", waiting::PATIENCE, || {
+            let lines = std::fs::read_to_string(&notes).map_or(0, |text| text.lines().count());
+            let enough = lines > most;
+            std::future::ready(Ok(enough.then_some(()).ok_or_else(|| lines.to_string())))
+        })
+        .await?;
+        writer.stop().await
+    };
+    let wanted = write("until", 20).await?;
+    let revision = etcd::status(&clients[0]).await?.revision;
+    let secrets = played.file("secrets");
+    std::fs::create_dir_all(&secrets)?;
+    files(&site.admin, &ns, "etcd-healthcheck-client", &secrets).await?;
+    let snapshot = played.file("snapshot.db");
+    let output = Command::new(&etcdctl)
+        .arg(format!("--endpoints={}", played.client_url(0)))
+        .arg("--cacert")
+        .arg(secrets.join("etcd-ca.crt"))
+        .arg("--cert")
+        .arg(secrets.join("etcd-healthcheck-client.crt"))
+        .arg("--key")
+        .arg(secrets.join("etcd-healthcheck-client.key"))
+        .args(["snapshot", "save"])
+        .arg(&snapshot)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "etcdctl: {text}");
+    // Everything of it again, and more: numbers go on where the first ended.
+    let later = write("after", 2 * wanted.len()).await?;
+    let later: BTreeSet<_> = later.difference(&wanted).copied().collect();
+    ensure!(wanted.len() > 10 && !later.is_empty());
+    let newest = etcd::status(&clients[0]).await?.revision;
+
+    // Elsewhere a controller makes it.
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": { "name": "default", "namespace": ns },
+    });
+    apply(&site.admin, &account).await?;
+    let found = json!({
+        "clusterUID": cluster.uid(), "clusterID": before.cluster_id, "revision": revision,
+        "bump": newest - revision + BUMP,
+    });
+    let restores: Api<Restore> = Api::namespaced(site.admin.clone(), &site.users);
+    give_up(&site, &ns, &found).await?;
+    ask_until("the data of before", PATIENCE, || async {
+        let found = has_all(&clients[0], &later).await;
+        Ok(found.map_err(|error| format!("{error:#}")))
+    })
+    .await?;
+    let same = wait_whole(&site, None).await?;
+    ensure!(same == before, "{same:?}");
+
+    let volumes = played.volume("");
+    let jobs = Jobs {
+        client: site.admin.clone(),
+        namespace: ns.clone(),
+        volumes: volumes.clone(),
+        snapshot,
+        revision,
+        etcdutl,
+    };
+    let jobs = jobs.start();
+    ask(&site, "back", &found).await?;
+
+    let after = wait_whole(&site, before.cluster_id.as_deref()).await?;
+    let is_said = |restore: Option<&Restore>| {
+        let object = serde_json::to_value(restore).unwrap_or_default();
+        said(&object, "Restored") == ("True".to_owned(), Reason::Restored.as_str().to_owned())
+    };
+    wait_for(&restores, "back", is_said, PATIENCE).await?;
+    for (seat, client) in clients.iter().enumerate() {
+        let status = etcd::status(client).await?;
+        ensure!(Some(&status.cluster_id) == after.cluster_id.as_ref());
+        ensure!(Some(&status.member_id) == after.members[seat].id.as_ref());
+        ensure!(status.revision > newest, "{status:?}");
+        has_all(client, &wanted).await?;
+        for write in &later {
+            let one = [*write].into();
+            ensure!(
+                has_all(client, &one).await.is_err(),
+                "{write} is on etcd-{seat}"
+            );
+        }
+    }
+    let kept = |member: &api::tenant_cluster::EtcdMemberStatus| {
+        let volume = volumes.join(&member.volume_uid);
+        let entries = std::fs::read_dir(volume).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with("covey-restore-"))
+    };
+    ensure!(after.members.iter().all(kept), "the data of before is gone");
+    ensure!(after.members.len() == MEMBERS);
+    operator.settle(&site, "demo").await?;
+
+    let confirm = Patch::Merge(json!({ "spec": { "confirmed": true } }));
+    let params = PatchParams::default();
+    restores.patch("back", &params, &confirm).await?;
+    let is_free = |cluster: &TenantCluster| {
+        let status = cluster.status.as_ref();
+        status.is_some_and(|status| status.restore.is_none()) && is_settled(cluster)
+    };
+    let clusters = site.clusters();
+    wait_for(&clusters, "demo", |c| c.is_some_and(is_free), PATIENCE).await?;
+    ensure!(
+        !after.members.iter().any(kept),
+        "the data of before is kept"
+    );
+    has_all(&clients[0], &wanted).await?;
+    operator.settle(&site, "demo").await?;
+    jobs.abort();
+    target.remove().await?;
+    operator.stop().await
+}
