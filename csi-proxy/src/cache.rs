@@ -204,7 +204,7 @@ impl Cache {
         let mut inner = self.lock();
         let version = known.version().number;
         match source {
-            Source::Watch => inner.told.tell(kind, version),
+            Source::Watch => inner.told.note(kind, version),
             Source::Answer if inner.told.knows_better(kind, version) => return,
             Source::Answer => {}
         }
@@ -227,7 +227,7 @@ impl Cache {
             return;
         };
         let mut inner = self.lock();
-        inner.told.tell(kind, gone.version().number);
+        inner.told.note(kind, gone.version().number);
         let state = &mut inner.state;
         match &gone {
             Known::Volume(volume) => take(&mut state.volumes, &volume.id, volume),

@@ -8,6 +8,7 @@ mod crds;
 mod demo;
 mod deny;
 mod deploy;
+mod drill;
 mod foreign;
 mod generated;
 mod lab;
@@ -42,6 +43,8 @@ enum Command {
     Deny(deny::Args),
     /// Write the chart's roles from the rights that the operator declares, or check them
     Deploy(generated::Args),
+    /// An accident in a tenant cluster of the running lab, and its mending, with the time of each step
+    Drill(drill::Args),
     /// A real management cluster on this machine
     #[command(subcommand)]
     Lab(lab::Command),
@@ -84,6 +87,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Deny(args) => deny::run(&args),
         Command::Deploy(args) => deploy::run(args),
+        Command::Drill(args) => drill::run(&args),
         Command::Lab(command) => lab::run(command),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),

@@ -7,6 +7,7 @@
 //! Invariant: after a test, whether it passed or not, nothing of it is left in the lab.
 
 pub mod autoscaler;
+mod backups;
 mod dump;
 pub mod hotplug;
 pub mod kubectl;
@@ -274,6 +275,7 @@ impl Scenario {
             listed => {
                 self.wait_for_deletion(listed?).await?;
                 self.abandon_hosts().await?;
+                self.remove_backup_target().await?;
             }
         }
         let namespaces: Api<Namespace> = Api::all(self.client().clone());

@@ -31,7 +31,7 @@ impl<K: Copy + Ord> Told<K> {
     }
 
     /// A watch told of an object, which is at this version or was when it went.
-    pub fn tell(&mut self, kind: K, version: u64) {
+    pub fn note(&mut self, kind: K, version: u64) {
         let newest = match self.listing.get_mut(&kind) {
             Some(newest) => newest,
             None => self.up_to.entry(kind).or_default(),
@@ -42,7 +42,7 @@ impl<K: Copy + Ord> Told<K> {
     /// The list of this kind is over: what it did not name is gone.
     pub fn end(&mut self, kind: K) {
         if let Some(newest) = self.listing.remove(&kind) {
-            self.tell(kind, newest);
+            self.note(kind, newest);
         }
     }
 

@@ -18,8 +18,8 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `cli`, `csi-proxy`,
-/// `etcd-agent`, `operator`, `lab-agent`, `bench`, `conformance` and `xtask`, which are programs, and only tests use
-/// `testkit`.
+/// `etcd-agent`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs, and only
+/// tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -168,6 +168,7 @@ const RULES: &[Rule] = &[
         uses: &[
             "api",
             "autoscaler-client",
+            "backup-format",
             "kit-client",
             "kit-objects",
             "lab",
@@ -183,6 +184,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "conformance",
         uses: &["api", "lab", "suites"],
+        pure: false,
+    },
+    Rule {
+        name: "drill",
+        uses: &["suites"],
         pure: false,
     },
     Rule {

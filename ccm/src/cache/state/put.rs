@@ -50,7 +50,7 @@ impl State {
         if let Some(listing) = self.listing.get_mut(&event.kind()) {
             listing.insert(event.key());
         }
-        self.told.tell(event.kind(), version(event.meta()));
+        self.told.note(event.kind(), version(event.meta()));
         match event {
             WatchEvent::Service(service) => self.put_service(Arc::new(stripped(service))),
             WatchEvent::Local(slice) => self.put_local(&slice),
@@ -68,13 +68,13 @@ impl State {
         if let Some(listing) = self.listing.get_mut(&kind) {
             listing.insert(kind.key(meta));
         }
-        self.told.tell(kind, version(meta));
+        self.told.note(kind, version(meta));
     }
 
     /// Something is gone.
     #[must_use]
     pub fn remove(&mut self, kind: Kind, meta: &ObjectMeta) -> Vec<Change> {
-        self.told.tell(kind, version(meta));
+        self.told.note(kind, version(meta));
         self.forget(kind, &kind.key(meta))
     }
 

@@ -17,6 +17,7 @@ mod paused;
 mod quiescence;
 mod renewal;
 mod replicas;
+mod restore;
 mod storage;
 mod upgrade;
 mod writer;
