@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::interval;
 
-use crate::cluster::Tenant;
+use crate::cluster::tenant::Tenant;
 use crate::cluster::wait::wait_for;
 use crate::scenario::{PATIENCE, Scenario};
 
