@@ -16,6 +16,19 @@ pub(super) enum Due<'a> {
     Learner(&'a str),
     /// etcd does not have it.
     Unlisted,
+    /// etcd has it no more, it is not wanted, and the status knows it.
+    Dropped,
+    /// It is not wanted, and never was one or is none any more; its claim is left.
+    Left,
+    /// It is not wanted.
+    Surplus {
+        /// Its identifier.
+        id: &'a str,
+        /// Whether it votes.
+        votes: bool,
+        /// Whether it runs.
+        alive: bool,
+    },
     /// It votes, and its data is lost.
     Lost {
         /// Its identifier.
@@ -27,6 +40,9 @@ pub(super) enum Due<'a> {
 
 /// What there is to be done about a member; none where all is well, or not known.
 pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
+    if !seat.wanted {
+        return of_unwanted(facts, seat);
+    }
     let Some(entry) = facts.entry(seat) else {
         return Some(Due::Unlisted);
     };
@@ -40,7 +56,9 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
     if facts.odd.as_ref() == Some(&seat.name) {
         return Some(Due::Lost { id, alive });
     }
-    let lost = Some(Due::Lost { id, alive });
+    // Nobody else has what one has that votes alone.
+    let voters = facts.listed.iter().flatten().filter(|e| !e.is_learner);
+    let lost = Some(Due::Lost { id, alive }).filter(|_| voters.count() > 1);
     match &seat.claim {
         Known::Unknown { .. } => None,
         Known::Absent => lost,
@@ -62,6 +80,23 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
                 _ => lost,
             }
         }
+    }
+}
+
+fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
+    if let Some(entry) = facts.entry(seat) {
+        return Some(Due::Surplus {
+            id: &entry.id,
+            votes: !entry.is_learner,
+            alive: facts.is_alive(seat, &entry.id),
+        });
+    }
+    if facts.recorded(seat).is_some() {
+        return Some(Due::Dropped);
+    }
+    match &seat.claim {
+        Known::Known(claim) if !claim.kept && !claim.terminating => Some(Due::Left),
+        Known::Known(_) | Known::Absent | Known::Unknown { .. } => None,
     }
 }
 

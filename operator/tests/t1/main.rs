@@ -19,6 +19,7 @@ mod csi;
 mod deletion;
 mod etcd;
 mod etcd_members;
+mod etcd_sizes;
 mod etcd_space;
 mod faults;
 mod features;

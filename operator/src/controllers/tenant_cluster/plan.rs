@@ -79,6 +79,8 @@ pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
 }
 
 fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let on_the_way = etcd::sizes::on_the_way(valid, observed);
+    let valid = on_the_way.as_ref().unwrap_or(valid);
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),

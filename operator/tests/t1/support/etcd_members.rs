@@ -173,8 +173,17 @@ struct Run {
     process: Option<Process>,
     /// When it ended last.
     ended: Option<Instant>,
-    told: Option<(bool, bool)>,
+    told: Option<(bool, Option<Refusal>)>,
 }
+
+/// What the gate says, and its exit code.
+type Refusal = (i32, &'static str);
+
+const LOST: Refusal = (10, "VolumeLost: there is no data");
+const UNNAMED: Refusal = (
+    15,
+    "IdentityUnusable: the operator's file does not name this member",
+);
 
 impl Stage {
     fn api<K>(&self) -> Api<K>
@@ -208,6 +217,7 @@ impl Stage {
         let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
             return Ok(());
         };
+        let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
         let mut ready = 0;
         for seat in 0..MEMBERS {
             ready += i32::from(self.member(seat, &set, &secret).await?);
@@ -216,8 +226,8 @@ impl Stage {
         let generation = set.metadata.generation;
         if status.ready_replicas.unwrap_or(0) != ready || status.observed_generation != generation {
             let status = json!({ "status": {
-                "observedGeneration": generation, "replicas": 3, "readyReplicas": ready,
-                "availableReplicas": ready, "updatedReplicas": 3,
+                "observedGeneration": generation, "replicas": replicas, "readyReplicas": ready,
+                "availableReplicas": ready, "updatedReplicas": replicas,
             } });
             let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
             let sets = self.api::<StatefulSet>();
@@ -252,11 +262,11 @@ impl Stage {
         });
         if run.claim != claim {
             // It mounts one that is gone.
-            return self.tell(seat, &pod, false, false).await.map(|()| false);
+            return self.tell(seat, &pod, false, None).await.map(|()| false);
         }
-        let is_refused = self.start(seat, &claim, (set, secret))?;
-        let is_ready = !is_refused && self.is_ready(seat).await;
-        self.tell(seat, &pod, is_ready, is_refused).await?;
+        let refusal = self.start(seat, &claim, (set, secret))?;
+        let is_ready = refusal.is_none() && self.is_ready(seat).await;
+        self.tell(seat, &pod, is_ready, refusal).await?;
         Ok(is_ready)
     }
 
@@ -303,6 +313,13 @@ impl Stage {
         };
         let uid = claim.uid().context("a claim has a UID")?;
         if claim.metadata.deletion_timestamp.is_none() {
+            let volume = claim.spec.as_ref().and_then(|s| s.volume_name.as_ref());
+            if is_needed && volume.is_none() {
+                // It is bound once a pod needs it.
+                let patch = json!({ "spec": { "volumeName": volume_of(&uid) } });
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                claims.patch(&name, &params, &patch).await?;
+            }
             return Ok(Some(uid));
         }
         let is_used = self.runs[seat].as_ref().is_some_and(|run| run.claim == uid);
@@ -322,17 +339,17 @@ impl Stage {
         self.dir.join("volumes").join(claim)
     }
 
-    /// Starts the gate and etcd where they do not run; true where the gate refuses.
+    /// Starts the gate and etcd where they do not run; what the gate says where it refuses.
     fn start(
         &mut self,
         seat: usize,
         claim: &str,
         (set, secret): (&StatefulSet, &Secret),
-    ) -> Result<bool> {
+    ) -> Result<Option<Refusal>> {
         let own = own_flags(set, &self.instead);
         let volume = self.volume(claim);
         let Some(run) = &mut self.runs[seat] else {
-            return Ok(false);
+            return Ok(None);
         };
         if let Some(process) = &mut run.process {
             if process.exited().is_some() {
@@ -340,39 +357,42 @@ impl Stage {
                 run.process = None;
                 run.ended = Some(Instant::now());
             }
-            return Ok(false);
+            return Ok(None);
         }
         if run.ended.is_some_and(|ended| ended.elapsed() < PAUSE) {
-            return Ok(false);
+            return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if matches!(run.told, Some((_, true))) {
-            return Ok(true);
+        if let Some((_, Some(refusal))) = run.told {
+            return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
         let identity: Identity = serde_json::from_slice(&identity.0)?;
         let name = format!("etcd-{seat}");
-        if verdict(&identity, &name, claim, &volume) == Verdict::Refused {
-            return Ok(true);
+        match verdict(&identity, &name, claim, &volume) {
+            Verdict::Starts => {}
+            Verdict::Refused => return Ok(Some(LOST)),
+            Verdict::Unnamed => return Ok(Some(UNNAMED)),
         }
         std::fs::create_dir_all(&volume)?;
         let dir = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&dir)?;
-        let mut state = "existing".to_owned();
         for (file, bytes) in &files {
             std::fs::write(dir.join(file), &bytes.0)?;
-            if file == "initial-cluster-state" {
-                state = String::from_utf8(bytes.0.clone())?;
-            }
         }
+        let text = |file: &str| {
+            let bytes = files.get(file).map(|bytes| bytes.0.clone());
+            String::from_utf8(bytes.unwrap_or_default())
+        };
+        let cluster = (text("initial-cluster-state")?, text("initial-cluster")?);
         let proxy = format!("HTTPS_PROXY=http://{}", self.proxy);
         let mut args = vec![proxy, self.etcd.display().to_string()];
-        args.extend(flags(&name, &state, self.ports[seat], (&dir, &volume)));
+        args.extend(flags(&name, &cluster, self.ports[seat], (&dir, &volume)));
         args.extend(own);
         let log = self.dir.join(format!("{name}.log"));
         run.process = Some(Process::spawn(&name, "/usr/bin/env".as_ref(), &args, &log)?);
-        Ok(false)
+        Ok(None)
     }
 
     async fn is_ready(&self, seat: usize) -> bool {
@@ -383,7 +403,13 @@ impl Stage {
     }
 
     /// Says in the pod's status how it is.
-    async fn tell(&mut self, seat: usize, pod: &Pod, ready: bool, refused: bool) -> Result<()> {
+    async fn tell(
+        &mut self,
+        seat: usize,
+        pod: &Pod,
+        ready: bool,
+        refused: Option<Refusal>,
+    ) -> Result<()> {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
@@ -392,14 +418,15 @@ impl Stage {
             return Ok(());
         }
         let value = if ready { "True" } else { "False" };
-        let ended = json!({ "terminated": { "exitCode": 10, "reason": "Error",
-            "message": "VolumeLost: there is no data", "startedAt": null, "finishedAt": null } });
+        let (code, message) = refused.unwrap_or(LOST);
+        let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
+            "message": message, "startedAt": null, "finishedAt": null } });
         let gate = json!([{ "name": "gate", "state": ended, "image": "", "imageID": "",
             "ready": false, "restartCount": 0 }]);
         let status = json!({ "status": {
             "conditions": [{ "type": "Ready", "status": value,
                 "lastTransitionTime": Timestamp::now().to_string() }],
-            "initContainerStatuses": if refused { gate } else { json!([]) },
+            "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
         } });
         let pods = self.api::<Pod>();
         let (name, params) = (pod.name_any(), PatchParams::default());
@@ -409,6 +436,11 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
+}
+
+/// Name of the PersistentVolume of a claim.
+pub(crate) fn volume_of(claim_uid: &str) -> String {
+    format!("pv-{claim_uid}")
 }
 
 /// Flags that are those of the StatefulSet, because nothing here stands in for what they are about.
@@ -434,16 +466,13 @@ fn own_flags(set: &StatefulSet, instead: &BTreeMap<String, String>) -> Vec<Strin
 /// As `tenant_cp::desired::etcd` has them, but for where a member listens.
 fn flags(
     name: &str,
-    state: &str,
+    (state, cluster): &(String, String),
     ports: Ports,
     (files, volume): (&std::path::Path, &std::path::Path),
 ) -> Vec<String> {
     let file = |file: &str| files.join(file).display().to_string();
     let own = |kind: &str| file(&format!("{name}-{kind}"));
     let local = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
-    let cluster: Vec<_> = (0..MEMBERS)
-        .map(|seat| format!("etcd-{seat}=https://etcd-{seat}:2380"))
-        .collect();
     [
         ("advertise-client-urls", local("https", ports.client)),
         ("cert-file", own("server.crt")),
@@ -453,8 +482,8 @@ fn flags(
             "initial-advertise-peer-urls",
             format!("https://{name}:2380"),
         ),
-        ("initial-cluster", cluster.join(",")),
-        ("initial-cluster-state", state.to_owned()),
+        ("initial-cluster", cluster.clone()),
+        ("initial-cluster-state", state.clone()),
         ("initial-cluster-token", "t1".to_owned()),
         ("key-file", own("server.key")),
         ("listen-client-http-urls", local("https", ports.http)),

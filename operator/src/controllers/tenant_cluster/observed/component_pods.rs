@@ -89,7 +89,10 @@ fn is_a_member_lost(
     namespace: &str,
 ) -> bool {
     let etcd = cluster.status.as_ref().and_then(|s| s.etcd.as_ref());
-    let is_replacing = etcd.is_some_and(|etcd| etcd.replacing.is_some());
+    let wanted = usize::try_from(cluster.spec.etcd.replicas).unwrap_or(0);
+    let is_replacing = etcd.is_some_and(|etcd| {
+        etcd.replacing.is_some() || (!etcd.members.is_empty() && etcd.members.len() != wanted)
+    });
     let mut members = etcd.into_iter().flat_map(|etcd| &etcd.members);
     is_replacing
         || members.any(|member| {

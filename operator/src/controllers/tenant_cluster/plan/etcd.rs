@@ -18,6 +18,7 @@ mod facts;
 pub(super) mod identity;
 mod members;
 pub(super) mod replacement;
+pub(super) mod sizes;
 pub(super) mod space;
 pub(super) mod volumes;
 
@@ -57,6 +58,8 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
+    part.deletions
+        .extend(sizes::without_members(valid, observed));
     let mut relief = space::plan(valid, observed);
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
@@ -67,7 +70,8 @@ pub(super) fn plan(
     }
     let repairs = replacing.waiting.take().or(relief.waiting.take());
     part.waiting = repairs.or(part.waiting);
-    part.problem = told(valid, &lost)
+    let count = known.map_or(0, |known| known.members.len());
+    part.problem = told(valid, &lost, count)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
@@ -273,7 +277,7 @@ fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
     Some(Loss { claim, how })
 }
 
-fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
+fn told(valid: &Validated, lost: &[Loss], members: usize) -> Option<Waiting> {
     if lost.is_empty() {
         return None;
     }
@@ -289,7 +293,7 @@ fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
         })
         .collect();
     let (reason, then) = match lost.len() {
-        lost if i32::try_from(lost).is_ok_and(|lost| lost >= valid.etcd.replicas) => (
+        lost if lost >= members => (
             Reason::VolumeLost,
             "the data of the tenant cluster went with it, and no empty one is made in its place; \
              restore it from a backup, or delete this TenantCluster and create it anew",

@@ -2,7 +2,9 @@
 
 use api::Reason;
 use api::names::LABEL_COMPONENT;
+use tenant_cp::names;
 
+use super::etcd;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::pod_failures::{self, PodFailure};
 use crate::status::Waiting;
@@ -10,10 +12,21 @@ use crate::status::Waiting;
 /// The first pod of a component that fails, those first that do not mend themselves.
 pub(super) fn failure(observed: &Observed, component: &str) -> Option<PodFailure> {
     let pods = observed.objects.iter().filter(|(key, pod)| {
-        key.kind == "Pod" && pod["metadata"]["labels"][LABEL_COMPONENT] == component
+        let is_of_it = pod["metadata"]["labels"][LABEL_COMPONENT] == component;
+        key.kind == "Pod" && is_of_it && !is_about_to_join(observed, &key.name, component)
     });
     pods.filter_map(|(_, pod)| pod_failures::of_object(pod))
         .min_by_key(|failure| !failure.lasts)
+}
+
+/// A pod of a member of etcd that is to be added: its gate refuses until it is a member.
+fn is_about_to_join(observed: &Observed, pod: &str, component: &str) -> bool {
+    let known = etcd::identity::identity(observed).filter(|_| component == names::ETCD);
+    known.is_some_and(|known| {
+        let mut members = known.members.iter();
+        let is_member = members.any(|member| member.name == pod);
+        !is_member && !known.members.is_empty()
+    })
 }
 
 /// One that does not mend itself.

@@ -74,7 +74,7 @@ pub(super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
 }
 
 /// What the status says of etcd.
-pub(super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
+pub(in super::super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
     observed.cluster.status.as_ref()?.etcd.as_ref()
 }
 
