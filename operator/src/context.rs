@@ -20,9 +20,11 @@ use tenant_cp::problem::Problem;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
+use crate::backups::Backups;
 use crate::capacity::Capacity;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -35,7 +37,6 @@ use crate::tenant_session::api_probes::ApiProbes;
 use crate::tenant_session::breaker::Breaker;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::bulkhead::{Bulkhead, Standings};
-use crate::tenant_session::etcd_looks::EtcdLooks;
 use crate::tenant_session::registry::Registry;
 use crate::tenant_session::session::Dial;
 use crate::throttle::Throttle;
@@ -78,6 +79,14 @@ pub struct Context {
     pub host_state: ControllerState,
     /// What is kept about BackupTargets.
     pub target_state: ControllerState,
+    /// What is kept about who cares for backups.
+    pub backup_state: ControllerState,
+    /// What is kept about Snapshots.
+    pub snapshot_state: ControllerState,
+    /// What is kept about Restores.
+    pub restore_state: ControllerState,
+    /// What is known of backups.
+    pub backups: Backups,
     /// What is done on their machines.
     pub hosts: Sessions,
     /// What is kept about tenant namespaces.
@@ -269,6 +278,7 @@ impl Context {
         self.etcd_looks.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
+        self.backups.forget(uid);
         if self.rollout_queue.done(uid) {
             self.trigger_next();
         }

@@ -30,6 +30,7 @@
 
 pub mod admission;
 pub mod args;
+pub mod backups;
 pub mod capacity;
 pub mod configuration;
 pub mod context;

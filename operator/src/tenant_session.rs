@@ -6,7 +6,6 @@
 //! | [`session`] | who we are there and where that is; clients with deadlines |
 //! | [`probe`] | whether an API serves, writes, and which version it is |
 //! | [`etcd`] | what the members of etcd say of themselves |
-//! | [`etcd_looks`] | look, outside of reconciles, whether an etcd fills up |
 //! | [`largest`] | which resources fill it |
 //! | [`api_probes`] | wait, outside of reconciles, for the answer of one that starts or fell silent |
 //! | [`requests`] | the objects that Covey keeps inside: list, read, apply |
@@ -22,7 +21,6 @@ pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
 pub mod etcd;
-pub mod etcd_looks;
 pub mod largest;
 pub mod probe;
 pub mod registry;

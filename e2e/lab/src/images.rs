@@ -11,8 +11,9 @@ mod tar;
 use std::path::PathBuf;
 
 pub use catalogue::{
-    autoscaler, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent, flannel,
-    konnectivity_agent, konnectivity_server, kube_proxy, operator, pause, testbox, testserver,
+    autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent,
+    flannel, konnectivity_agent, konnectivity_server, kube_proxy, operator, pause, testbox,
+    testserver,
 };
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;

@@ -59,10 +59,16 @@ pub enum Next {
     IsFull,
 }
 
-/// Whether writing its file anew would not help: what is in use is too much.
-#[must_use]
-pub fn is_full(member: &MemberStatus) -> bool {
-    uses(member.size_in_use, member.quota, MOST)
+/// Whether writing files anew would not help, because too much is in use once all was dropped that can be. The
+/// member is asked that was to drop it, which is the one that leads: all have the same data, and the others say
+/// what is in use as it was until they write again, which a full one may not (bbolt counts when it commits).
+pub fn is_full<'a>(members: impl Iterator<Item = &'a MemberStatus>) -> bool {
+    let asked = members.min_by_key(|member| (!leads(member), member.size_in_use));
+    asked.is_some_and(|member| uses(member.size_in_use, member.quota, MOST))
+}
+
+fn leads(member: &MemberStatus) -> bool {
+    member.leader.as_ref() == Some(&member.member_id)
 }
 
 /// A single member has nobody to serve while it starts, so it writes its file anew while it runs, and only where
@@ -100,12 +106,11 @@ pub fn next(facts: &Facts<'_>) -> Next {
         let revision = newest.unwrap_or_default();
         return Next::Step(Step::Compact { revision });
     }
-    let leads = |member: &MemberStatus| member.leader.as_ref() == Some(&member.member_id);
     let full = facts.members.iter();
     let mut full: Vec<_> = full
         .filter(|(_, member)| uses(member.size, member.quota, MOST))
         .collect();
-    if full.iter().any(|(_, member)| is_full(member)) {
+    if !full.is_empty() && is_full(facts.members.values().copied()) {
         return Next::IsFull;
     }
     // The one that leads last: while it answers nobody, nothing is written.

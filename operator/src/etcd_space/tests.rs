@@ -25,6 +25,8 @@ struct Member {
     live: u64,
     overwritten: u64,
     free: u64,
+    /// Bytes that are free and said to be in use, until it writes.
+    unsaid: u64,
     has_alarm: bool,
     answers: bool,
 }
@@ -44,7 +46,7 @@ impl World {
             member_id: number.to_string(),
             leader: Some(self.leader.to_string()),
             size: member.size(),
-            size_in_use: member.live + member.overwritten,
+            size_in_use: member.live + member.overwritten + member.unsaid,
             quota: QUOTA,
             revision: 7,
             alarms: raised.first().map(|_| Alarm::NoSpace).into_iter().collect(),
@@ -75,8 +77,16 @@ impl World {
             Step::Compact { revision } => {
                 assert!(!self.is_compacted && *revision == 7);
                 self.is_compacted = true;
-                for member in &mut self.members {
-                    member.free += std::mem::take(&mut member.overwritten);
+                let leads = |(number, _): &(usize, &Member)| *number != self.leader;
+                let answers = self.members.iter().enumerate().filter(|(_, m)| m.answers);
+                let (asked, _) = answers.min_by_key(leads).unwrap();
+                for (number, member) in self.members.iter_mut().enumerate() {
+                    let dropped = std::mem::take(&mut member.overwritten);
+                    member.free += dropped;
+                    member.unsaid += dropped;
+                    if number == asked {
+                        member.unsaid = 0;
+                    }
                 }
             }
             Step::Defragment { member } => {
@@ -91,7 +101,7 @@ impl World {
                 *self.most_defragmented.entry(number).or_default() += 1;
                 let member = &mut self.members[number];
                 assert!(member.answers && member.free > 0);
-                member.free = 0;
+                (member.free, member.unsaid) = (0, 0);
             }
             Step::Disarm { id } => {
                 let is_small = |m: &Member| m.size() * 10 < QUOTA * 9;
@@ -108,14 +118,13 @@ impl World {
 fn member() -> impl Strategy<Value = Member> {
     let part = || 0..(QUOTA / 2);
     let bits = (any::<bool>(), prop::bool::weighted(0.9));
-    (0..QUOTA, part(), part(), bits).prop_map(|(live, overwritten, free, (has_alarm, answers))| {
-        Member {
-            live,
-            overwritten,
-            free,
-            has_alarm,
-            answers,
-        }
+    (part(), part(), bits).prop_map(|(overwritten, free, (has_alarm, answers))| Member {
+        live: 0,
+        overwritten,
+        free,
+        unsaid: 0,
+        has_alarm,
+        answers,
     })
 }
 
@@ -124,11 +133,17 @@ fn world() -> impl Strategy<Value = World> {
         prop::collection::vec(member(), 1),
         prop::collection::vec(member(), 3)
     ];
-    (members, 0..3_usize).prop_map(|(members, leader)| World {
-        leader: leader % members.len(),
-        members,
-        is_compacted: false,
-        most_defragmented: BTreeMap::new(),
+    (members, 0..3_usize, 0..QUOTA).prop_map(|(mut members, leader, live)| {
+        // All have the same data.
+        for member in &mut members {
+            member.live = live;
+        }
+        World {
+            leader: leader % members.len(),
+            members,
+            is_compacted: false,
+            most_defragmented: BTreeMap::new(),
+        }
     })
 }
 

@@ -15,7 +15,7 @@ use testkit::fixtures::{is_settled, wait_for};
 use testkit::waiting::ask_until;
 
 use crate::support::PATIENCE;
-use crate::support::etcd_members::{delete_flood, put_flood};
+use crate::support::etcd_members::{Writer, delete_flood, put_flood};
 use crate::support::etcd_stage::{Stage, check};
 
 /// What members have at most.
@@ -66,6 +66,20 @@ async fn flood_on(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// Waits until it takes writes again; says how it is where it does not.
+async fn is_relieved(stage: &Stage, writer: &mut Writer, within: Duration) -> Result<()> {
+    let Err(error) = writer.next(within).await else {
+        return Ok(());
+    };
+    let mut members = Vec::new();
+    for client in stage.clients().await? {
+        members.push(etcd::status(&client).await);
+    }
+    let cluster = stage.site.clusters().get("demo").await?;
+    let told = told(&cluster, ConditionType::EtcdReady);
+    Err(error.context(format!("{told:?}, {members:#?}")))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_database_takes_writes_again_once_it_can_and_no_acknowledged_write_is_lost()
 -> Result<()> {
@@ -82,7 +96,7 @@ async fn full_database_takes_writes_again_once_it_can_and_no_acknowledged_write_
     // What was overwritten is enough: nobody has to do anything.
     let many = flood(&stage).await?;
     let full = Instant::now();
-    writer.next(SEEN_AND_RELIEVED).await?;
+    is_relieved(&stage, &mut writer, SEEN_AND_RELIEVED).await?;
     eprintln!("full after {many}, relieved after {:.1?}", full.elapsed());
 
     // What is there is too much: that is told, and goes on once it is deleted.
@@ -104,7 +118,7 @@ async fn full_database_takes_writes_again_once_it_can_and_no_acknowledged_write_
     ensure!(next.is_err(), "it takes writes");
     delete_flood(&stage.clients().await?[0]).await?;
     let deleted = Instant::now();
-    writer.next(RELIEVED).await?;
+    is_relieved(&stage, &mut writer, RELIEVED).await?;
     eprintln!("back {:.1?} after the deletion", deleted.elapsed());
 
     let is_well = |cluster: &TenantCluster| {

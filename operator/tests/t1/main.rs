@@ -10,6 +10,7 @@
 mod admission;
 mod autoscaler;
 mod backup_targets;
+mod backups;
 mod baseline;
 mod choices;
 mod cloud_controller;

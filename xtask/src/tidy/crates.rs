@@ -75,6 +75,7 @@ const RULES: &[Rule] = &[
         name: "operator",
         uses: &[
             "api",
+            "backup-format",
             "kit",
             "kit-client",
             "kit-objects",

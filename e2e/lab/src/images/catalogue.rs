@@ -310,6 +310,15 @@ pub fn busybox() -> anyhow::Result<Vec<File>> {
     Ok(files)
 }
 
+/// `/bin/bash`, which needs no library.
+///
+/// # Errors
+/// The machine has no static bash.
+pub fn bash() -> anyhow::Result<File> {
+    let bash = locate("bash-static").context("install Debian's package bash-static")?;
+    Ok(File::program("/bin/bash", bash))
+}
+
 fn image(name: &str, layers: Vec<Layer>, entrypoint: &str) -> Image {
     Image {
         name: name.to_owned(),

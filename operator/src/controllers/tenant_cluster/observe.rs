@@ -124,6 +124,10 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
+    let claimed_hosts = match deleting {
+        true => ctx.stores.claimed_hosts(namespace),
+        false => Vec::new(),
+    };
     let quotas = match deleting {
         true => Vec::new(),
         false => ctx.ask_quotas_for_cluster(&cluster),
@@ -139,6 +143,7 @@ pub async fn observe(
         network,
         quotas,
         others,
+        claimed_hosts,
         objects,
         readable: readable && !deleting,
         user_readable,
@@ -158,6 +163,7 @@ pub async fn observe(
         etcd_glance,
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
+        backup: ctx.backups.of(&uid),
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

@@ -19,11 +19,12 @@ use tenant_cp::problem::Problem;
 pub mod component_pods;
 
 use super::part_name::PartName;
+use crate::backups::Said;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::Glance;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
-use crate::tenant_session::etcd_looks::Glance;
 use crate::tenant_session::largest::Size;
 use component_pods::ComponentPod;
 
@@ -38,6 +39,8 @@ pub struct Observed {
     pub quotas: Vec<Problem>,
     /// All other TenantClusters, in any order.
     pub others: Vec<Arc<TenantCluster>>,
+    /// Hosts of the namespace that Machines have, by name and UID; asked for only while it is being deleted.
+    pub claimed_hosts: Vec<(String, String)>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.
     pub objects: BTreeMap<Key, Value>,
     /// Whether [`Self::objects`] has what is in the tenant namespace: where nobody let us in, nothing of
@@ -76,6 +79,8 @@ pub struct Observed {
     pub etcd_patience: Patience,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
+    /// What is known of its backup; none where nothing is known.
+    pub backup: Option<Said>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }

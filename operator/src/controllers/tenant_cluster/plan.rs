@@ -20,11 +20,13 @@ use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
+mod backup;
 mod certificates;
 mod deletion;
 mod endpoint;
 mod etcd;
 mod halted;
+mod handover;
 mod kubeconfig;
 mod pods;
 mod prune;
@@ -44,9 +46,17 @@ use workloads::Objects;
 /// The next step for one TenantCluster.
 #[must_use]
 pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = decide(observed, settings, now);
+    if observed.cluster.metadata.deletion_timestamp.is_none() {
+        backup::report(&mut plan.status, observed, now);
+    }
+    plan
+}
+
+fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
     if cluster.metadata.deletion_timestamp.is_some() {
-        return deletion::plan(observed, now);
+        return deletion::plan(observed, settings, now);
     }
     if let Some(why) = tenant_namespace::taken(observed) {
         return halted::plan(observed, &Halt::Taken(why), now);

@@ -12,6 +12,7 @@ mod writer;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -134,14 +135,27 @@ impl Drop for EtcdMembers {
     }
 }
 
+/// Below those that the kernel gives connections of (`net.ipv4.ip_local_port_range`, 32768 to 60999): a member that is
+/// restarted binds its ports anew, and meanwhile a connection of another test may have got one. A test is a process
+/// here, and each begins at another number.
 fn ports() -> Result<[Ports; MEMBERS]> {
+    const FIRST: u32 = 12_000;
+    const MOST: u32 = 20_000;
+    // Four of each member.
+    const EACH: u32 = 12;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     // Held together, so that they differ.
     let mut held = Vec::new();
     let mut port = || -> Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        let port = listener.local_addr()?.port();
-        held.push(listener);
-        Ok(port)
+        for _ in 0..MOST {
+            let offset = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
+            let port = u16::try_from(FIRST + offset % MOST)?;
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                held.push(listener);
+                return Ok(port);
+            }
+        }
+        anyhow::bail!("no free port")
     };
     let mut all = || -> Result<Ports> {
         Ok(Ports {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{ConditionType, Reason};
+use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
@@ -60,7 +60,8 @@ pub(super) fn plan(
     part.apply("etcd", observed, members.into_iter().collect());
     part.deletions
         .extend(sizes::without_members(valid, observed));
-    let mut relief = space::plan(valid, observed);
+    let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
+    let mut relief = space::plan(valid, observed, is_full);
     let mut first = None;
     if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
         let next = members::next(valid, observed, (may_roll, rests), now);
@@ -70,8 +71,7 @@ pub(super) fn plan(
     }
     let repairs = replacing.waiting.take().or(relief.waiting.take());
     part.waiting = repairs.or(part.waiting);
-    let count = known.map_or(0, |known| known.members.len());
-    part.problem = told(valid, &lost, count)
+    part.problem = told(valid, observed, &lost)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
@@ -277,10 +277,23 @@ fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
     Some(Loss { claim, how })
 }
 
-fn told(valid: &Validated, lost: &[Loss], members: usize) -> Option<Waiting> {
+/// What is known of a backup that could bring data back. It does not change while etcd is gone.
+fn backed_up(cluster: &TenantCluster) -> String {
+    let backup = cluster.status.as_ref().and_then(|s| s.backup.as_ref());
+    match backup.and_then(|backup| backup.verified.as_ref()) {
+        Some(at) => format!(
+            "; the newest full snapshot that was found whole is of {at}, and a Restore with dryRun says what \
+             else there is"
+        ),
+        None => String::new(),
+    }
+}
+
+fn told(valid: &Validated, observed: &Observed, lost: &[Loss]) -> Option<Waiting> {
     if lost.is_empty() {
         return None;
     }
+    let members = identity(observed).map_or(0, |known| known.members.len());
     let each: Vec<_> = lost
         .iter()
         .map(|loss| {
@@ -312,9 +325,13 @@ fn told(valid: &Validated, lost: &[Loss], members: usize) -> Option<Waiting> {
     Some(Waiting {
         reason,
         message: format!(
-            "PersistentVolumeClaim {} in namespace {}: {then}",
+            "PersistentVolumeClaim {} in namespace {}: {then}{}",
             each.join("; "),
-            valid.tenant_namespace
+            valid.tenant_namespace,
+            match reason {
+                Reason::MemberLost => String::new(),
+                _ => backed_up(&observed.cluster),
+            }
         ),
     })
 }

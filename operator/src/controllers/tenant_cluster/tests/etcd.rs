@@ -2,17 +2,16 @@
 //!
 //! Invariant: nothing is bootstrapped over what was lost, and what a member said once it is.
 
+use api::tenant_cluster::BackupStatus;
+
 use super::*;
 use crate::controllers::tenant_cluster::observed::{EtcdListing, Observed};
 use crate::controllers::tenant_cluster::plan::{Part, Plan};
 use crate::etcd_replacement::step::Step;
-use crate::etcd_space::level::Level;
-use crate::etcd_space::plan::Step as SpaceStep;
 use crate::tenant_session::etcd::answers::{Alarm, ListedMember};
-use crate::tenant_session::etcd_looks::Glance;
 
 /// What the Secret of etcd's members says under this key.
-fn of_etcd(world: &World, key: &str) -> String {
+pub(super) fn of_etcd(world: &World, key: &str) -> String {
     let secret = world.secret("etcd").unwrap();
     let text = secret["data"][key].as_str().unwrap();
     let text = base64::engine::general_purpose::STANDARD.decode(text);
@@ -169,6 +168,27 @@ fn lost_volume_is_told_and_nothing_is_bootstrapped_over_it() {
             assert_eq!(world.condition("Ready").0, ready);
         }
     }
+}
+
+#[test]
+fn lost_volume_is_told_with_the_newest_backup_that_is_whole() {
+    let mut world = ready(minimal());
+    let status = world.cluster.status.as_mut().unwrap();
+    status.backup = Some(BackupStatus {
+        last_full: Some("2026-11-27T01:00:00Z".to_owned()),
+        verified: Some("2026-11-27T00:00:00Z".to_owned()),
+    });
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-0");
+    world.objects.remove(&claim);
+    world.tenant_up = false;
+    world.settle();
+    let status = world.cluster.status.clone().unwrap();
+    let degraded = status.conditions.iter().find(|c| c.type_ == "Degraded");
+    let message = &degraded.unwrap().message;
+    assert!(
+        message.contains("found whole is of 2026-11-27T00:00:00Z"),
+        "{message}"
+    );
 }
 
 /// One of three members whose claim was deleted an hour after all of them had come up, and made anew by the
@@ -464,217 +484,4 @@ fn volume_that_is_larger_than_asked_for_stays_and_is_told() {
         ("True".into(), "StorageShrinks".into())
     );
     assert_eq!(world.condition("Ready").0, "True");
-}
-
-#[test]
-fn full_database_is_relieved_and_takes_writes_again_without_anybody() {
-    let mut world = ready(large());
-    world.bytes = (1 << 30, 1000 << 20, 1 << 30);
-    world.overwritten = 700 << 20;
-    world.alarms = vec![Alarm::NoSpace];
-    // It is found outside of reconciles.
-    world.settle();
-    assert_eq!(world.condition("Ready").0, "True");
-    world.glance.level = Level::Full;
-    world.settle();
-    let kinds: Vec<_> = world.relieved.iter().map(std::mem::discriminant).collect();
-    let wanted = [
-        SpaceStep::Compact { revision: 0 },
-        SpaceStep::Defragment {
-            member: String::new(),
-        },
-        SpaceStep::Disarm { id: String::new() },
-    ];
-    assert_eq!(kinds, wanted.each_ref().map(std::mem::discriminant));
-    world.glance = Glance::default();
-    world.settle();
-    assert_eq!(world.condition("Ready").0, "True");
-    assert_eq!(world.condition("Degraded").0, "False");
-}
-
-#[test]
-fn database_that_stays_full_names_what_fills_it_and_is_left_alone_until_there_is_less() {
-    let mut world = ready(minimal());
-    world.bytes = (1 << 30, 1000 << 20, 1 << 30);
-    world.alarms = vec![Alarm::NoSpace];
-    world.glance.level = Level::Full;
-    world.settle();
-    assert_eq!(
-        world.condition("Degraded"),
-        ("True".into(), "NoSpace".into())
-    );
-    let message = |world: &World, type_: &str| {
-        let conditions = &world.cluster.status.as_ref().unwrap().conditions;
-        let found = conditions.iter().find(|c| c.type_ == type_).unwrap();
-        found.message.clone()
-    };
-    let told = message(&world, "EtcdReady");
-    assert!(told.contains("most of it events (about 900 MiB)"), "{told}");
-    assert!(
-        world
-            .relieved
-            .iter()
-            .all(|s| matches!(s, SpaceStep::Compact { .. }))
-    );
-    let before = world.writes;
-    world.largest = 903 << 20;
-    world.settle();
-    assert_eq!(world.writes, before, "nothing is written meanwhile");
-    // What is in use is not known before it is compacted.
-    world.refuses = true;
-    world.settle();
-    assert_eq!(world.writes, before);
-    assert_eq!(message(&world, "EtcdReady"), told);
-    world.refuses = false;
-    // Somebody deletes objects.
-    world.overwritten = 800 << 20;
-    world.settle();
-    assert!(world.alarms.is_empty());
-    world.glance = Glance::default();
-    world.settle();
-    assert_eq!(world.condition("EtcdReady").0, "True");
-    assert_eq!(world.condition("Degraded").0, "False");
-}
-
-#[test]
-fn database_that_fills_up_is_told_before_it_is_full_and_stays_ready() {
-    let mut world = ready(minimal());
-    let degraded = |world: &World| {
-        let conditions = &world.cluster.status.as_ref().unwrap().conditions;
-        let found = conditions.iter().find(|c| c.type_ == "Degraded").unwrap();
-        (found.reason.clone(), found.message.clone())
-    };
-    let percent = |in_use: u64| ((1 << 30) / 100 * in_use, (1 << 30) / 100 * in_use, 1 << 30);
-    world.bytes = percent(82);
-    world.glance.level = Level::Low;
-    world.settle();
-    assert_eq!(world.condition("Ready").0, "True");
-    let (reason, message) = degraded(&world);
-    assert_eq!(reason, "SpaceLow");
-    assert!(
-        message.starts_with("more than four fifths of the 1024 MiB"),
-        "{message}"
-    );
-    // A new operator has not looked yet.
-    world.glance = Glance::default();
-    world.bytes = percent(77);
-    world.settle();
-    assert_eq!(degraded(&world).0, "SpaceLow");
-    world.bytes = percent(93);
-    world.settle();
-    assert!(degraded(&world).1.starts_with("more than nine tenths"));
-    world.bytes = percent(60);
-    world.settle();
-    assert_eq!(degraded(&world).0, "AsExpected");
-}
-
-fn servers(world: &World) -> usize {
-    let control_plane = &world.objects[&Key::new("Deployment", NS, "control-plane")];
-    let containers = control_plane["spec"]["template"]["spec"]["containers"].as_array();
-    let args = containers
-        .unwrap()
-        .iter()
-        .filter_map(|c| c["args"].as_array());
-    let mut args = args.flatten().filter_map(Value::as_str);
-    let servers = args.find_map(|arg| arg.strip_prefix("--etcd-servers="));
-    servers.unwrap().split(',').count()
-}
-
-fn members(world: &World) -> Value {
-    world.objects[&Key::new("StatefulSet", NS, "etcd")]["spec"]["replicas"].clone()
-}
-
-fn want(world: &mut World, replicas: i32) {
-    world.cluster.spec.etcd.replicas = replicas;
-    world.cluster.metadata.generation = Some(world.cluster.metadata.generation.unwrap() + 1);
-    world.settle();
-}
-
-#[test]
-fn members_that_are_added_are_asked_by_nobody_before_all_of_them_vote() {
-    let mut world = ready(minimal());
-    want(&mut world, 3);
-    assert_eq!((members(&world), servers(&world)), (json!(3), 1));
-    for number in 1..3 {
-        let claim = Key::new("PersistentVolumeClaim", NS, &format!("data-etcd-{number}"));
-        assert!(world.objects.contains_key(&claim));
-    }
-    // Those that there are are named to who joins.
-    assert_eq!(
-        of_etcd(&world, "initial-cluster"),
-        "etcd-0=https://etcd-0:2380"
-    );
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
-    for number in 1..3 {
-        etcd.members.push(api::tenant_cluster::EtcdMemberStatus {
-            name: format!("etcd-{number}"),
-            volume_uid: format!("uid-of-data-etcd-{number}"),
-            id: Some(format!("6{number}")),
-            started: true,
-            learner: number == 2,
-            ..etcd.members[0].clone()
-        });
-    }
-    world.settle();
-    assert_eq!(servers(&world), 1, "the last one has no vote");
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
-    etcd.members[2].learner = false;
-    world.settle();
-    assert_eq!((members(&world), servers(&world)), (json!(3), 3));
-    // One that is replaced is still asked.
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
-    etcd.members[2].learner = true;
-    world.settle();
-    assert_eq!(servers(&world), 3);
-}
-
-#[test]
-fn members_that_are_taken_away_are_asked_by_nobody_before_and_stay_until_then() {
-    let mut world = ready(large());
-    want(&mut world, 1);
-    assert_eq!((members(&world), servers(&world)), (json!(3), 1));
-    let service = |world: &World, number: i32| {
-        let key = Key::new("Service", NS, &format!("etcd-{number}"));
-        world.objects.contains_key(&key)
-    };
-    assert!(service(&world, 2));
-    // One was removed.
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
-    etcd.members.pop();
-    world.settle();
-    assert_eq!(members(&world), json!(2));
-    assert!(service(&world, 1) && !service(&world, 2));
-    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-2");
-    assert!(world.objects.contains_key(&claim), "it is kept");
-    // And it is set back.
-    want(&mut world, 3);
-    assert_eq!(members(&world), json!(3));
 }

@@ -21,11 +21,11 @@ use crate::controllers::tenant_cluster::observed::{
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
+use crate::etcd_space::looks::Glance;
 use crate::etcd_space::plan::Step as SpaceStep;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
-use crate::tenant_session::etcd_looks::Glance;
 use crate::tenant_session::largest::Size;
 
 mod controllers;
@@ -77,6 +77,8 @@ pub(super) struct World {
     pub(super) cluster: TenantCluster,
     pub(super) settings: Settings,
     pub(super) others: Vec<Arc<TenantCluster>>,
+    /// Hosts of the namespace that Machines have.
+    pub(super) claimed_hosts: Vec<(String, String)>,
     /// What quotas say against it.
     pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
@@ -139,6 +141,7 @@ impl World {
             cluster: cluster("demo", UID, spec),
             settings: Settings::default(),
             others: Vec::new(),
+            claimed_hosts: Vec::new(),
             quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
@@ -204,6 +207,7 @@ impl World {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
+            claimed_hosts: self.claimed_hosts.clone(),
             quotas: self.quotas.clone(),
             readable,
             user_readable,
@@ -220,6 +224,7 @@ impl World {
             etcd_glance: self.glance,
             etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
+            backup: None,
             budget: Budget::default(),
         }
     }

@@ -38,13 +38,13 @@ impl Relief {
     }
 }
 
-pub(super) fn plan(valid: &Validated, observed: &Observed) -> Relief {
+/// `is_full`: people are told that it is.
+pub(super) fn plan(valid: &Validated, observed: &Observed, is_full: bool) -> Relief {
     let facts = Facts {
         wanted: usize::try_from(valid.etcd.replicas).unwrap_or(0),
         members: observed.etcd.answers().collect(),
         is_compacted: observed.etcd_space.is_compacted,
     };
-    let is_full = super::alarm(observed).is_some_and(|alarm| alarm.reason == Reason::NoSpace);
     let message = match is_full {
         true => {
             "etcd's database is full: it is compacted, and members write theirs anew, one after the other, the \
@@ -102,7 +102,7 @@ pub(super) fn told_of_alarm(observed: &Observed, before: Option<Waiting>) -> Str
         return told.message;
     }
     const WHAT: &str = "etcd's database has its most bytes, and only reads and deletions go on; ";
-    if !observed.etcd_space.is_compacted || !answers().any(is_full) {
+    if !observed.etcd_space.is_compacted || !is_full(answers()) {
         return format!(
             "{WHAT}it is compacted and defragmented, and takes writes again as soon as a tenth of them is free"
         );

@@ -15,10 +15,10 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::etcd;
-use super::etcd::answers::{Alarm, MemberStatus};
-use super::session::Session;
-use crate::etcd_space::level::{Level, is_fragmented};
+use super::level::{Level, is_fragmented};
+use crate::tenant_session::etcd;
+use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::session::Session;
 
 /// Pause between two looks at a tenant's etcd. An alarm is the whole cluster's, so any member tells of it.
 pub const PERIOD: Duration = Duration::from_secs(30);
@@ -43,6 +43,11 @@ impl Glance {
             is_fragmented,
             is_corrupt: member.alarms.contains(&Alarm::Corrupt),
         }
+    }
+
+    /// Whether it is news, or an alarm: one that was taken away may have been raised again since the last look.
+    fn is_worth_a_reconcile(self, before: Self) -> bool {
+        self != before || self.level == Level::Full || self.is_corrupt
     }
 
     /// Whether nobody has to look again.
@@ -130,18 +135,6 @@ impl EtcdLooks {
     pub fn forget(&self, uid: &str) {
         lock(&self.running).remove(uid);
     }
-
-    /// How many tenants are looked at.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        lock(&self.running).len()
-    }
-
-    /// True when none is.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
@@ -153,12 +146,12 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
         };
         fragmented[number] = is_fragmented(&status);
         let any = fragmented.contains(&true);
-        let is_news = {
+        let is_worth_it = {
             let mut seen = lock(&seen);
             let now = Glance::of(&status, any, *seen);
-            std::mem::replace(&mut *seen, now) != now
+            now.is_worth_a_reconcile(std::mem::replace(&mut *seen, now))
         };
-        if is_news {
+        if is_worth_it {
             wake();
         }
     }
@@ -198,6 +191,24 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+
+    #[test]
+    fn alarm_is_told_at_each_look_and_all_else_once() {
+        let of = |level| Glance {
+            level,
+            ..Glance::default()
+        };
+        let told = |level| of(level).is_worth_a_reconcile(of(level));
+        assert!(of(Level::Low).is_worth_a_reconcile(Glance::default()));
+        assert!(Glance::default().is_worth_a_reconcile(of(Level::Low)));
+        assert!(told(Level::Full), "it may be full again");
+        assert!(!told(Level::Critical) && !told(Level::Enough));
+        let corrupt = Glance {
+            is_corrupt: true,
+            ..Glance::default()
+        };
+        assert!(corrupt.is_worth_a_reconcile(corrupt));
+    }
 
     #[test]
     fn next_member_is_looked_at_where_one_does_not_answer() {
