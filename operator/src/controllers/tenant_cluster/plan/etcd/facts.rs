@@ -12,7 +12,7 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
-use super::sizes::is_unasked;
+use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
 use crate::pod_failures;
@@ -80,6 +80,7 @@ pub(super) fn facts(
         may_begin: may_begin && valid.etcd.auto_replace,
         may_resize: may_begin,
         is_on_the_way: valid.etcd.servers != valid.etcd.wanted,
+        is_calm: is_calm(observed),
         is_unasked: is_unasked(valid, observed),
         is_told,
         known: known.unwrap_or_default(),
@@ -90,7 +91,7 @@ pub(super) fn facts(
 }
 
 /// Numbers of the members that there may be.
-const SEATS: Range<i32> = 0..3;
+pub(super) const SEATS: Range<i32> = 0..3;
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
     let name = names::etcd_member(number);
