@@ -3,8 +3,6 @@
 //! Invariant: nothing is looked for at rest: etcd's list of members is asked for only where a member does not
 //! serve, or where the status tells of one that is not whole.
 
-use std::ops::Range;
-
 use api::Reason;
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -12,6 +10,7 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
+use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
@@ -89,9 +88,6 @@ pub(super) fn facts(
         odd: listing.and_then(|listing| listing.odd.clone()),
     }
 }
-
-/// Numbers of the members that there may be.
-pub(super) const SEATS: Range<i32> = 0..3;
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
     let name = names::etcd_member(number);
