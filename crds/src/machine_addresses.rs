@@ -1,6 +1,7 @@
-//! `MachineAddresses`: which addresses in the management cluster belong to machines of a tenant cluster. The
-//! operator writes them; the cloud controller manager, which may read neither pods nor Machines, goes by them,
-//! and so does the policy that says where endpoints of load balancers may lead.
+//! `MachineAddresses`: which addresses in the management cluster belong to machines of a tenant cluster, and what is
+//! known of its machines elsewhere. The operator writes them; the cloud controller manager, which may read neither
+//! pods nor Machines, goes by them, and so does the policy that says where endpoints of load balancers may lead: to
+//! `addresses` alone, since those of `machines` may be what a user wrote.
 //!
 //! Invariant: nothing here was ever said by a guest: KubeVirt's report of interfaces is what the guest's
 //! agent says of itself (`pkg/network/setup/netstat.go`), addresses of the pod around it are the cluster
@@ -9,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,56 @@ pub struct MachineAddressesSpec {
     #[serde(default)]
     #[schemars(extend("maxProperties" = 20_000))]
     pub addresses: BTreeMap<String, AddressOwner>,
+
+    /// Machines that are no virtual machines of the management cluster, by the names of their Machines: what their
+    /// nodes are given. Nobody sends traffic to their addresses by this. Default: none. Example: `{"hosts-x2k9p":
+    /// {"providerID": "static://rack-a-1/hosts-x2k9p", "addresses": ["192.0.2.10"], "state": "Present",
+    /// "since": "2026-11-26T12:00:00Z"}}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 5_000))]
+    pub machines: BTreeMap<String, RemoteMachine>,
+}
+
+/// A machine that is no virtual machine of the management cluster. Example: `{"state": "Present", …}`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteMachine {
+    /// What provider and node call it. Example: `static://rack-a-1/hosts-x2k9p`.
+    #[serde(rename = "providerID")]
+    #[schemars(length(max = 512))]
+    pub provider_id: String,
+    /// IP addresses by which the tenant cluster knows the node, the primary one first, at most 4. Default: none.
+    /// Example: `["192.0.2.10"]`.
+    #[serde(default)]
+    #[schemars(length(max = 4), inner(length(max = 64)))]
+    pub addresses: Vec<String>,
+    /// The zone that it is in. Default: none. Example: `rack-a`.
+    #[serde(default)]
+    #[schemars(length(max = 63))]
+    pub zone: Option<String>,
+    /// The region that it is in. Default: none. Example: `berlin`.
+    #[serde(default)]
+    #[schemars(length(max = 63))]
+    pub region: Option<String>,
+    /// What kind of machine it is. Default: none. Example: `large`.
+    #[serde(default)]
+    #[schemars(length(max = 63))]
+    pub instance_type: Option<String>,
+    /// How far it is. Example: `Present`.
+    pub state: RemoteState,
+    /// Since when. Example: `2026-11-26T12:00:00Z`.
+    pub since: Time,
+}
+
+/// How far a machine is. Example: `Present`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum RemoteState {
+    /// It is there; whether it answers is its node's matter.
+    Present,
+    /// Its provider says that it is stopped.
+    Stopped,
+    /// Its absence is proven (docs/providers.md): its Node may be deleted. An entry that is not there proves nothing.
+    Gone,
 }
 
 /// Whose an address is.
@@ -86,6 +138,15 @@ impl MachineAddresses {
         let entries = self.spec.addresses.iter();
         let of_it = entries.filter(|(_, owner)| owner.machine == machine);
         collect(of_it).remove(machine)
+    }
+
+    /// Names of machines that have been gone since before then: nobody needs to be told any more.
+    #[must_use]
+    pub fn gone_before(&self, then: &Time) -> Vec<&String> {
+        let entries = self.spec.machines.iter();
+        let old = entries
+            .filter(|(_, machine)| machine.state == RemoteState::Gone && machine.since.0 < then.0);
+        old.map(|(name, _)| name).collect()
     }
 
     /// Those of each machine.

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::NetworkStatus;
 use api::{ConditionStatus, ConditionType, NodePool, Reason, TenantCluster, TenantQuota};
 use kit::lease::Leadership;
@@ -72,7 +73,9 @@ pub struct Context {
     /// Which of their creations were refused.
     pub creations: Creations,
     /// Which addresses of them were published last.
-    pub publications: Publications,
+    pub publications: Publications<PublishedAddresses>,
+    /// What was published last of those that are no virtual machines of the management cluster.
+    pub remote_publications: Publications<RemoteMachine>,
     /// What is kept about TenantQuotas.
     pub quota_state: ControllerState,
     /// What is kept about Hosts.

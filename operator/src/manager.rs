@@ -171,6 +171,7 @@ impl Manager {
             ),
             creations: Creations::default(),
             publications: Publications::default(),
+            remote_publications: Publications::default(),
             orphans: Orphans::default(),
             providers: Providers::default()
                 .with(ProviderKind::KubeVirt, Arc::new(kubevirt))

@@ -1,4 +1,4 @@
-//! Which addresses of Machines this process published last, until its watch shows that.
+//! What of Machines this process published last in `MachineAddresses`, until its watch shows that.
 //!
 //! Invariant: what the watch shows counts as soon as it is no older than the write. resourceVersions of one kind
 //! can be compared as numbers (KEP-5504); where they are none, the watch counts.
@@ -7,35 +7,36 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::MachineAddresses;
-use api::machine_addresses::PublishedAddresses;
 use kube::ResourceExt;
 
 /// By the UIDs of Machines: what was published, and the resourceVersion that the answer had.
-#[derive(Debug, Default)]
-pub struct Publications(Mutex<HashMap<String, (u64, Option<PublishedAddresses>)>>);
+#[derive(Debug)]
+pub struct Publications<T>(Mutex<HashMap<String, (u64, Option<T>)>>);
 
-impl Publications {
-    /// The addresses of a Machine were published; `answer` is what the API made of it.
-    pub fn record(
-        &self,
-        uid: &str,
-        answer: &MachineAddresses,
-        addresses: Option<&PublishedAddresses>,
-    ) {
+impl<T> Default for Publications<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Publications<T> {
+    /// What is known of a Machine was published; `answer` is what the API made of it.
+    pub fn record(&self, uid: &str, answer: &MachineAddresses, published: Option<&T>) {
         if let Some(version) = version(answer) {
-            let published = (version, addresses.cloned());
+            let published = (version, published.cloned());
             self.known().insert(uid.to_owned(), published);
         }
     }
 
-    /// Those that the Machine has: as the watch shows them, or as they were published after that.
+    /// What is published of the Machine: as the watch shows it (`of` finds it there), or as it was published after
+    /// that.
     #[must_use]
     pub fn latest(
         &self,
         uid: &str,
-        machine: &str,
         seen: Option<&MachineAddresses>,
-    ) -> Option<PublishedAddresses> {
+        of: impl FnOnce(&MachineAddresses) -> Option<T>,
+    ) -> Option<T> {
         let mut known = self.known();
         let seen_version = seen.and_then(version);
         match known.get(uid) {
@@ -45,7 +46,7 @@ impl Publications {
             Some(_) => drop(known.remove(uid)),
             None => {}
         }
-        seen?.of(machine)
+        of(seen?)
     }
 
     /// Forgets a Machine that is gone.
@@ -53,7 +54,7 @@ impl Publications {
         self.known().remove(uid);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, (u64, Option<PublishedAddresses>)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (u64, Option<T>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,7 +65,7 @@ fn version(all: &MachineAddresses) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use api::machine_addresses::{AddressOwner, NAME};
+    use api::machine_addresses::{AddressOwner, NAME, PublishedAddresses};
 
     use super::*;
 
@@ -91,7 +92,8 @@ mod tests {
     #[test]
     fn what_was_published_counts_until_the_watch_is_as_far() {
         let publications = Publications::default();
-        let latest = |seen: &MachineAddresses| publications.latest("uid", "a", Some(seen));
+        let latest =
+            |seen: &MachineAddresses| publications.latest("uid", Some(seen), |all| all.of("a"));
         assert_eq!(latest(&all("9", None)), None);
         let now = addresses("10.0.0.1");
         publications.record("uid", &all("10", Some("10.0.0.1")), Some(&now));
@@ -106,10 +108,11 @@ mod tests {
         let publications = Publications::default();
         let now = addresses("10.0.0.1");
         publications.record("uid", &all("10", Some("10.0.0.1")), Some(&now));
-        assert_eq!(publications.latest("uid", "a", None), None, "all went");
+        let of = |all: &MachineAddresses| all.of("a");
+        assert_eq!(publications.latest("uid", None, of), None, "all went");
         publications.record("uid", &all("opaque", None), Some(&now));
         let seen = all("9", Some("10.0.0.2"));
-        let latest = publications.latest("uid", "a", Some(&seen));
+        let latest = publications.latest("uid", Some(&seen), of);
         assert_eq!(latest, Some(addresses("10.0.0.2")));
     }
 }

@@ -320,10 +320,20 @@ impl Triggers {
             let status = machine.status.as_ref();
             let known = status.map(|status| status.addresses.as_slice());
             let known = known.unwrap_or_default().iter().map(|known| &known.address);
+            if addresses.namespace() != Some(home) {
+                continue;
+            }
+            if spec.provider.kubevirt.is_none() {
+                let is_told = there && addresses.spec.machines.contains_key(&machine.name_any());
+                let has_id = status.is_some_and(|status| status.provider_id.is_some());
+                if has_id && !is_told {
+                    let _ = self.machines.send(ObjectRef::from_obj(&*machine));
+                }
+                continue;
+            }
             let published = published.get(&machine.name_any());
             let published = published.iter().flat_map(|of_it| &of_it.addresses);
-            if addresses.namespace() == Some(home)
-                && known.clone().next().is_some()
+            if known.clone().next().is_some()
                 && !known.cloned().eq(published.map(ToString::to_string))
             {
                 let _ = self.machines.send(ObjectRef::from_obj(&*machine));

@@ -53,6 +53,8 @@ pub const OPERATOR_GROUP: &str = "covey:operators";
 pub const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
 /// Group of all nodes inside a tenant cluster.
 pub const NODES: &str = "system:nodes";
+/// The signer of kubelets' client certificates.
+pub const KUBELET_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// The signer of kubelets' serving certificates.
 pub const KUBELET_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
 

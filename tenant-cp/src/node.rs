@@ -3,6 +3,7 @@
 //! Invariant: each is a function of its input; who asks brings time and chance along.
 
 pub mod bootstrap_token;
+pub mod client_certificate;
 mod host_files;
 pub mod serving_certificate;
 pub mod user_data;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::foreign::kubevirt::{VirtualMachine, VirtualMachineInstance};
-use api::machine_addresses::PublishedAddresses;
+use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
 use k8s_openapi::api::core::v1::{Node as ApiNode, NodeAddress, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -246,6 +246,36 @@ impl From<&VirtualMachineInstance> for Instance {
             management_node: status
                 .and_then(|s| s.node_name.clone())
                 .filter(|name| !name.is_empty()),
+        }
+    }
+}
+
+/// A machine that is no virtual machine, as the operator published it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remote {
+    /// What its node is called by its provider.
+    pub provider_id: String,
+    /// Addresses by which the tenant cluster knows it; no traffic is sent there.
+    pub addresses: Vec<IpAddr>,
+    /// Zone, region and instance type, in the order of [`names::TOPOLOGY`].
+    pub topology: [Option<String>; 3],
+    /// How far it is.
+    pub state: RemoteState,
+}
+
+impl From<&RemoteMachine> for Remote {
+    fn from(machine: &RemoteMachine) -> Self {
+        let addresses = machine.addresses.iter();
+        let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Self {
+            provider_id: machine.provider_id.clone(),
+            addresses: addresses.filter_map(|a| a.parse().ok()).collect(),
+            topology: [
+                text(&machine.zone),
+                text(&machine.region),
+                text(&machine.instance_type),
+            ],
+            state: machine.state,
         }
     }
 }

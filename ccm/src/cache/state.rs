@@ -16,7 +16,7 @@ use kit::watch::Told;
 
 use crate::cache::endpoint_slices::{LocalEndpoints, Slice};
 use crate::cache::events::Kind;
-use crate::cache::objects::{Instance, Node, Target, Vm, one_per_machine};
+use crate::cache::objects::{Instance, Node, Remote, Target, Vm, one_per_machine};
 use crate::cache::services::{Accepted, Place, place};
 use crate::limits::Places;
 use crate::names;
@@ -53,6 +53,8 @@ pub struct State {
     instances: BTreeMap<String, Instance>,
     /// By machine, as the operator published them last. One that went keeps them: they hold for one instance.
     addresses: Option<BTreeMap<String, PublishedAddresses>>,
+    /// Machines that are no virtual machines, by name, as the operator published them last.
+    remotes: BTreeMap<String, Remote>,
     mirrors: Mirrors,
     /// By the Service that they belong to, then by name.
     slices: HashMap<String, BTreeMap<String, Slice>>,
@@ -149,6 +151,23 @@ impl State {
     #[must_use]
     pub fn published(&self, machine: &str) -> Option<&PublishedAddresses> {
         self.addresses.as_ref()?.get(machine)
+    }
+
+    /// The machine of a node that runs on no virtual machine: the one of its name, where both are called alike by
+    /// their provider.
+    #[must_use]
+    pub fn remote(&self, node: &Node) -> Option<&Remote> {
+        let remote = self.remotes.get(&node.name)?;
+        let id = node.provider_id.as_ref();
+        id.is_none_or(|id| *id == remote.provider_id)
+            .then_some(remote)
+    }
+
+    /// How many nodes take no traffic because they run on no virtual machine.
+    #[must_use]
+    pub fn unmapped_nodes(&self) -> usize {
+        let nodes = self.nodes.values();
+        nodes.filter(|node| self.remote(node).is_some()).count()
     }
 
     /// What mirrors the tenant's Service with this UID: one, as a rule.

@@ -98,7 +98,7 @@ fn of(state: &State, change: &Change) -> Vec<Key> {
         Change::Machine(machine) => {
             let on_it = state
                 .nodes()
-                .filter(|(_, n)| n.machine() == Some(machine.as_str()));
+                .filter(|(name, n)| n.machine() == Some(machine.as_str()) || ***name == **machine);
             on_it.map(|(name, _)| Key::Node(name.to_string())).collect()
         }
         Change::Targets | Change::Lost => vec![Key::LoadBalancers],

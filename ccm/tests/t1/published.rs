@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use testkit::FaultPlan;
 
-use crate::support::environment::apply;
+use crate::support::environment::{apply, registered};
 use crate::support::{Ccm, Environment};
 
 impl Environment {
@@ -97,4 +97,66 @@ async fn what_guests_report_reaches_neither_slices_nor_nodes() -> Result<()> {
     environment.node_ready("b", "True").await?;
     environment.publish(&machines).await?;
     environment.ready(&mirror, &all).await
+}
+
+/// What the operator says of a machine that is no virtual machine.
+async fn tell(environment: &Environment, state: &str) -> Result<()> {
+    let object = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "MachineAddresses",
+        "metadata": { "name": machine_addresses::NAME, "namespace": environment.ns },
+        "spec": { "machines": { "far": {
+            "providerID": "static://rack-a-1/far", "addresses": ["192.0.2.10"], "zone": "rack-a", "state": state,
+            "since": "2026-11-26T12:00:00Z",
+        } } },
+    });
+    apply(&environment.admin, &object).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_of_a_machine_elsewhere_lives_by_what_the_operator_says_of_it() -> Result<()> {
+    let Some(environment) = Environment::new("elsewhere").await? else {
+        return Ok(());
+    };
+    let _ccm = Ccm::with(&environment, environment.published(), &FaultPlan::none())?;
+    let kubelet = serde_json::from_value(registered("far"))?;
+    environment
+        .nodes()
+        .create(&Default::default(), &kubelet)
+        .await?;
+    // Told of by nobody; it is known that it was looked at once another one is done.
+    environment.worker("near", &["10.5.0.1"]).await?;
+    environment.publish(&[("near", "10.5.0.1")]).await?;
+    let has_id = |node: &Node| node.spec.as_ref().is_some_and(|s| s.provider_id.is_some());
+    environment.wait_node("near", has_id).await?;
+    let far = environment.nodes().get("far").await?;
+    assert!(!has_id(&far), "{far:?}");
+    tell(&environment, "Present").await?;
+    let far = environment.wait_node("far", has_id).await?;
+    let spec = far.spec.clone().unwrap_or_default();
+    assert_eq!(spec.provider_id.as_deref(), Some("static://rack-a-1/far"));
+    // The API server adds one of its own.
+    let mut taints = spec.taints.into_iter().flatten();
+    assert!(!taints.any(|taint| taint.key == ccm::names::TAINT_UNINITIALIZED));
+    assert_eq!(internal(&far), ["192.0.2.10"]);
+    assert_eq!(far.labels()[ccm::names::TOPOLOGY[0][0]], "rack-a");
+
+    // The entry is lost: nothing follows. Then it is proven that the machine is gone.
+    environment.node_ready("far", "Unknown").await?;
+    let published = kinds::MACHINE_ADDRESSES;
+    environment
+        .delete(published, machine_addresses::NAME)
+        .await?;
+    tell(&environment, "Stopped").await?;
+    let stopped = |node: &Node| {
+        let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+        taints
+            .into_iter()
+            .flatten()
+            .any(|taint| taint.key == ccm::names::TAINT_SHUTDOWN)
+    };
+    let still = environment.wait_node("far", stopped).await?;
+    assert_eq!(still.uid(), far.uid());
+    tell(&environment, "Gone").await?;
+    testkit::fixtures::wait_gone(&environment.nodes(), "far", crate::support::PATIENCE).await?;
+    environment.event("DeletingNode").await.map(drop)
 }

@@ -49,6 +49,13 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_pending_since: Option<Time>,
 
+    /// SHA-256 of the public key that its bootstrap token was used for, in hexadecimal: it is used once. Absent until
+    /// its kubelet asked for its certificate. Example:
+    /// `9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub client_key: Option<String>,
+
     /// Name of the node; absent until it joined. Example: `workers-x2k9p`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -297,7 +297,10 @@ with_backups! {
         /// A node asked for a serving certificate that it may not have.
         /// Cause: The guest reports addresses that are not its own, or `--node-ip` is set on it; else somebody tries another's name.
         CertificateDenied: Person, "See who asks: `kubectl get csr` in the tenant cluster; names and addresses must be the machine's.";
-        /// Of a serving certificate's request: names and addresses are the machine's.
+        /// A machine's bootstrap token was used for a second key: the request is denied, and the Machine replaced.
+        /// Cause: Somebody else has the token, by the user data, a backup or the machine's disk; else the machine was reset while it joined and made a new key.
+        TokenUsedTwice: Person, "See who asked, and from where: `kubectl get csr` and the audit log of the tenant cluster. A new Machine has a token of its own.";
+        /// Of a certificate's request: it is what the machine may have.
         CoveyApprove: Fine, "";
         /// Of a serving certificate's request: another user than the node asks.
         /// Cause: Somebody with a kubeconfig of their own made the request by hand; else an attempt at another node's certificate.

@@ -30,6 +30,9 @@ pub struct Capabilities {
     /// Somebody watches its machines, and each change of one has its Machine looked at. Else that is done again and
     /// again by the clock.
     pub watched: bool,
+    /// The cloud controller manager of the tenant cluster reads the machines itself, beside itself in the tenant
+    /// namespace. Else it is told of them by `MachineAddresses`.
+    pub read_by_cloud_controller: bool,
     /// Longest name of a machine, in bytes; none: any name that a Machine may have.
     pub max_name: Option<usize>,
 }

@@ -24,6 +24,8 @@ pub struct Description {
     pub located: Option<PublishedAddresses>,
     /// Where it runs; none while that is not known.
     pub topology: Option<Topology>,
+    /// What kind of machine it is, as a label of its node says it; none where nobody said.
+    pub instance_type: Option<String>,
     /// Where it is said to be: what [`crate::Provider::label`] wrote last.
     pub labelled: Topology,
     /// Whoever runs it wants it to leave: its pods should be drained, then it should be deleted.

@@ -130,6 +130,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
                 .forget(&format!("{namespace}/{name}"), &uid);
             ctx.creations.forget(&uid);
             ctx.publications.forget(&uid);
+            ctx.remote_publications.forget(&uid);
             return Ok(None);
         }
         if plan.actions.contains(&Action::DeleteSelf) {

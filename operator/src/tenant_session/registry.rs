@@ -184,7 +184,7 @@ impl Registry {
         })
     }
 
-    /// Names of the requests for a serving certificate of this node that nobody decided yet; of many only
+    /// Names of the requests for a certificate of this node that nobody decided yet; of many only
     /// the first, until these are decided.
     #[must_use]
     pub fn pending_csrs(&self, uid: &str, node: &str) -> Vec<String> {

@@ -51,11 +51,20 @@ fn config() -> Config {
     Config::default().page_size(PAGE)
 }
 
+/// Signers of nodes' certificates. A watch for each: requests to others, of which there may be any number, cost nothing.
+const SIGNERS: [&str; 2] = [
+    tenant_cp::names::KUBELET_CLIENT_SIGNER,
+    tenant_cp::names::KUBELET_SERVING_SIGNER,
+];
+
 /// Names of requests that wait for approval, by node.
 pub(super) type Waiting = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
 /// An event about an object of a kind, reduced to its name and fingerprint.
 type Reduced = (Kind, Event<(String, String)>);
+
+/// An event about a request to a signer, reduced to its name and the node that waits for the answer.
+type Asked = (&'static str, Event<(String, Option<String>)>);
 
 /// Wakes the TenantCluster when something of ours in the tenant changes.
 /// `suspected` is called when one was changed or lost, before anybody is woken.
@@ -135,14 +144,22 @@ pub(super) fn nodes(
     let resource = kinds::NODE.resource();
     let api = Api::<nodes::Node>::all_with(client.clone(), &resource);
     let mut nodes = watched(api, config(), gate.clone());
-    let api = Api::<CertificateSigningRequest>::all(client.clone());
-    let serving = format!(
-        "spec.signerName={}",
-        tenant_cp::node::serving_certificate::SIGNER
-    );
-    let mut requests = watched(api, config().fields(&serving), gate);
+    let mut requests = SelectAll::<BoxStream<'static, Asked>>::new();
+    for signer in SIGNERS {
+        let api = Api::<CertificateSigningRequest>::all(client.clone());
+        let of_signer = config().fields(&format!("spec.signerName={signer}"));
+        let watch = watched(api, of_signer, gate.clone());
+        let reduced = watch.map(move |event| {
+            let reduced = reduce(event, |r: CertificateSigningRequest| {
+                (r.name_any(), nodes::waiting_for(&r))
+            });
+            (signer, reduced)
+        });
+        requests.push(reduced.boxed());
+    }
     async move {
-        let (mut known, mut asked) = (Fingerprints::default(), Fingerprints::default());
+        let mut known = Fingerprints::default();
+        let mut asked = BTreeMap::<&str, Fingerprints<Option<String>>>::new();
         loop {
             let names: Vec<String> = tokio::select! {
                 event = nodes.next() => {
@@ -153,12 +170,10 @@ pub(super) fn nodes(
                     changes.into_iter().filter_map(name).collect()
                 }
                 event = requests.next() => {
-                    let Some(event) = event else { return };
-                    let changes = asked.take(reduce(event, |r: CertificateSigningRequest| {
-                        (r.name_any(), nodes::waiting_for(&r))
-                    }));
+                    let Some((signer, event)) = event else { return };
+                    let changes = asked.entry(signer).or_default().take(event);
                     let new: Vec<String> = changes.into_iter().filter_map(name).collect();
-                    let all = requests_by_node(&asked);
+                    let all = requests_by_node(asked.values());
                     let of = |(node, names): (&String, &BTreeSet<String>)| {
                         new.iter().any(|name| names.contains(name)).then(|| node.clone())
                     };
@@ -179,9 +194,11 @@ pub(super) fn nodes(
     }
 }
 
-fn requests_by_node(asked: &Fingerprints<Option<String>>) -> BTreeMap<String, BTreeSet<String>> {
+fn requests_by_node<'a>(
+    asked: impl Iterator<Item = &'a Fingerprints<Option<String>>>,
+) -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::<String, BTreeSet<String>>::new();
-    for (request, node) in asked.iter() {
+    for (request, node) in asked.flat_map(Fingerprints::iter) {
         if let Some(node) = node {
             all.entry(node.clone()).or_default().insert(request.clone());
         }

@@ -38,6 +38,8 @@ pub struct Request {
     pub other_names: usize,
     /// Whether it asks for an authority.
     pub authority: bool,
+    /// The public key that it speaks of: SubjectPublicKeyInfo, DER.
+    pub public_key: Vec<u8>,
     /// Why its key is too weak; none when it is strong enough.
     pub weak_key: Option<String>,
 }
@@ -75,6 +77,7 @@ pub fn read(pem: &[u8]) -> Option<Request> {
                 .map(|n| n.as_str())
                 .collect(),
         )?,
+        public_key: info.subject_pki.raw.to_vec(),
         weak_key: weakness(&info.subject_pki),
         ..Request::default()
     };
@@ -161,9 +164,11 @@ mod tests {
             addresses: vec![[10, 0, 0, 7].into()],
             other_names: 1,
             authority: false,
+            public_key: request.public_key.clone(),
             weak_key: None,
         };
         assert_eq!(request, wanted);
+        assert!(request.public_key.starts_with(&[0x30]), "a key in DER");
     }
 
     #[test]

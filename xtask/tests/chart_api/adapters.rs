@@ -36,7 +36,11 @@ fn addresses(of: &[&str]) -> Value {
     json!({
         "apiVersion": "covey.dev/v1alpha1", "kind": "MachineAddresses",
         "metadata": { "name": "machines", "namespace": NS },
-        "spec": { "addresses": owners },
+        // What a user wrote of a machine elsewhere: traffic is led there by nobody.
+        "spec": { "addresses": owners, "machines": { "far": {
+            "providerID": "static://rack-a-1/far", "addresses": ["192.0.2.10"], "state": "Present",
+            "since": "2026-11-26T12:00:00Z",
+        } } },
     })
 }
 
@@ -309,6 +313,9 @@ async fn endpoints_need_addresses_that_the_operator_published() {
         .unwrap();
     assert_eq!(write(&operator, &published, "create", false).await, Ok(()));
     until(async || refused().await.is_none()).await;
+    let far = of(slice_to("lb-2-b", "lb-2", &["192.0.2.10"]));
+    let said = write(&ccm, &far, "create", true).await.unwrap_err();
+    assert!(said.contains("addresses of machines alone"), "{said}");
 }
 
 /// Finding S4: nothing narrowed the accounts of both inside their namespace.

@@ -157,7 +157,17 @@ impl ControlPlane {
             konnectivity: None,
         };
         let wanted = tenant_objects::wanted(&valid, &settings, &addresses, trust);
-        Ok(wanted.into_iter().map(|object| object.value).collect())
+        let wanted = wanted.into_iter().map(|object| object.value);
+        // In the place of the operator, which approves the first certificate of a node.
+        let approves = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": { "name": "approves-nodes" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                "name": "system:certificates.k8s.io:certificatesigningrequests:nodeclient" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group",
+                "name": "system:bootstrappers:kubeadm:default-node-token" }],
+        });
+        Ok(wanted.chain([approves]).collect())
     }
 
     pub(crate) fn endpoint(&self) -> EndpointStatus {

@@ -15,7 +15,7 @@ use super::State;
 use super::mirrors::ports;
 use crate::cache::endpoint_slices::{Slice, local_endpoints};
 use crate::cache::events::{Change, Kind, WatchEvent, Write};
-use crate::cache::objects::{Instance, Node, Vm, version};
+use crate::cache::objects::{Instance, Node, Remote, Vm, version};
 use crate::cache::services::{
     Place, is_legacy, is_of_concern, is_older, mirrored, place, stripped,
 };
@@ -315,6 +315,23 @@ impl State {
     }
 
     fn put_addresses(&mut self, addresses: &api::MachineAddresses) -> Vec<Change> {
+        let mut changes = self.put_remotes(addresses);
+        changes.extend(self.put_published(addresses));
+        changes
+    }
+
+    fn put_remotes(&mut self, addresses: &api::MachineAddresses) -> Vec<Change> {
+        let machines = addresses.spec.machines.iter();
+        let now = machines.map(|(name, machine)| (name.clone(), Remote::from(machine)));
+        let now: BTreeMap<_, _> = now.collect();
+        let before = std::mem::replace(&mut self.remotes, now);
+        let names: BTreeSet<_> = before.keys().chain(self.remotes.keys()).collect();
+        let changed = names.into_iter();
+        let changed = changed.filter(|name| before.get(*name) != self.remotes.get(*name));
+        changed.cloned().map(Change::Machine).collect()
+    }
+
+    fn put_published(&mut self, addresses: &api::MachineAddresses) -> Vec<Change> {
         let now = addresses.by_machine();
         let before = self.addresses.replace(now.clone()).unwrap_or_default();
         let machines: BTreeSet<&String> = before.keys().chain(now.keys()).collect();

@@ -6,7 +6,9 @@
 use tokio::time::Instant;
 
 use super::plan::{Heartbeat, Known, Observed};
-use crate::cache::objects::{Instance, Vm};
+use api::machine_addresses::RemoteState;
+
+use crate::cache::objects::{Instance, Phase, Remote, Vm};
 use crate::cache::triggers::Key;
 use crate::context::Context;
 use crate::error::Error;
@@ -18,9 +20,18 @@ pub fn observe(ctx: &Context, name: &str) -> Option<Observed> {
     let mut observed = ctx.cache.read(|state| {
         let node = state.node(name)?.clone();
         let machine = node.machine().unwrap_or_default();
+        let remote = state.remote(&node);
+        let (vm, instance) = match remote {
+            Some(remote) => remote.observed(&node.name),
+            None => (
+                Known::watched(state.vm(machine)),
+                Known::watched(state.located(machine).as_ref()),
+            ),
+        };
         Some(Observed {
-            vm: Known::watched(state.vm(machine)),
-            instance: Known::watched(state.located(machine).as_ref()),
+            remote: remote.map(|remote| remote.provider_id.clone()),
+            vm,
+            instance,
             node,
             heartbeat: Heartbeat::Unknown,
             waited: false,
@@ -29,6 +40,30 @@ pub fn observe(ctx: &Context, name: &str) -> Option<Observed> {
     })?;
     observed.waited = ctx.heartbeats.waited(&observed.node.uid, Instant::now());
     Some(observed)
+}
+
+impl Remote {
+    /// In the place of virtual machine and instance of a node.
+    pub(super) fn observed(&self, node: &str) -> (Known<Vm>, Known<Instance>) {
+        let phase = match self.state {
+            RemoteState::Gone => return (Known::Absent, Known::Absent),
+            RemoteState::Stopped => Phase::Ended,
+            RemoteState::Present => Phase::Running,
+        };
+        let vm = Vm {
+            name: node.to_owned(),
+            created: true,
+            topology: self.topology.clone(),
+            ..Vm::default()
+        };
+        let instance = Instance {
+            name: node.to_owned(),
+            phase,
+            addresses: self.addresses.clone(),
+            ..Instance::default()
+        };
+        (Known::Present(vm), Known::Present(instance))
+    }
 }
 
 /// Asks the management API for what the watch does not know.

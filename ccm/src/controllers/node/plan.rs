@@ -33,8 +33,11 @@
 //! that the node said it uses. So a Node whose machine is gone stays, out of service, until none is
 //! attached to it any more.
 //!
+//! **Machines that are no virtual machines** are what the operator published of them (`MachineAddresses`): only where
+//! it says that the absence of one is proven is its Node deleted, and an entry that is not there says nothing.
+//!
 //! Invariant: a Node is deleted only after the API said for both names, asked for them one by one,
-//! that there is nothing.
+//! that there is nothing, or after the operator published that.
 
 use api::Reason;
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
@@ -102,6 +105,10 @@ pub enum Heartbeat {
 pub struct Observed {
     /// The tenant's node.
     pub node: Node,
+    /// What the machine's provider calls it, where that is no virtual machine: what the operator published of it
+    /// stands in the place of virtual machine and instance, and nothing of it is asked for. It is not proven that
+    /// nothing writes any more, so it is never declared out of service.
+    pub remote: Option<String>,
     /// Its virtual machine.
     pub vm: Known<Vm>,
     /// The instance of that.
@@ -170,7 +177,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let Observed {
         node, vm, instance, ..
     } = observed;
-    if node.deleting || node.machine().is_none() {
+    if node.deleting || node.machine().is_none() && observed.remote.is_none() {
         return Plan::default();
     }
     if vm.get().is_none() && instance.get().is_none() {
@@ -289,7 +296,11 @@ fn taints(observed: &Observed, initialise: bool) -> Option<Plan> {
     out_of_service(observed, &mut taints, &mut events);
     let labels = labels(observed);
     let provider_id = (initialise && node.provider_id.is_none())
-        .then(|| api::names::kubevirt_provider_id(node.machine().unwrap_or_default()));
+        .then(|| observed.remote.clone())
+        .map(|id| {
+            let own = || api::names::kubevirt_provider_id(node.machine().unwrap_or_default());
+            id.unwrap_or_else(own)
+        });
     let tainted = taints != node.taints;
     if !tainted && labels.is_empty() && provider_id.is_none() {
         return None;
@@ -327,6 +338,9 @@ fn shutdown(observed: &Observed, taints: &mut Vec<Taint>) {
 }
 
 fn out_of_service(observed: &Observed, taints: &mut Vec<Taint>, events: &mut Vec<Notice>) {
+    if observed.remote.is_some() {
+        return;
+    }
     let any = |taint: &Taint| taint.key == names::TAINT_OUT_OF_SERVICE;
     let ours =
         |taint: &Taint| any(taint) && taint.value.as_deref() == Some(names::OUT_OF_SERVICE_BY_US);

@@ -3,19 +3,24 @@
 //! Invariant: [`Clusters`] assert that no Node is deleted and none is declared out of service
 //! without proof; the tests only live in it.
 
+mod elsewhere;
 mod laws;
 
 use k8s_openapi::api::core::v1::{NodeAddress, Taint};
 use serde_json::{Value, json};
 
 use super::plan::{Action, Heartbeat, Known, Observed, Plan, plan};
-use crate::cache::objects::{Instance, Node, Phase, Vm};
+use api::machine_addresses::RemoteState;
+
+use crate::cache::objects::{Instance, Node, Phase, Remote, Vm};
 use crate::names::{self, OUT_OF_SERVICE_BY_US, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
 
 /// Both clusters, as far as one node is concerned.
 #[derive(Clone, Debug, PartialEq)]
 struct Clusters {
     node: Option<Node>,
+    /// What was published of its machine, where that is no virtual machine.
+    remote: Option<Remote>,
     vm: Option<Vm>,
     instance: Option<Instance>,
     /// What the watches know may be behind: these are missing there though they exist.
@@ -40,6 +45,7 @@ impl Clusters {
                 addresses: vec![address("Hostname", "n")],
                 ..Node::default()
             }),
+            remote: None,
             vm: Some(Vm {
                 name: "n".to_owned(),
                 uid: "v".to_owned(),
@@ -71,10 +77,19 @@ impl Clusters {
         fn watched<T: Clone>(object: Option<&T>, blind: bool) -> Known<T> {
             Known::watched(object.filter(|_| !blind))
         }
+        let remote = self.own_remote();
+        let (vm, instance) = match remote {
+            Some(remote) => remote.observed("n"),
+            None => (
+                watched(self.vm.as_ref(), self.blind),
+                watched(self.instance.as_ref(), self.blind),
+            ),
+        };
         Some(Observed {
             node: self.node.clone()?,
-            vm: watched(self.vm.as_ref(), self.blind),
-            instance: watched(self.instance.as_ref(), self.blind),
+            remote: remote.map(|remote| remote.provider_id.clone()),
+            vm,
+            instance,
             heartbeat: Heartbeat::Unknown,
             waited: self.waited,
             zones: true,
@@ -94,6 +109,7 @@ impl Clusters {
                 return writes;
             };
             if action == Action::MakeSure {
+                assert_eq!(observed.remote, None, "nobody else knows of it");
                 if !self.answers {
                     return writes;
                 }
@@ -120,17 +136,19 @@ impl Clusters {
     }
 
     fn write(&mut self, action: &Action) {
-        let proven = self.answers && self.instance.is_none() && !self.node().ready;
+        let remote = self.own_remote().map(|remote| remote.state);
+        let is_gone = match remote {
+            Some(state) => state == RemoteState::Gone,
+            None => self.answers && self.instance.is_none(),
+        };
+        let proven = is_gone && !self.node().ready;
         match action {
             Action::MakeSure | Action::CheckHeartbeat => unreachable!("it is no write"),
             Action::NotReady { resource_version } => {
                 assert_eq!(*resource_version, self.node().resource_version);
-                let off = self.vm.as_ref().is_none_or(|vm| !vm.created);
+                let off = remote.is_some() || self.vm.as_ref().is_none_or(|vm| !vm.created);
                 assert!(
-                    self.answers
-                        && self.instance.is_none()
-                        && off
-                        && self.heartbeat == Heartbeat::Silent,
+                    is_gone && off && self.heartbeat == Heartbeat::Silent,
                     "not ready without proof: {self:?}"
                 );
                 let node =
@@ -140,7 +158,7 @@ impl Clusters {
             Action::Delete { uid } => {
                 assert_eq!(*uid, self.node().uid);
                 assert!(
-                    proven && self.vm.is_none(),
+                    proven && (remote.is_some() || self.vm.is_none()),
                     "deleted without proof: {self:?}"
                 );
                 assert!(
@@ -177,7 +195,7 @@ impl Clusters {
                 }
                 let now = dead(node);
                 assert!(
-                    was || !now || (proven && off),
+                    was || !now || (remote.is_none() && proven && off),
                     "out of service without proof: {self:?}"
                 );
             }
@@ -477,17 +495,4 @@ fn node_of_a_machine_that_is_gone_stays_out_of_service_until_its_volumes_are_det
     stuck.waited = true;
     stuck.reconcile(ALL);
     assert_eq!(stuck.node, None, "nobody waits for ever");
-}
-
-#[test]
-fn nodes_of_others_are_left_alone() {
-    for id in [Some("aws:///zone/i-1"), None] {
-        let mut clusters = Clusters::new();
-        clusters.vm = None;
-        clusters.instance = None;
-        clusters.node_mut().provider_id = id.map(ToOwned::to_owned);
-        let before = clusters.node().clone();
-        clusters.reconcile(ALL);
-        assert_eq!(clusters.node, Some(before));
-    }
 }

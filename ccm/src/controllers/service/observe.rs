@@ -30,6 +30,7 @@ pub fn observe(ctx: &Context, uid: &str) -> Observed {
             slices: state.slices_of(uid),
             certain: false,
             targets: state.targets(),
+            unmapped_nodes: state.unmapped_nodes(),
             local: local.unwrap_or_default(),
             accepted: state.accepted(uid).cloned(),
             over,

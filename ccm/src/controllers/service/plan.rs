@@ -249,10 +249,16 @@ fn endpoints(
     };
     let none = !by_selector && desired.iter().all(|slice| !slice.has_ready());
     if none {
-        plan.complaints.push(Notice::warning(
-            Reason::UnAvailableLoadBalancer,
-            "There are no available nodes for LoadBalancer",
-        ));
+        let mut message = "There are no available nodes for LoadBalancer".to_owned();
+        if observed.unmapped_nodes > 0 {
+            message.push_str(&format!(
+                ": {} of them are on machines outside of the management cluster (Hosts), to which it sends no \
+                 traffic; add a node pool of virtual machines, by whose nodes pods elsewhere are reached too",
+                observed.unmapped_nodes
+            ));
+        }
+        plan.complaints
+            .push(Notice::warning(Reason::UnAvailableLoadBalancer, message));
     }
     if fewer {
         let message = format!(

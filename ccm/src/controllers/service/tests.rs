@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cache::endpoint_slices::LocalEndpoints;
 use crate::cache::services::{DesiredLoadBalancer, desired_load_balancer};
+use crate::controllers::service::plan::plan;
 use crate::names;
 use crate::settings::{Endpoints, Settings};
 use clusters::{ALL, Clusters, service, settings, target};
@@ -287,6 +288,18 @@ fn local_policy_follows_the_pods_of_the_service() {
     clusters.reconcile(ALL);
     assert_eq!(clusters.slices.len(), 0);
     assert_eq!(clusters.complaints, ["UnAvailableLoadBalancer"]);
+    let words = |clusters: &Clusters| {
+        let plan = plan(&clusters.observe(), &clusters.settings);
+        let said = plan.complaints.iter().map(|notice| notice.message.clone());
+        said.collect::<String>()
+    };
+    assert!(!words(&clusters).contains("Hosts"));
+    clusters.unmapped_nodes = 2;
+    assert!(
+        words(&clusters).contains("2 of them are on machines outside"),
+        "{}",
+        words(&clusters)
+    );
 }
 
 #[test]

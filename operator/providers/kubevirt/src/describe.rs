@@ -121,6 +121,8 @@ fn both(
         addresses: Vec::new(),
         located: None,
         topology: None,
+        // Its VirtualMachine has it as a label, and who reads that reads it there.
+        instance_type: None,
         labelled: vm.map(|vm| topology(&vm.metadata)).unwrap_or_default(),
         // Whoever drains the node asks again until it is empty; KubeVirt knows of no end.
         evacuation: status

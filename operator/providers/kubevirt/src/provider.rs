@@ -67,6 +67,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     attests: false,
     restarts: false,
     watched: true,
+    read_by_cloud_controller: true,
     max_name: None,
 };
 

@@ -41,6 +41,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     attests: false,
     restarts: false,
     watched: true,
+    read_by_cloud_controller: false,
     max_name: None,
 };
 

@@ -195,6 +195,12 @@ async fn act(ctx: &Context, action: &Action, observed: &mut Observed) -> Result<
             observed.published.clone_from(now);
             Ok(())
         }
+        Action::PublishMachine(now) => {
+            let published = addresses::publish_machine(ctx, observed, now.as_ref()).await;
+            published.map_err(|source| Error::Addresses(Box::new(source)))?;
+            observed.remote.clone_from(now);
+            Ok(())
+        }
         Action::DeleteVm => {
             let deleted = vm(ctx, observed, "delete", |p, machine| p.delete(machine));
             deleted.await?;

@@ -4,8 +4,8 @@
 //! live; of the tenant cluster's own state only what the plan needs now is asked for.
 
 use api::machine::MachineRequest;
-use api::machine_addresses::{self, PublishedAddresses};
-use api::{Machine, TenantCluster, names};
+use api::machine_addresses::{self, PublishedAddresses, RemoteMachine};
+use api::{Machine, MachineAddresses, TenantCluster, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kit_client::errors::{Class, Classify};
 use kit_objects::known::Known;
@@ -80,7 +80,7 @@ pub async fn observe(
         .as_ref()
         .is_some_and(|s| s.node_name.is_some());
     let deep = home && (!joined || going);
-    let published = published(ctx, &machine);
+    let (published, remote) = published(ctx, &machine);
     let capabilities = provider_of(ctx, &machine)
         .map(Provider::capabilities)
         .unwrap_or_default();
@@ -126,6 +126,7 @@ pub async fn observe(
         namespace: home_namespace,
         vm,
         published,
+        remote,
         others,
         user_data: stored?,
         drawn: None,
@@ -181,13 +182,19 @@ pub(super) fn whose(found: Option<&Namespace>, cluster_uid: &str) -> Known<()> {
     }
 }
 
-/// Its addresses, as they were last published.
-fn published(ctx: &Context, machine: &Machine) -> Option<PublishedAddresses> {
+/// Its addresses, and what the cloud controller manager was told of it, as they were last published.
+fn published(
+    ctx: &Context,
+    machine: &Machine,
+) -> (Option<PublishedAddresses>, Option<RemoteMachine>) {
     let all = ObjectRef::new(machine_addresses::NAME).within(&tenant_namespace(machine));
     let seen = ctx.stores.addresses.get(&all);
     let uid = machine.uid().unwrap_or_default();
-    ctx.publications
-        .latest(&uid, &machine.name_any(), seen.as_deref())
+    let (name, seen) = (machine.name_any(), seen.as_deref());
+    let addresses = ctx.publications.latest(&uid, seen, |all| all.of(&name));
+    let of_it = |all: &MachineAddresses| all.spec.machines.get(&name).cloned();
+    let remote = ctx.remote_publications.latest(&uid, seen, of_it);
+    (addresses, remote)
 }
 
 async fn describe(

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::machine::MachineRequest;
-use api::machine_addresses::PublishedAddresses;
+use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, TenantCluster};
 use jiff::Timestamp;
@@ -40,6 +40,8 @@ pub struct Observed {
     pub vm: Known<Description>,
     /// Its addresses, as they are published for whoever maps traffic onto it.
     pub published: Option<PublishedAddresses>,
+    /// What is published of it for the cloud controller manager, where that does not read the machine itself.
+    pub remote: Option<RemoteMachine>,
     /// Addresses of other Machines of the tenant cluster that were made before it, with their names; asked for only
     /// where its kubelet wants a certificate.
     pub others: Vec<(IpAddr, String)>,

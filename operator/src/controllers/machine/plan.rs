@@ -9,15 +9,20 @@
 use std::time::Duration;
 
 use api::machine::MachinePhase;
-use api::machine_addresses::PublishedAddresses;
+use api::machine_addresses::{PublishedAddresses, RemoteMachine};
 use api::{MachineStatus, Reason, names};
 use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::events::Notice;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
+use kube::ResourceExt;
 use providers::{Description, State, Topology};
 use serde_json::Value;
+use tenant_cp::names::KUBELET_CLIENT_SIGNER;
 use tenant_cp::node::serving_certificate::{self as csr, Verdict};
+use tenant_cp::node::{bootstrap_token, client_certificate};
 
 use super::observed::{Observed, Pod, Seen, Tenant};
 use crate::status::Waiting;
@@ -25,6 +30,7 @@ use crate::status::Waiting;
 mod conditions;
 mod deletion;
 mod join;
+mod remote;
 
 #[cfg(test)]
 pub(super) use deletion::LEAVE;
@@ -47,6 +53,8 @@ pub struct Plan {
     drain: Option<Drain>,
     /// The provider is about to be asked for a machine.
     asks: bool,
+    /// A token is used, for the first time or once too often.
+    uses_token: bool,
 }
 
 /// Pause between two looks at a machine of which nobody knows whether it is there.
@@ -89,6 +97,8 @@ pub enum Action {
     LabelVm(Topology),
     /// Write down which addresses the machine has; none: that it has none any more.
     PublishAddresses(Option<PublishedAddresses>),
+    /// Tell the cloud controller manager of the machine; none: nothing any more.
+    PublishMachine(Option<RemoteMachine>),
     /// Delete the virtual machine and its instance.
     DeleteVm,
     /// In the tenant cluster: make the bootstrap token valid, or longer.
@@ -141,7 +151,7 @@ impl Plan {
     /// begin anew, and what a provider is asked for must be known to whoever comes after a crash.
     #[must_use]
     pub fn reports_first(&self) -> bool {
-        self.asks || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
+        self.asks || self.uses_token || matches!(self.drain, Some(Drain::Done | Drain::GivenUp(_)))
     }
 
     fn publish(&mut self, warning: bool, reason: Reason, message: String) {
@@ -233,8 +243,13 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         plan.actions.push(Action::LabelVm(topology.clone()));
     }
     plan.actions.extend(publish_addresses(observed));
+    plan.actions.extend(publish_machine(observed, now));
     if let Tenant::Answers(seen) = &observed.tenant {
         decide(&mut plan, observed, seen);
+    }
+    if plan.status.phase == Some(MachinePhase::Failed) {
+        // Nothing is done with a token any more that somebody else has, too.
+        return conditions::report(plan, observed, now);
     }
     if !observed.has_joined() {
         join::plan(&mut plan, observed, now);
@@ -259,6 +274,13 @@ fn publish_addresses(observed: &Observed) -> Option<Action> {
     };
     let wanted = located.or(published.as_ref().filter(|known| runs(known)));
     (published.as_ref() != wanted).then(|| Action::PublishAddresses(wanted.cloned()))
+}
+
+/// What the cloud controller manager is to be told of the machine.
+fn publish_machine(observed: &Observed, now: Timestamp) -> Option<Action> {
+    let now = Time(join::whole_seconds(now));
+    let told = remote::told(observed, join::provider_id(observed), now);
+    told.map(|told| Action::PublishMachine(Some(told)))
 }
 
 fn unchanged(observed: &Observed) -> Plan {
@@ -305,7 +327,8 @@ fn lost(status: &MachineStatus, observed: &Observed) -> Option<(Reason, String)>
 }
 
 /// Reasons of failures: a machine that failed once stays so, until its pool replaces it.
-const FAILURES: [Reason; 4] = [
+const FAILURES: [Reason; 5] = [
+    Reason::TokenUsedTwice,
     Reason::VirtualMachineTaken,
     Reason::VirtualMachineGone,
     Reason::VirtualMachineStopped,
@@ -339,6 +362,50 @@ fn fail(plan: &mut Plan, reason: Reason, message: String) {
     plan.wait(reason, message);
 }
 
+/// Answers a request for the node's first client certificate, by whoever has a bootstrap token.
+fn certify_client(
+    plan: &mut Plan,
+    observed: &Observed,
+    seen: &Seen,
+    request: &CertificateSigningRequest,
+) {
+    let machine = &observed.machine;
+    let token_id = bootstrap_token::token_id(&machine.uid().unwrap_or_default());
+    let expected = client_certificate::Expected {
+        node: &machine.name_any(),
+        token_id: &token_id,
+        key: plan.status.client_key.as_deref(),
+        // Also where the status was lost.
+        has_joined: observed.has_joined() || join::own_node(observed, seen).is_some(),
+    };
+    let denied = match client_certificate::check(request, expected) {
+        client_certificate::Verdict::NotOurs => return,
+        client_certificate::Verdict::Approve => None,
+        client_certificate::Verdict::First(key) => {
+            // Recorded first: who comes after a crash approves no other.
+            plan.status.client_key = Some(key);
+            plan.uses_token = true;
+            None
+        }
+        client_certificate::Verdict::UsedTwice(message) => {
+            // Nobody knows which of both it was: neither stays. Recorded before the answer, after which nobody would
+            // know.
+            plan.uses_token = true;
+            fail(plan, Reason::TokenUsedTwice, message.clone());
+            Some((Reason::TokenUsedTwice, message))
+        }
+        client_certificate::Verdict::Deny { reason, message } => {
+            let told = format!("denies a client certificate for the node: {message}");
+            plan.publish(true, Reason::CertificateDenied, told);
+            Some((reason, message))
+        }
+    };
+    plan.actions.push(Action::Decide {
+        name: request.name_any(),
+        denied,
+    });
+}
+
 /// Answers the kubelet's requests for serving certificates. The names and addresses in them must be
 /// the machine's own.
 fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
@@ -362,6 +429,10 @@ fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
         others: &observed.others,
     };
     for request in &seen.requests {
+        if request.spec.signer_name == KUBELET_CLIENT_SIGNER {
+            certify_client(plan, observed, seen, request);
+            continue;
+        }
         let denied = match csr::check(request, expected) {
             Verdict::Approve => None,
             Verdict::Deny { reason, message } => Some((reason, message)),

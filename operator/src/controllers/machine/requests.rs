@@ -20,6 +20,7 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, Propagat
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use tenant_cp::names::KUBELET_CLIENT_SIGNER;
 use tenant_cp::node::bootstrap_token;
 
 use super::observed::{Node, Pod, Seen, TokenSeen};
@@ -429,7 +430,10 @@ pub async fn decide(
         None => (
             "Approved",
             Reason::CoveyApprove,
-            "names and addresses are the machine's",
+            match request.spec.signer_name.as_str() {
+                KUBELET_CLIENT_SIGNER => "it is the machine's first key, by its own token",
+                _ => "names and addresses are the machine's",
+            },
         ),
         Some((reason, message)) => ("Denied", *reason, message.as_str()),
     };

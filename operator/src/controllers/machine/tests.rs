@@ -18,6 +18,8 @@ mod capabilities;
 mod joining;
 mod laws;
 mod leaving;
+mod remote;
+mod tokens;
 mod world;
 
 fn said(status: &str, reason: &str) -> (String, String) {

@@ -1,4 +1,4 @@
-//! What counts as a change of a node, and which serving certificates wait to be approved.
+//! What counts as a change of a node, and which certificates of nodes wait to be approved.
 //!
 //! Invariant: a heartbeat is no change; bodies are read for that alone and are not kept.
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt;
 use kube::core::Object;
 use serde::{Deserialize, Serialize};
-use tenant_cp::node::serving_certificate as csr;
+use tenant_cp::node::{client_certificate, serving_certificate as csr};
 
 /// The part of a node that decides anything; the rest (images, capacity) is not even decoded.
 pub(super) type Node = Object<Spec, Status>;
@@ -85,7 +85,8 @@ pub(super) fn waiting_for(request: &CertificateSigningRequest) -> Option<String>
             .as_ref()
             .is_some_and(|list| !list.is_empty())
     });
-    (!decided).then(|| csr::node(&request.spec).map(str::to_owned))?
+    let serving = || csr::node(&request.spec).map(str::to_owned);
+    (!decided).then(|| serving().or_else(|| client_certificate::node(&request.spec)))?
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::host::HostPhase;
 use api::machine::MachinePhase;
-use api::names;
+use api::{MachineAddresses, machine_addresses, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;
@@ -89,6 +89,15 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
         status.provider_id.as_deref() == Some(id.as_str()),
         "{status:?}"
     );
+    // The cloud controller manager is told of it, and those who lead traffic to machines are not.
+    let told = Api::<MachineAddresses>::namespaced(site.admin.clone(), &tenant);
+    let of_it = told.get(machine_addresses::NAME).await?.spec;
+    let entry = of_it.machines.get(&name).context("not told")?;
+    ensure!(
+        entry.provider_id == id && entry.addresses == [world.address.to_string()],
+        "{entry:?}"
+    );
+    ensure!(of_it.addresses.is_empty(), "{of_it:?}");
     let secrets = Api::<Secret>::namespaced(site.admin.clone(), &tenant);
     let secret = secrets.get(&names::user_data_secret(&name)).await?;
     let kept = serde_json::to_string(&secret.data)?;
@@ -106,6 +115,9 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
         .await?;
     ensure!(left.is_empty(), "{left}");
     ensure!(site.tenants.object(&tenant, &node_path(&name)).is_none());
+    let is_forgotten =
+        |all: Option<&MachineAddresses>| all.is_some_and(|all| all.spec.machines.is_empty());
+    wait_for(&told, machine_addresses::NAME, is_forgotten, PATIENCE).await?;
     // The switch that brings a node back with a boot is where it was.
     let calls = world.real.shell("grep kubelet /run/calls").await?;
     ensure!(

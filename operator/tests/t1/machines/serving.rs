@@ -175,3 +175,39 @@ async fn request_waits_until_the_provider_reports_the_machines_address() -> Resu
         .wait_answer("early", ("Approved", "CoveyApprove"))
         .await
 }
+
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bootstrap_token_is_good_for_one_key_of_its_own_machine() -> Result<()> {
+    let Some(world) = World::new("token-once").await? else {
+        return Ok(());
+    };
+    world.kubevirt.set(Mode::Mute);
+    world.site.create_pool("workers", 1).await?;
+    let name = world.only_machine().await?;
+    let machine = world.site.machines().get(&name).await?;
+    let uid = machine.metadata.uid.unwrap_or_default();
+    let by = |id: &str| {
+        json!({ "spec": {
+            "signerName": CLIENT, "username": format!("system:bootstrap:{id}"),
+            "groups": ["system:bootstrappers", "system:authenticated"],
+            "usages": ["digital signature", "client auth"],
+        } })
+    };
+    world.ask("stolen", &name, &[], &by("zzzzzz"))?;
+    world
+        .wait_answer("stolen", ("Denied", "WrongRequestor"))
+        .await?;
+    let own = by(&tenant_cp::node::bootstrap_token::token_id(&uid));
+    world.ask("first", &name, &[], &own)?;
+    world
+        .wait_answer("first", ("Approved", "CoveyApprove"))
+        .await?;
+    world.ask("second", &name, &[], &own)?;
+    world
+        .wait_answer("second", ("Denied", "TokenUsedTwice"))
+        .await?;
+    world.site.wait_event(&name, "TokenUsedTwice").await?;
+    Ok(())
+}

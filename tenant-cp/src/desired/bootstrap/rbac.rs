@@ -29,15 +29,10 @@ const NODES_KUBELET_CONFIG: &str = "kubeadm:kubelet-config";
 const GET_NODES: &str = "kubeadm:get-nodes";
 
 /// ClusterRoleBindings for nodes: name, role (of Kubernetes itself but for the last), subject.
-const BINDINGS: [(&str, &str, (&str, &str)); 5] = [
+const BINDINGS: [(&str, &str, (&str, &str)); 4] = [
     (
         "kubeadm:kubelet-bootstrap",
         "system:node-bootstrapper",
-        ("Group", names::BOOTSTRAPPERS),
-    ),
-    (
-        "kubeadm:node-autoapprove-bootstrap",
-        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
         ("Group", names::BOOTSTRAPPERS),
     ),
     (
@@ -52,6 +47,14 @@ const BINDINGS: [(&str, &str, (&str, &str)); 5] = [
     ),
     (GET_NODES, GET_NODES, ("Group", names::BOOTSTRAPPERS)),
 ];
+
+/// What kubeadm has approve the first certificate of a node, for whoever has any token and for any node's name. The
+/// operator does that ([`crate::node::client_certificate`]), so nobody has it; it is here so that nobody has it where
+/// an older operator gave it, either.
+const AUTO_APPROVAL: (&str, &str) = (
+    "kubeadm:node-autoapprove-bootstrap",
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+);
 
 /// Whether an object inside the tenant cluster may be written only by
 /// [`crate::certificates::super_admin`]. Rights, whoever gets them: who may write them can give himself
@@ -92,6 +95,12 @@ pub(crate) fn for_nodes() -> Vec<Object> {
     for (name, role, subject) in BINDINGS {
         objects.push(cluster_binding(name, role, subject));
     }
+    let (name, role) = AUTO_APPROVAL;
+    objects.push(Object::new(&ClusterRoleBinding {
+        metadata: tenant_meta(name),
+        role_ref: role_ref("ClusterRole", role),
+        subjects: Some(Vec::new()),
+    }));
     let both = [("Group", names::BOOTSTRAPPERS), ("Group", names::NODES)];
     let anonymous = [("User", "system:anonymous")];
     for (namespace, name, config_map, subjects) in [
@@ -166,7 +175,7 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
         rule(
             CERTIFICATES,
             "signers",
-            &[names::KUBELET_SERVING_SIGNER],
+            &[names::KUBELET_CLIENT_SIGNER, names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
         // Which resources fill etcd.

@@ -6,6 +6,9 @@
 use k8s_openapi::api::core::v1::Taint;
 use proptest::prelude::*;
 
+use api::machine_addresses::RemoteState;
+
+use super::elsewhere::remote;
 use super::{ALL, Clusters, address, instance, taint};
 use crate::cache::objects::{Instance, Node, Phase, Vm};
 use crate::controllers::node::plan::Heartbeat;
@@ -25,7 +28,7 @@ fn any_taint() -> impl Strategy<Value = Taint> {
 prop_compose! {
     fn any_node()(
         taints in prop::collection::vec(any_taint(), 0..4),
-        id in prop::sample::select(vec![None, Some("kubevirt://n"), Some("other://n")]),
+        id in prop::sample::select(vec![None, Some("kubevirt://n"), Some("static://rack-a-1/n"), Some("other://n")]),
         ready: bool,
         deleting in prop::bool::weighted(0.1),
         ip in prop::sample::select(vec![None, None, Some("10.0.0.5"), Some("9.9.9.9"), Some("x,")]),
@@ -65,6 +68,11 @@ prop_compose! {
         answers: bool,
         heartbeat in prop::sample::select(vec![Heartbeat::Recent, Heartbeat::Silent]),
         waited: bool,
+        state in prop::option::of(prop::sample::select(vec![
+            RemoteState::Present,
+            RemoteState::Stopped,
+            RemoteState::Gone,
+        ])),
     ) -> Clusters {
         let vm = Vm { name: "n".to_owned(), uid: "v".to_owned(), created, topology: [zone, None, None] };
         let mut instance = Instance { phase, deleting, ..instance() };
@@ -73,6 +81,7 @@ prop_compose! {
         }
         Clusters {
             node: Some(node),
+            remote: state.map(remote),
             vm: there.0.then_some(vm),
             instance: there.1.then_some(instance),
             blind,
@@ -114,6 +123,7 @@ proptest! {
         // What happens afterwards finds the same way, wherever it began.
         whole.vm = seen.vm;
         whole.instance = seen.instance;
+        whole.remote = seen.remote;
         whole.reconcile(ALL);
         prop_assert_eq!(whole.reconcile(ALL), 0);
     }

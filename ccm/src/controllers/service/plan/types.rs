@@ -57,6 +57,8 @@ pub struct Observed {
     pub certain: bool,
     /// The machines that traffic may be sent to.
     pub targets: Arc<Vec<Target>>,
+    /// How many nodes are on machines to which no traffic is sent.
+    pub unmapped_nodes: usize,
     /// Nodes with endpoints of the tenant's Service.
     pub local: BTreeMap<Arc<str>, LocalEndpoints>,
     /// What the management API made of the mirror when it was last applied, if not what was asked for.

@@ -36,6 +36,8 @@ pub(super) struct Clusters {
     pub(super) mirrors: BTreeMap<String, Service>,
     pub(super) slices: BTreeMap<String, EndpointSlice>,
     pub(super) targets: Vec<Target>,
+    /// Nodes on machines elsewhere.
+    pub(super) unmapped_nodes: usize,
     pub(super) local: BTreeMap<Arc<str>, LocalEndpoints>,
     /// A finalizer of the management cluster holds mirrors.
     pub(super) held: bool,
@@ -126,6 +128,7 @@ impl Clusters {
             mirrors: BTreeMap::new(),
             slices: BTreeMap::new(),
             targets: Vec::new(),
+            unmapped_nodes: 0,
             local: BTreeMap::new(),
             held: false,
             stacks: vec!["IPv4", "IPv6"],
@@ -242,6 +245,7 @@ impl Clusters {
             slices: self.slices.values().map(Slice::from).collect(),
             certain: false,
             targets: Arc::default(),
+            unmapped_nodes: self.unmapped_nodes,
             local: self.local.clone(),
             accepted: self.accepted.clone(),
             over: self.over,

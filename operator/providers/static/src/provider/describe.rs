@@ -10,7 +10,7 @@ use api::host::HostPhase;
 use api::machine::MachineAddress;
 use api::{ConditionReason, ConditionType, Host, Machine, names};
 use kube::ResourceExt;
-use providers::{Description, Evacuation, Presence, Proof, State};
+use providers::{Description, Evacuation, Presence, Proof, State, Topology};
 
 use crate::life::choose::is_of;
 use crate::life::plan::lets_go;
@@ -52,6 +52,9 @@ pub(super) fn description(host: &Host, machine: &str) -> Description {
         addresses: addresses(host),
         // Whoever maps traffic onto machines believes it, and this address is what a user wrote.
         located: None,
+        topology: Some(topology(host)),
+        labelled: topology(host),
+        instance_type: label(host, names::LABEL_INSTANCE_TYPE),
         evacuation: (host.spec.maintenance && !is_going).then(Evacuation::default),
         deleting: is_going,
         ..Description::default()
@@ -91,6 +94,25 @@ fn failing(host: &Host) -> Option<State> {
         reason: ConditionReason::passed_on(&bad.reason),
         message: format!("Host {}: {}", host.name_any(), bad.message),
     })
+}
+
+/// What its user says of where it is, as nodes are labelled.
+fn topology(host: &Host) -> Topology {
+    Topology {
+        zone: label(host, names::LABEL_ZONE),
+        region: label(host, names::LABEL_REGION),
+    }
+}
+
+/// A label of the Host that a node may have, too; what is no value of a label would be refused there for ever.
+fn label(host: &Host, key: &str) -> Option<String> {
+    let value = host.spec.labels.get(key)?;
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let mut all = value.chars();
+    let is_value = is_end(value.chars().next())
+        && is_end(value.chars().last())
+        && all.all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    is_value.then(|| value.clone())
 }
 
 /// What the Host says, and never the machine.

@@ -26,7 +26,7 @@ use providers::State;
 use providers::absence::SETTLE;
 use tenant_cp::node::bootstrap_token;
 
-use super::{Action, Drain, Plan, conditions, join, publish_addresses, unchanged};
+use super::{Action, Drain, Plan, conditions, join, publish_addresses, publish_machine, unchanged};
 use crate::controllers::machine::observed::{Node, Observed, Pod, Seen, Tenant};
 use crate::creations::Outcome;
 
@@ -87,10 +87,15 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
         return conditions::report(plan, observed, now);
     }
     plan.status.phase = Some(MachinePhase::Deleting);
+    if home {
+        plan.actions.extend(publish_machine(observed, now));
+    }
     if home && cleans_up(&mut plan, observed, now) {
         return conditions::report(plan, observed, now);
     }
     plan.actions.extend(publish);
+    plan.actions
+        .extend(forget_machine(observed).filter(|_| home));
     match &observed.user_data {
         // It goes with the tenant namespace.
         _ if !home => {}
@@ -109,6 +114,16 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     plan.actions.push(Action::RemoveFinalizer);
     plan
+}
+
+/// The cloud controller manager is told nothing more once the Node is gone, too. Where nobody knows whether it is, whoever
+/// sees it again has to know that its machine is gone.
+fn forget_machine(observed: &Observed) -> Option<Action> {
+    let Tenant::Answers(seen) = &observed.tenant else {
+        return None;
+    };
+    let is_over = observed.remote.is_some() && join::own_node(observed, seen).is_none();
+    is_over.then_some(Action::PublishMachine(None))
 }
 
 /// True while a machine that was asked for may appear although nothing is there: one creation was not answered, or

@@ -235,9 +235,7 @@ fn user_data(observed: &Observed, seen: &Seen, token: &Token) -> Result<Object, 
         feature_gates: feature_gates(machine, cluster),
         disks: disks(machine),
         nodes: cluster.map(|cluster| cluster.spec.nodes.clone()),
-        // Our cloud controller knows nodes of KubeVirt alone: others would wait for it for ever.
-        cloud_provider_external: machine.spec.provider.kubevirt.is_some()
-            && cluster.is_some_and(external_cloud_provider),
+        cloud_provider_external: cluster.is_some_and(external_cloud_provider),
     };
     let is_told = machine.spec.provider.static_.is_some();
     let write = match is_told {
@@ -281,6 +279,6 @@ fn base64(text: &str) -> Value {
     json!(base64::engine::general_purpose::STANDARD.encode(text))
 }
 
-fn whole_seconds(time: Timestamp) -> Timestamp {
+pub(super) fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

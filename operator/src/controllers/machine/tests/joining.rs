@@ -64,7 +64,6 @@ fn machine_boots_with_what_its_pool_and_its_tenant_cluster_say() {
     );
 }
 
-/// Our cloud controller would never take the taint off that the kubelet of another provider begins with.
 #[test]
 fn machine_that_is_told_in_a_session_gets_kubeadms_configuration_alone() {
     let mut world = World::new();
@@ -89,10 +88,13 @@ fn machine_that_is_told_in_a_session_gets_kubeadms_configuration_alone() {
     let configuration = &told["configuration"];
     assert_eq!(configuration["kind"], "JoinConfiguration");
     let node = &configuration["nodeRegistration"];
-    // Neither a providerID, which is not known yet, nor a cloud controller.
+    // No providerID, which is not known yet.
     assert_eq!(
         node["kubeletExtraArgs"],
-        json!([{ "name": "node-labels", "value": "tier=gold" }])
+        json!([
+            { "name": "node-labels", "value": "tier=gold" },
+            { "name": "cloud-provider", "value": "external" },
+        ])
     );
     assert_eq!(text("authority").len(), 64);
 }

@@ -4,7 +4,7 @@
 //! it changes but by an action, or because a test says that it happens.
 
 use api::machine::{MachinePhase, MachineRequest};
-use api::machine_addresses::PublishedAddresses;
+use api::machine_addresses::{PublishedAddresses, RemoteMachine, RemoteState};
 use api::tenant_cluster::EndpointStatus;
 use api::{Machine, MachineStatus, TenantCluster, names};
 use jiff::Timestamp;
@@ -48,6 +48,10 @@ pub(super) struct World {
     pub(super) vm: Option<Description>,
     pub(super) published: Option<PublishedAddresses>,
     pub(super) others: Vec<(std::net::IpAddr, String)>,
+    /// What the cloud controller manager can read of it.
+    pub(super) remote: Option<RemoteMachine>,
+    /// How far it was told that it is, one after the other.
+    pub(super) told_states: Vec<RemoteState>,
     pub(super) user_data: Option<UserData>,
     pub(super) node: Option<Node>,
     pub(super) token: Option<TokenSeen>,
@@ -131,6 +135,8 @@ impl World {
             vm: None,
             published: None,
             others: Vec::new(),
+            remote: None,
+            told_states: Vec::new(),
             user_data: None,
             node: None,
             token: None,
@@ -235,6 +241,7 @@ impl World {
                 false => Known::found(self.vm.clone()),
             },
             published: self.published.clone(),
+            remote: self.remote.clone(),
             others: self.others.clone(),
             user_data: match deep {
                 true => Known::found(self.user_data.clone()),
@@ -344,6 +351,15 @@ impl World {
                 self.vm.as_mut().unwrap().labelled = topology.clone();
             }
             Action::PublishAddresses(addresses) => self.published.clone_from(addresses),
+            Action::PublishMachine(remote) => {
+                let state = remote.as_ref().map(|remote| remote.state);
+                assert!(
+                    state != Some(RemoteState::Gone) || self.vm.is_none() && !self.lags,
+                    "told to be gone without proof"
+                );
+                self.told_states.extend(state);
+                self.remote.clone_from(remote);
+            }
             Action::DeleteVm => self.vm.as_mut().unwrap().deleting = true,
             Action::ApplyToken(object, expires) => {
                 self.token = Some(TokenSeen {
