@@ -125,8 +125,12 @@ pub(crate) enum Command {
     /// Delete a tenant cluster with all its data, or a node pool
     #[command(subcommand)]
     Delete(Delete),
+    /// Change the version of a tenant cluster, and of its node pools
+    Upgrade(Upgrade),
     /// Wait until a tenant cluster is Ready, gone, or says something else
     Wait(Wait),
+    /// List what happened to the tenant clusters of a namespace, or to one and in its tenant namespace
+    Events(Events),
     /// Say what a reason of a condition means, and what to do
     #[command(visible_alias = "why")]
     ExplainCondition(Explain),
@@ -264,13 +268,44 @@ pub(crate) struct DeleteOne {
 pub(crate) struct Wait {
     /// The tenant cluster
     pub(crate) name: String,
-    /// What is waited for: ready, deleted, condition=TYPE or condition=TYPE=STATUS
+    /// What is waited for: ready, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS
     #[arg(long = "for", id = "for", default_value = "ready", value_name = "WHAT")]
     #[arg(value_parser = crate::judge::goal)]
     pub(crate) goal: crate::judge::Goal,
     /// How long it is waited for: 90s, 5m
     #[arg(long, default_value = "5m", value_parser = time, value_name = "TIME")]
     pub(crate) timeout: Duration,
+}
+
+/// `covey upgrade`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Upgrade {
+    /// The tenant cluster
+    pub(crate) name: String,
+    /// Version of Kubernetes: 1.36.1
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: String,
+    /// Also the node pools that name a version of their own, which replaces their machines
+    #[arg(long)]
+    pub(crate) workers: bool,
+    /// Say what would be done and whether it is let, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+/// `covey events`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Events {
+    /// The tenant cluster; without it all of the namespace
+    pub(crate) name: Option<String>,
+    /// Only warnings
+    #[arg(long)]
+    pub(crate) warnings: bool,
+    /// Only those with this reason
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
 }
 
 /// `covey explain-condition`.

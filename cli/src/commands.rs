@@ -12,10 +12,12 @@ mod create;
 mod delete;
 mod describe;
 mod doctor;
+mod events;
 mod explain;
 mod get;
 mod kubeconfig;
 mod near;
+mod upgrade;
 mod wait;
 
 /// Runs a command; `shell` prints completions, which need the tree of commands.
@@ -36,6 +38,8 @@ pub(crate) fn run(
         Command::Resume(one) => ask(change::pause(global, one, false)),
         Command::Delete(Delete::Cluster(one)) => ask(delete::cluster(global, one)),
         Command::Delete(Delete::Pool(one)) => ask(delete::pool(global, one)),
+        Command::Upgrade(one) => ask(upgrade::run(global, one)),
+        Command::Events(events) => ask(events::run(global, events)),
         Command::Wait(one) => ask(wait::run(global, one)),
         Command::ExplainCondition(one) => explain::run(one, global.output),
         Command::Completion { shell: which } => {

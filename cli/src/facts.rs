@@ -100,36 +100,14 @@ pub(crate) async fn of_cluster(
     name: &str,
 ) -> Result<(TenantCluster, Facts, Known<Vec<Event>>), kube::Error> {
     let reader = Reader::default();
-    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
-    let pools: Api<NodePool> = Api::namespaced(client.clone(), namespace);
-    let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-    let place = |what: &str| format!("{what} in {namespace}");
-    let (pools_are, machines_are, events_are) =
-        (place("nodepools"), place("machines"), place("events"));
+    let events_are = format!("events in {namespace}");
     let warnings = ListParams::default().fields("type=Warning");
-    let (cluster, pools, machines, events) = tokio::join!(
-        clusters.get(name),
-        reader.list(&pools, ListParams::default(), 1, &pools_are),
-        reader.list(&machines, ListParams::default(), 1, &machines_are),
+    let (about, events) = tokio::join!(
+        about_cluster(&reader, client, namespace, name, 1),
         reader.list(&events, warnings, 1, &events_are),
     );
-    let cluster = cluster?;
-    let mut facts = Facts {
-        now: Timestamp::now(),
-        clusters: Known::Known(vec![cluster.clone()]),
-        pools: pools.map(|all| {
-            all.into_iter()
-                .filter(|p| p.spec.cluster_name == name)
-                .collect()
-        }),
-        machines: machines.map(|all| {
-            all.into_iter()
-                .filter(|m| m.spec.cluster_name == name)
-                .collect()
-        }),
-        ..Facts::default()
-    };
+    let (cluster, mut facts) = about?;
     let space = cluster.status.as_ref().and_then(|s| s.namespace.clone());
     if let Some(space) = space {
         let pods = pods(&reader, client, &space, 1).await;
@@ -144,8 +122,47 @@ pub(crate) async fn of_cluster(
     Ok((cluster, facts, events))
 }
 
+/// The tenant cluster with its pools and machines, which say what an Event is about.
+pub(crate) async fn about_cluster(
+    reader: &Reader,
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    pages: usize,
+) -> Result<(TenantCluster, Facts), kube::Error> {
+    let clusters: Api<TenantCluster> = Api::namespaced(client.clone(), namespace);
+    let pools: Api<NodePool> = Api::namespaced(client.clone(), namespace);
+    let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
+    let (pools_are, machines_are) = (
+        format!("nodepools in {namespace}"),
+        format!("machines in {namespace}"),
+    );
+    let (cluster, pools, machines) = tokio::join!(
+        clusters.get(name),
+        reader.list(&pools, ListParams::default(), pages, &pools_are),
+        reader.list(&machines, ListParams::default(), pages, &machines_are),
+    );
+    let pools = pools.map(|mut all| {
+        all.retain(|pool| pool.spec.cluster_name == name);
+        all
+    });
+    let machines = machines.map(|mut all| {
+        all.retain(|machine| machine.spec.cluster_name == name);
+        all
+    });
+    let cluster = cluster?;
+    let facts = Facts {
+        now: Timestamp::now(),
+        clusters: Known::Known(vec![cluster.clone()]),
+        pools,
+        machines,
+        ..Facts::default()
+    };
+    Ok((cluster, facts))
+}
+
 /// Whether an Event is about the tenant cluster, one of its pools or one of its machines.
-fn is_of(event: &Event, cluster: &str, facts: &Facts) -> bool {
+pub(crate) fn is_of(event: &Event, cluster: &str, facts: &Facts) -> bool {
     let about = &event.involved_object;
     let name = about.name.as_deref().unwrap_or_default();
     let among = |names: Option<Vec<String>>| names.is_some_and(|all| all.iter().any(|n| n == name));

@@ -19,6 +19,8 @@ pub(crate) enum Goal {
         /// `True`, `False` or `Unknown`.
         status: String,
     },
+    /// It runs this version of Kubernetes and is Ready.
+    Version(String),
     /// So many machines of a pool are ready, and no others are wanted.
     Machines(i32),
     /// It is gone.
@@ -37,11 +39,14 @@ impl Goal {
 
 /// Reads `--for`.
 pub(crate) fn goal(text: &str) -> Result<Goal, String> {
-    let form = "write ready, deleted, condition=TYPE or condition=TYPE=STATUS";
+    let form = "write ready, deleted, version=VERSION, condition=TYPE or condition=TYPE=STATUS";
     match text {
         "ready" => return Ok(Goal::ready()),
         "deleted" | "delete" => return Ok(Goal::Deleted),
         _ => {}
+    }
+    if let Some(version) = text.strip_prefix("version=").filter(|v| !v.is_empty()) {
+        return Ok(Goal::Version(version.trim_start_matches('v').to_owned()));
     }
     let condition = text.strip_prefix("condition=").ok_or(form)?;
     let (type_, status) = condition.split_once('=').unwrap_or((condition, "True"));
@@ -72,6 +77,8 @@ pub(crate) struct Seen {
     pub(crate) conditions: Vec<Condition>,
     /// Machines that are ready; only of pools.
     pub(crate) ready: i32,
+    /// The version that runs; none until something answered.
+    pub(crate) version: Option<String>,
 }
 
 impl Seen {
@@ -81,6 +88,7 @@ impl Seen {
         observed: Option<i64>,
         conditions: &[Condition],
         ready: i32,
+        version: Option<&str>,
     ) -> Self {
         Self {
             uid: meta.uid.clone(),
@@ -89,6 +97,7 @@ impl Seen {
             observed: observed.unwrap_or_default(),
             conditions: conditions.to_vec(),
             ready,
+            version: version.map(str::to_owned),
         }
     }
 
@@ -127,7 +136,7 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     let Some(seen) = seen.filter(is_same) else {
         return match goal {
             Goal::Deleted => Verdict::Done,
-            Goal::Condition { .. } | Goal::Machines(_) => Verdict::Gone,
+            Goal::Condition { .. } | Goal::Version(_) | Goal::Machines(_) => Verdict::Gone,
         };
     };
     let is_current = seen.observed >= seen.generation.max(begun.generation);
@@ -138,15 +147,14 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
         return Verdict::Wait("the operator has not seen the change yet".to_owned());
     }
     let ready = ConditionType::Ready.as_str();
+    let is_ready = seen.condition(ready).is_some_and(|c| c.status == "True");
     let (type_, reached) = match goal {
         Goal::Condition { type_, status } => {
             let found = seen.condition(type_);
             (type_.as_str(), found.is_some_and(|c| c.status == *status))
         }
-        Goal::Machines(wanted) => {
-            let is_ready = seen.condition(ready).is_some_and(|c| c.status == "True");
-            (ready, is_ready && seen.ready == *wanted)
-        }
+        Goal::Version(version) => (ready, is_ready && seen.version.as_ref() == Some(version)),
+        Goal::Machines(wanted) => (ready, is_ready && seen.ready == *wanted),
         Goal::Deleted => (ready, false),
     };
     if reached {
@@ -162,6 +170,14 @@ pub(crate) fn judge(goal: &Goal, begun: &Begun, seen: Option<&Seen>) -> Verdict 
     };
     if let Some(condition) = degraded.filter(persons) {
         return Verdict::Stuck(sentence(condition));
+    }
+    if let (Goal::Version(version), true) = (goal, is_ready) {
+        let runs = seen.version.as_deref().unwrap_or("no version");
+        let progress = seen.condition(ConditionType::Progressing.as_str());
+        let said = progress.map(sentence).unwrap_or_default();
+        return Verdict::Wait(text::shown(&format!(
+            "it runs {runs}, not {version}; {said}"
+        )));
     }
     match seen.condition(type_) {
         Some(condition) => Verdict::Wait(sentence(condition)),

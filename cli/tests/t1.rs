@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 
 use anyhow::Result;
 use api::{NodePool, TenantCluster};
-use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod, Secret};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -256,6 +256,26 @@ async fn a_broken_tenant_cluster_is_listed_described_and_explained() -> Result<(
         .await?
         .expect(5, &[], &["did you mean demo?"]);
 
+    let event = json!({"metadata": {"name": "one"}, "type": "Warning", "reason": "QuorumLost", "message": "1 of 3",
+        "involvedObject": {"apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster", "name": "demo", "namespace": namespace},
+        "lastTimestamp": "2026-11-27T11:00:00Z"});
+    let events: Api<Event> = Api::namespaced(api.admin()?, &namespace);
+    events
+        .create(&PostParams::default(), &serde_json::from_value(event)?)
+        .await?;
+    for line in ["events", "events demo --warnings --reason QuorumLost"] {
+        shell.run(line).await?.expect(
+            0,
+            &["Warning", "TenantCluster/demo   QuorumLost   1 of 3"],
+            &[],
+        );
+    }
+    let other = shell
+        .run("events demo --reason NoSpace")
+        .await?
+        .expect(0, &["AGE"], &[]);
+    assert!(!other.out.contains("QuorumLost"), "{other:?}");
+
     // A kubeconfig goes where it was asked to go, and nowhere else.
     shell
         .run("kubeconfig demo")
@@ -380,6 +400,26 @@ async fn what_is_made_and_changed_is_what_was_asked_for_and_refusals_say_why() -
     assert!(clusters.get("demo").await?.spec.paused);
     shell.run("resume demo").await?.expect(0, &[], &[]);
     assert!(!clusters.get("demo").await?.spec.paused);
+
+    let dry = shell.run("upgrade demo --to 1.36.1 --dry-run").await?;
+    dry.expect(
+        0,
+        &[
+            "TenantCluster demo: 1.35.4 -> 1.36.1",
+            "NodePool web: follows",
+        ],
+        &[],
+    );
+    assert_eq!(clusters.get("demo").await?.spec.version, "1.35.4");
+    shell
+        .run("upgrade demo --to one")
+        .await?
+        .expect(7, &[], &["change the version"]);
+    shell
+        .run("upgrade demo --to 1.36.1")
+        .await?
+        .expect(0, &[], &["--for version=1.36.1"]);
+    assert_eq!(clusters.get("demo").await?.spec.version, "1.36.1");
 
     let unasked = shell.run("delete cluster demo").await?;
     unasked.expect(2, &[], &["there is no terminal to ask at", "--yes"]);

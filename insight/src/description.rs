@@ -357,19 +357,23 @@ fn warnings(events: &Known<Vec<Event>>, most: usize) -> Vec<WarningEvent> {
         .into_iter()
         .flatten()
         .filter(|event| event.type_.as_deref() == Some("Warning"));
-    let mut warnings: Vec<_> = warnings.map(|event| (told_at(event), event)).collect();
-    warnings.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    let said = warnings.into_iter().take(most).map(|(at, event)| {
-        let of = &event.involved_object;
-        let part = |part: &Option<String>| text::shown(part.as_deref().unwrap_or_default());
-        WarningEvent {
-            at,
-            object: format!("{}/{}", part(&of.kind), part(&of.name)),
-            reason: part(&event.reason),
-            message: part(&event.message),
-        }
-    });
-    said.collect()
+    let mut warnings: Vec<_> = warnings.map(told).collect();
+    warnings.sort_by_key(|warning| std::cmp::Reverse(warning.at));
+    warnings.truncate(most);
+    warnings
+}
+
+/// An Event in four words.
+#[must_use]
+pub fn told(event: &Event) -> WarningEvent {
+    let of = &event.involved_object;
+    let part = |part: &Option<String>| text::shown(part.as_deref().unwrap_or_default());
+    WarningEvent {
+        at: told_at(event),
+        object: format!("{}/{}", part(&of.kind), part(&of.name)),
+        reason: part(&event.reason),
+        message: part(&event.message),
+    }
 }
 
 /// When an Event was told last; a recorder of `events.k8s.io` counts in its series.

@@ -37,7 +37,9 @@ impl Watched for TenantCluster {
         let status = self.status.as_ref();
         let observed = status.and_then(|status| status.observed_generation);
         let conditions = status.map(|status| status.conditions.as_slice());
-        Seen::new(&self.metadata, observed, conditions.unwrap_or_default(), 0)
+        let version = status.and_then(|status| status.version.as_deref());
+        let conditions = conditions.unwrap_or_default();
+        Seen::new(&self.metadata, observed, conditions, 0, version)
     }
 }
 
@@ -47,12 +49,9 @@ impl Watched for NodePool {
         let observed = status.and_then(|status| status.observed_generation);
         let conditions = status.map(|status| status.conditions.as_slice());
         let ready = status.map(|status| status.ready_replicas);
-        Seen::new(
-            &self.metadata,
-            observed,
-            conditions.unwrap_or_default(),
-            ready.unwrap_or_default(),
-        )
+        let version = status.and_then(|status| status.version.as_deref());
+        let (conditions, ready) = (conditions.unwrap_or_default(), ready.unwrap_or_default());
+        Seen::new(&self.metadata, observed, conditions, ready, version)
     }
 }
 

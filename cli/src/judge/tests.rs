@@ -22,6 +22,7 @@ fn seen(generation: i64, observed: i64, conditions: &[(&str, &str, &str)]) -> Se
         observed,
         conditions: conditions.collect(),
         ready: 0,
+        version: None,
     }
 }
 
@@ -110,6 +111,32 @@ fn a_pool_is_there_when_it_is_ready_with_as_many_machines() {
         judge(&Goal::Machines(3), &begun("1"), Some(&pool)),
         Verdict::Done
     );
+}
+
+#[test]
+fn an_upgrade_is_done_when_the_version_runs_and_it_is_ready() {
+    let goal = goal("version=v1.36.1").unwrap();
+    let mut cluster = seen(
+        2,
+        2,
+        &[
+            ("Ready", "True", "Answering"),
+            ("Progressing", "True", "RollingOut"),
+        ],
+    );
+    cluster.version = Some("1.35.4".to_owned());
+    let Verdict::Wait(what) = judge(&goal, &begun("1"), Some(&cluster)) else {
+        panic!("1.35.4 is not 1.36.1");
+    };
+    assert!(
+        what.contains("it runs 1.35.4, not 1.36.1; Progressing True"),
+        "{what}"
+    );
+    cluster.version = Some("1.36.1".to_owned());
+    assert_eq!(judge(&goal, &begun("1"), Some(&cluster)), Verdict::Done);
+    cluster.conditions[0].status = "False".to_owned();
+    let verdict = judge(&goal, &begun("1"), Some(&cluster));
+    assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
 }
 
 #[test]

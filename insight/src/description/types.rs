@@ -115,7 +115,7 @@ pub struct MachineGroup {
     pub text: String,
 }
 
-/// An Event of type Warning.
+/// An Event, most often one of type Warning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WarningEvent {
     /// When it was told last.
