@@ -18,7 +18,7 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
-/// `etcd-agent`, `operator`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use
+/// `etcd-agent`, `operator`, `link-node`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use
 /// `testkit`.
 const RULES: &[Rule] = &[
     Rule {
@@ -125,6 +125,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "etcd-agent",
         uses: &["backup", "backup-format", "backup-s3"],
+        pure: false,
+    },
+    Rule {
+        name: "link-node",
+        uses: &["api", "kit", "kit-client"],
         pure: false,
     },
     Rule {
