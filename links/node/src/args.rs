@@ -16,6 +16,17 @@ use crate::settings::{Family, MAX_PEERS, Pods, Settings};
 /// The port of tunnels: WireGuard's usual one.
 pub const PORT: u16 = 51820;
 
+/// Who carries packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Driver {
+    /// The kernel where it has WireGuard, else this process.
+    Auto,
+    /// The kernel.
+    Kernel,
+    /// This process.
+    Process,
+}
+
 /// The overlay among the nodes of one tenant cluster, on one of them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "link-node", version)]
@@ -55,6 +66,9 @@ pub struct Args {
     #[arg(long, env = "COVEY_MAX_PEERS", default_value_t = MAX_PEERS)]
     pub max_peers: usize,
 
+    /// Who carries packets
+    #[arg(long, env = "COVEY_DRIVER", value_enum, default_value_t = Driver::Auto)]
+    pub driver: Driver,
     /// Name of the network device
     #[arg(long, env = "COVEY_DEVICE", default_value = "covey0")]
     pub device: String,

@@ -2,6 +2,7 @@
 //!
 //! Invariant: both are told the same steps, and hold nothing that they were not told.
 
+pub mod kernel;
 pub mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 
 use crate::key::PublicKey;
+use crate::plan::Peer;
 use crate::plan::change::Step;
 use crate::tunnels::{Dropped, Session};
 
@@ -21,6 +23,12 @@ pub trait Device: Send + Sync {
 
     /// Number of the network device.
     fn index(&self) -> u32;
+
+    /// The peers that it has from before this process, without their names.
+    ///
+    /// # Errors
+    /// When it does not say.
+    fn held(&self) -> BoxFuture<'_, Result<BTreeMap<PublicKey, Peer>>>;
 
     /// Carries out steps, one after the other. `own` are the addresses that packets of peers may be for.
     ///

@@ -14,7 +14,8 @@ use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
 };
-use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
+use rtnetlink::{Error, Handle, LinkUnspec, LinkWireguard, RouteMessageBuilder};
+use rustix::io::Errno;
 use tokio::task::JoinHandle;
 
 /// What our routes say who made them (`rtnetlink(7)`: numbers above 4 are for programs).
@@ -47,6 +48,26 @@ impl Netlink {
             handle,
             connection: tokio::spawn(connection),
         })
+    }
+
+    /// Makes a WireGuard device, unless there is one of this name. False where the kernel has no WireGuard.
+    ///
+    /// # Errors
+    /// When there is no right to it.
+    pub async fn add_wireguard(&self, device: &str) -> Result<bool> {
+        let link = LinkWireguard::new(device).build();
+        let added = self.handle.link().add(link).execute().await;
+        let Err(error) = added else {
+            return Ok(true);
+        };
+        if let Error::NetlinkError(message) = &error {
+            match Errno::from_io_error(&message.to_io()) {
+                Some(Errno::EXIST) => return Ok(true),
+                Some(Errno::OPNOTSUPP) => return Ok(false),
+                _ => {}
+            }
+        }
+        Err(error).with_context(|| format!("make the WireGuard device {device}"))
     }
 
     /// Number of a device.

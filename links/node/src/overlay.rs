@@ -65,6 +65,8 @@ pub struct Overlay {
 /// What the device was told last.
 #[derive(Default)]
 struct Held {
+    /// Whether what the device has from before is known.
+    begun: bool,
     peers: BTreeMap<PublicKey, Peer>,
     saved: Kept,
     refused: BTreeMap<String, BTreeSet<Refusal>>,
@@ -103,6 +105,10 @@ impl Overlay {
     }
 
     async fn turn(&self, held: &mut Held) -> Result<()> {
+        if !held.begun {
+            held.peers = self.device.held().await?;
+            held.begun = true;
+        }
         let seen = self.cache.seen();
         let below = self.below().await?;
         let this = This {
@@ -156,8 +162,7 @@ impl Overlay {
                 "peers change"
             );
         }
-        // Peers before routes, and routes of those that are gone go with them: a packet to who is gone is
-        // let go here, and never sent elsewhere.
+        // Peers before routes: a packet that finds a route finds its peer.
         self.device.carry_out(&steps, own).await?;
         held.peers.clone_from(&plan.peers);
         let (index, mtu) = (self.device.index(), plan.mtu);

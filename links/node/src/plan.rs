@@ -79,6 +79,12 @@ pub fn plan(this: &This, settings: &Settings, seen: &Observed) -> Option<Plan> {
     };
     plan.address = Some(own.address);
     plan.pods = claims.pods;
+    // The whole range leads into the device, where what is nobody's ends: by the default route it would leave
+    // the machine as it is.
+    plan.routes.insert(settings.range, plan.mtu);
+    if settings.pod_traffic == Pods::Direct {
+        plan.routes.insert(settings.pods, plan.mtu);
+    }
     let others = nodes.iter().filter(|(name, _)| **name != this.name);
     let mut others: Vec<_> = others.collect();
     // Whoever has another's key only because it copied it comes after the one that it is accepted for.

@@ -3,17 +3,22 @@
 //! Invariant: it is not live only when it stands still or its device is broken, never because an API does not
 //! answer.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use boringtun::x25519::StaticSecret;
 use kit::admin::Admin;
 use kit_client::count::RequestCounter;
 
-use crate::args::Args;
+use crate::args::{Args, Driver};
 use crate::cache::{self, Cache};
 use crate::device::Device;
+use crate::device::kernel::Kernel;
 use crate::device::process::Process;
+use crate::key::PublicKey;
 use crate::key_file;
 use crate::metrics::Shown;
 use crate::netlink::Netlink;
@@ -52,13 +57,8 @@ pub async fn run(args: Args) -> Result<()> {
         [] => Ok(()),
         missing => Err(format!("not listed yet: {missing:?}")),
     });
-    let device = Process::open(
-        &args.device,
-        args.port,
-        settings.endpoints,
-        Tunnels::new(private, kept.heard),
-    )
-    .await?;
+    let netlink = Netlink::open()?;
+    let device = open(&args, &netlink, private, kept.heard).await?;
     tracing::info!(
         driver = device.driver(),
         device = args.device,
@@ -68,8 +68,8 @@ pub async fn run(args: Args) -> Result<()> {
     let overlay = Overlay {
         client: client.clone(),
         cache: Arc::clone(&cache),
-        device: Box::new(device),
-        netlink: Netlink::open()?,
+        device,
+        netlink,
         settings,
         node: args.node_name.clone(),
         key,
@@ -96,4 +96,26 @@ pub async fn run(args: Args) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The kernel's device where it is wanted and there, else one of this process.
+async fn open(
+    args: &Args,
+    netlink: &Netlink,
+    private: StaticSecret,
+    heard: BTreeMap<PublicKey, SocketAddr>,
+) -> Result<Box<dyn Device>> {
+    if args.driver != Driver::Process {
+        let kernel = Kernel::open(netlink, &args.device, args.port, &private);
+        match kernel.await? {
+            Some(kernel) => return Ok(Box::new(kernel)),
+            None if args.driver == Driver::Kernel => {
+                bail!("the kernel has no WireGuard: load its module, or use --driver=auto");
+            }
+            None => {}
+        }
+    }
+    let tunnels = Tunnels::new(private, heard);
+    let process = Process::open(&args.device, args.port, args.endpoint_family, tunnels);
+    Ok(Box::new(process.await?))
 }

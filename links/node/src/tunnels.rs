@@ -263,6 +263,8 @@ impl Tunnels {
         }
         if proves {
             tunnel.endpoint = Some(from);
+            // It was spoken to.
+            tunnel.fresh = false;
         }
     }
 

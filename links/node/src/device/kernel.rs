@@ -14,13 +14,11 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use genetlink::GenetlinkHandle;
 use ipnet::IpNet;
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_generic::GenlMessage;
 use netlink_packet_wireguard::{
     WireguardAddressFamily, WireguardAllowedIp, WireguardAllowedIpAttr, WireguardAttribute,
-    WireguardCmd, WireguardMessage, WireguardPeer, WireguardPeerAttribute,
+    WireguardCmd, WireguardMessage, WireguardPeer, WireguardPeerAttribute, WireguardPeerFlags,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -31,11 +29,6 @@ use crate::netlink::Netlink;
 use crate::plan::Peer;
 use crate::plan::change::Step;
 use crate::tunnels::{Dropped, Session};
-
-/// `WGPEER_F_REMOVE_ME`.
-const REMOVE: u32 = 1;
-/// `WGPEER_F_REPLACE_ALLOWEDIPS`.
-const REPLACE_RANGES: u32 = 2;
 
 /// The device.
 pub struct Kernel {
@@ -151,11 +144,7 @@ impl Device for Kernel {
         })
     }
 
-    fn carry_out<'a>(
-        &'a self,
-        steps: &'a [Step],
-        _: BTreeSet<IpNet>,
-    ) -> BoxFuture<'a, Result<()>> {
+    fn carry_out<'a>(&'a self, steps: &'a [Step], _: BTreeSet<IpNet>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for step in steps {
                 let attributes = vec![
@@ -271,7 +260,7 @@ fn attributes(step: &Step) -> Vec<WireguardPeerAttribute> {
     match step {
         Step::Remove(key) => vec![
             WireguardPeerAttribute::PublicKey(key.0),
-            WireguardPeerAttribute::Flags(REMOVE),
+            WireguardPeerAttribute::Flags(WireguardPeerFlags::RemoveMe),
         ],
         Step::Set {
             key,
@@ -280,7 +269,7 @@ fn attributes(step: &Step) -> Vec<WireguardPeerAttribute> {
         } => {
             let mut all = vec![
                 WireguardPeerAttribute::PublicKey(key.0),
-                WireguardPeerAttribute::Flags(REPLACE_RANGES),
+                WireguardPeerAttribute::Flags(WireguardPeerFlags::ReplaceAllowedIps),
                 WireguardPeerAttribute::PersistentKeepalive(peer.keepalive.unwrap_or(0)),
             ];
             all.extend(endpoint.map(WireguardPeerAttribute::Endpoint));
@@ -337,7 +326,9 @@ mod tests {
             };
             let sent = sent(&step);
             assert_eq!(peer(&sent.0), wanted);
-            assert!(sent.0.contains(&WireguardPeerAttribute::Flags(REPLACE_RANGES)));
+            assert!(sent.0.contains(&WireguardPeerAttribute::Flags(
+                WireguardPeerFlags::ReplaceAllowedIps
+            )));
             let told = WireguardMessage {
                 cmd: WireguardCmd::GetDevice,
                 attributes: vec![WireguardAttribute::Peers(vec![sent])],
@@ -362,7 +353,7 @@ mod tests {
         let sent = sent(&Step::Remove(PublicKey([7; 32])));
         let wanted = [
             WireguardPeerAttribute::PublicKey([7; 32]),
-            WireguardPeerAttribute::Flags(REMOVE),
+            WireguardPeerAttribute::Flags(WireguardPeerFlags::RemoveMe),
         ];
         assert_eq!(sent.0, wanted);
     }

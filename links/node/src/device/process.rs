@@ -22,6 +22,7 @@ use tun_rs::{AsyncDevice, DeviceBuilder};
 use super::Device;
 use crate::entries::canonical;
 use crate::key::PublicKey;
+use crate::plan::Peer;
 use crate::plan::change::Step;
 use crate::settings::Family;
 use crate::tunnels::{BUFFER, Dropped, Output, Session, TICK, Tunnels};
@@ -97,6 +98,11 @@ impl Device for Process {
 
     fn index(&self) -> u32 {
         self.index
+    }
+
+    fn held(&self) -> BoxFuture<'_, Result<BTreeMap<PublicKey, Peer>>> {
+        // It begins with nothing.
+        Box::pin(std::future::ready(Ok(BTreeMap::new())))
     }
 
     fn carry_out<'a>(

@@ -107,8 +107,10 @@ fn near_peers_are_dialled_where_they_say_and_far_ones_where_they_are_published()
     );
     let routes: Vec<_> = plan.routes.keys().map(ToString::to_string).collect();
     let wanted = [
+        "10.128.0.0/18",
         "10.128.2.0/24",
         "10.128.3.0/24",
+        "10.200.0.0/24",
         "10.200.0.2/32",
         "10.200.0.3/32",
     ];
@@ -157,7 +159,7 @@ fn pods_in_a_vxlan_have_no_routes_of_ours() {
     };
     let plan = plan(&this(), &settings, &world()).unwrap();
     let routes: Vec<_> = plan.routes.keys().map(ToString::to_string).collect();
-    assert_eq!(routes, ["10.200.0.2/32", "10.200.0.3/32"]);
+    assert_eq!(routes, ["10.200.0.0/24", "10.200.0.2/32", "10.200.0.3/32"]);
 }
 
 #[test]

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use api::names;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -20,9 +19,8 @@ use testkit::process::{Process, Workdir};
 use testkit::waiting::{PATIENCE, ask_until};
 use tokio::task::JoinHandle;
 
+use crate::access;
 use crate::sites::{NODES, Sites};
-
-const GROUP: &str = "covey-overlay";
 
 /// Everything.
 pub(crate) struct Cluster {
@@ -33,7 +31,8 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     dir: Workdir,
     port: u16,
-    api: ManagementApi,
+    tokens: BTreeMap<&'static str, String>,
+    pub(crate) api: ManagementApi,
 }
 
 /// Address in the overlay.
@@ -68,20 +67,7 @@ impl Cluster {
             return Ok(None);
         };
         let client = api.admin()?;
-        let rights = json!({
-            "metadata": { "name": GROUP },
-            "rules": [
-                { "apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"] },
-                { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"] },
-            ],
-        });
-        create::<ClusterRole>(&client, rights).await?;
-        let binding = json!({
-            "metadata": { "name": GROUP },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": GROUP },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP }],
-        });
-        create::<ClusterRoleBinding>(&client, binding).await?;
+        access::lay(&client).await?;
         for node in NODES {
             let range = format!("10.128.{}.0/24", number(node));
             let object = json!({
@@ -89,6 +75,10 @@ impl Cluster {
                 "spec": { "podCIDR": range, "podCIDRs": [range] },
             });
             create::<Node>(&client, object).await?;
+        }
+        let mut tokens = BTreeMap::new();
+        for node in NODES {
+            tokens.insert(node, access::token(&client, node).await?);
         }
         let port = api.url().rsplit(':').next().unwrap().parse()?;
         let cluster = Self {
@@ -98,6 +88,7 @@ impl Cluster {
             client,
             dir: Workdir::new()?,
             port,
+            tokens,
             api,
         };
         cluster.set_members(&NODES).await?;
@@ -147,8 +138,7 @@ impl Cluster {
 
     /// Starts the program on a node, whatever that reaches.
     pub(crate) fn run(&mut self, node: &'static str) -> Result<()> {
-        let user = format!("{GROUP}:{node}");
-        let kubeconfig = self.api.kubeconfig_as(&user, &[GROUP])?;
+        let kubeconfig = access::kubeconfig(&self.api, &self.tokens[node]);
         let kubeconfig = self.dir.write(&format!("{node}.kubeconfig"), &kubeconfig)?;
         let arguments = [
             "netns".to_owned(),

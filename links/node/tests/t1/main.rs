@@ -5,6 +5,7 @@
 //! `nft` and `/dev/net/tun`; says so and passes where these are missing, but not with `COVEY_TEST_REQUIRE=1`.
 #![allow(clippy::panic, clippy::unwrap_used)] // clippy does not see that helpers are tests too
 
+mod access;
 mod cluster;
 mod keys;
 mod sites;

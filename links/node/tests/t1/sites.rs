@@ -80,22 +80,34 @@ impl Sites {
             self.attach(node, "eth0", router, &format!("10.0.0.{number}/24"));
             self.ip_in(node, "route add default via 10.0.0.1 dev eth0");
         }
-        let drop_icmp = "chain f { type filter hook forward priority 0; ip protocol icmp drop; }
-                         chain o { type filter hook output priority 0; ip protocol icmp drop; }";
-        let masquerade = "chain p { type nat hook postrouting priority 100; oif wan masquerade; }";
-        let publish = "chain d { type nat hook prerouting priority -100;
-                         iif wan udp dport 51820 dnat to 10.0.0.11:51820; }";
-        self.nft(
-            "nata",
-            &format!("table ip t {{ {drop_icmp} {masquerade} {publish} }}"),
-        );
-        self.nft(
-            "natb",
-            &format!("table ip t {{ {drop_icmp} {masquerade} }}"),
-        );
+        let rules = |more: &str| {
+            format!(
+                "table ip t {{
+                   chain forwarded {{
+                     type filter hook forward priority 0
+                     ip protocol icmp drop
+                   }}
+                   chain own {{
+                     type filter hook output priority 0
+                     ip protocol icmp drop
+                   }}
+                   chain translated {{
+                     type nat hook postrouting priority 100
+                     oif wan masquerade
+                   }}
+                   {more}
+                 }}"
+            )
+        };
+        let publish = "chain published {
+                         type nat hook prerouting priority -100
+                         iif wan udp dport 51820 dnat to 10.0.0.11:51820
+                       }";
+        self.nft("nata", &rules(publish));
+        self.nft("natb", &rules(""));
         for (number, node) in (1..).zip(NODES) {
             // A pod's address, on the node itself.
-            self.ip_in(node, "link add cni0 type dummy");
+            self.ip_in(node, "link add cni0 type bridge");
             self.ip_in(node, "link set cni0 up");
             self.ip_in(node, &format!("addr add 10.128.{number}.1/24 dev cni0"));
         }
@@ -119,7 +131,6 @@ impl Sites {
     }
 
     fn nft(&self, name: &str, rules: &str) {
-        let rules = rules.replace("; ", ";\n");
         let output = Command::new("ip")
             .args(["netns", "exec", &self.name(name), "nft", &rules])
             .output()
@@ -146,6 +157,14 @@ impl Sites {
     /// What `ip` says inside.
     pub(crate) fn ip_in(&self, name: &str, arguments: &str) -> String {
         self.ip(&format!("-n {} {arguments}", self.name(name)))
+    }
+
+    /// Whether the kernel has WireGuard of its own.
+    pub(crate) fn has_kernel_wireguard(&self) -> bool {
+        let internet = self.name("internet");
+        let add = ["-n", &internet, "link", "add", "probe", "type", "wireguard"];
+        let output = Command::new("ip").args(add).output().unwrap();
+        output.status.success()
     }
 
     /// Runs on a thread inside the network. Sockets stay in the network they were made in.
