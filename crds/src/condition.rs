@@ -46,6 +46,8 @@ pub enum ConditionType {
     CSIReady,
     /// The Cluster Autoscaler and its adapter run, where they are wanted.
     AutoscalerReady,
+    /// What changes is in the backup soon after, where one is wanted.
+    BackupReady,
     /// Of a NodePool: the autoscaler sets `replicas`, and nobody else.
     Autoscaling,
     /// Of a NodePool: the autoscaler asked for what cannot be, or the pool is one that it cannot size.
@@ -64,12 +66,15 @@ pub enum ConditionType {
     Drained,
     /// Of a Host: every hop showed a pinned key, and let the operator in.
     Reachable,
-    /// Of a Host: it is the machine that it was, is listed once, and can become a node.
+    /// Of a Host: it is the machine that it was, is listed once, and can become a node. Of a Snapshot: it was read
+    /// again, with all that follows it, and was whole.
     Verified,
     /// Of a Host: nothing of a node is on it.
     Clean,
     /// Of a BackupTarget: it can hold backups.
     Usable,
+    /// Of a Restore: the backup has what was asked for.
+    Possible,
 }
 
 impl ConditionType {
@@ -94,6 +99,7 @@ impl ConditionType {
             Self::CloudControllerReady => "CloudControllerReady",
             Self::CSIReady => "CSIReady",
             Self::AutoscalerReady => "AutoscalerReady",
+            Self::BackupReady => "BackupReady",
             Self::Autoscaling => "Autoscaling",
             Self::AutoscalingRefused => "AutoscalingRefused",
             Self::Capacity => "Capacity",
@@ -106,6 +112,7 @@ impl ConditionType {
             Self::Verified => "Verified",
             Self::Clean => "Clean",
             Self::Usable => "Usable",
+            Self::Possible => "Possible",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! [`status`].
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -20,6 +21,9 @@ const ADDRESS_FORM: &str = "address is neither an IP address nor a DNS name: wri
 /// By their text; what a name leads to is seen when it is dialled (provider-static, `session/addresses.rs`).
 const DIALLED: &str = r"!self.matches('(?i)^(0[.]|127[.]|169[.]254[.]|22[4-9][.]|2[345][0-9][.]|168[.]63[.]129[.]16$|100[.]100[.]100[.]200$|[0:]+:0*1?$|[0:]+:ffff:|fe[89ab][0-9a-f]:|ff[0-9a-f]{2}:|fd00:ec2:|(.+[.])?localhost$|metadata([.]google[.]internal)?$|instance-data([.]ec2[.]internal)?$)')";
 const NOT_DIALLED: &str = "address is the operator's own machine, its link, a group or a cloud's metadata, and is not dialled: write the address at which the machine is reached from the management cluster";
+const NODE_ADDRESS: &str = r"self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])$') || self.matches('^[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,7}$')";
+const NODE_ADDRESS_FORM: &str = "nodeAddress is no IP address: write one that the machine itself has, as ip addr shows it there, such as 10.0.0.10";
+const NOT_A_NODES: &str = "nodeAddress is loopback, link-local, a group or a cloud's metadata, at which no node is reached: write one that the machine itself has, as ip addr shows it there, such as 10.0.0.10";
 const KEYS: &str = r"self.all(key, key.matches('^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)) AAAA[A-Za-z0-9+/]+={0,2}( [^\n]*)?$'))";
 const KEYS_FORM: &str = "each of hostKeys is a line as /etc/ssh/ssh_host_ed25519_key.pub of the machine has it, \"ssh-ed25519 AAAA…\" or \"ecdsa-sha2-nistp256 AAAA…\", without the name of the machine in front; keys of other kinds are not taken";
 
@@ -51,6 +55,7 @@ const KEYS_FORM: &str = "each of hostKeys is a line as /etc/ssh/ssh_host_ed25519
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.escalation == 'Sudo' || self.user == 'root'").message("the user is not root, and only root can make the machine a node: set escalation to Sudo, and let sudo ask that user for no password"),
+    validation = Rule::new("has(self.nodeAddress) || self.address.contains(':') || self.address.matches('^[0-9.]+$')").message("address is a name, and nodes are known by IP addresses: set nodeAddress to one that the machine itself has, as ip addr shows it there"),
     validation = Rule::new("!self.adopt").message("adopt is not available yet: leave it out, and let the machine join anew")
 )]
 pub struct HostSpec {
@@ -62,6 +67,18 @@ pub struct HostSpec {
         validation = Rule::new(DIALLED).message(NOT_DIALLED)
     )]
     pub address: String,
+
+    /// IP address by which the tenant cluster knows the node: its InternalIP, and the only one in its serving
+    /// certificate. The machine itself has to have it, and no two nodes of a tenant cluster the same. A Machine that
+    /// has the Host keeps the one that it was given. Default: `address`; required where that is a name.
+    /// Example: `10.0.0.10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    #[x_kube(
+        validation = Rule::new(NODE_ADDRESS).message(NODE_ADDRESS_FORM),
+        validation = Rule::new(DIALLED).message(NOT_A_NODES)
+    )]
+    pub node_address: Option<String>,
 
     /// Port of the SSH server, 1 to 65535. Default: 22. Example: 2222.
     #[serde(default = "default_port")]
@@ -116,6 +133,25 @@ pub struct HostSpec {
     /// Example: `false`.
     #[serde(default)]
     pub adopt: bool,
+}
+
+impl HostSpec {
+    /// By which address a tenant cluster is to know the machine; none where only its name is known.
+    #[must_use]
+    pub fn node_address(&self) -> Option<IpAddr> {
+        let said = self.node_address.as_ref();
+        said.unwrap_or(&self.address).parse().ok()
+    }
+}
+
+impl Host {
+    /// By which address the tenant cluster of the Machine that has it knows it; where none has, by which it would.
+    #[must_use]
+    pub fn node_address(&self) -> Option<IpAddr> {
+        let claim = self.status.as_ref().and_then(|s| s.claim.as_ref());
+        let given = claim.and_then(|claim| claim.node_address.as_ref()?.parse().ok());
+        given.or_else(|| self.spec.node_address())
+    }
 }
 
 /// A machine that leads to others, and has no key of theirs.

@@ -21,6 +21,10 @@ pub mod names;
 pub mod node_pool;
 pub mod quantity;
 pub mod reason;
+#[allow(unreachable_pub)] // as below
+pub mod restore;
+#[allow(unreachable_pub)] // as below
+pub mod snapshot;
 pub mod storage;
 mod taints;
 #[allow(unreachable_pub)] // what KubeSchema derives is public inside a private function
@@ -39,6 +43,8 @@ pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::Quantity;
 pub use reason::ConditionReason;
 pub use reason::catalogue::Reason;
+pub use restore::{Restore, RestoreSpec, RestoreStatus};
+pub use snapshot::{Snapshot, SnapshotSpec, SnapshotStatus};
 pub use tenant_cluster::{TenantCluster, TenantClusterSpec, TenantClusterStatus};
 pub use tenant_quota::{TenantQuota, TenantQuotaSpec, TenantQuotaStatus};
 
@@ -66,6 +72,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         MachineAddresses::crd(),
         Host::crd(),
         BackupTarget::crd(),
+        Snapshot::crd(),
+        Restore::crd(),
     ]
     .map(without_nullable)
     .to_vec()

@@ -13,6 +13,7 @@ mod addons;
 mod audit;
 mod authentication;
 mod authorization;
+mod backup;
 mod etcd;
 mod nodes;
 mod pod_metadata;
@@ -29,6 +30,7 @@ pub use addons::{
 pub use audit::{Audit, AuditLevel, AuditLog, AuditResources, AuditRule, AuditWebhook};
 pub use authentication::{Authentication, Issuer};
 pub use authorization::{Authorization, AuthorizationWebhook};
+pub use backup::{Backup, BackupStatus, Retention};
 pub use etcd::{Etcd, Storage};
 pub use nodes::{Nodes, Proxy, RegistryMirror};
 pub use pod_metadata::PodMetadata;
@@ -108,6 +110,10 @@ pub struct TenantClusterSpec {
     /// Example: `{"registry": "mirror.example.com/k8s"}`.
     #[serde(default)]
     pub images: Images,
+
+    /// Where backups of etcd go, and which are kept. Default: there are none. Example: `{"target": "main"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
 
     /// `true`: the operator leaves everything of this tenant cluster as it is, and says so in the
     /// condition `Progressing`. Deletion still works. Default: `false`. Example: `true`.

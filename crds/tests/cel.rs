@@ -47,6 +47,15 @@ fn storage(value: &Value) -> Value {
     tc(&json!({"etcd": {"storage": value}}))
 }
 
+fn backup(value: &Value) -> Value {
+    let mut backup = value.clone();
+    backup["target"] = json!("main");
+    tc(&json!({"backup": backup}))
+}
+
+const FULL: &str =
+    "backup.full is how often the whole database is written: at least 1h and at most 720h";
+const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
 const TYPE: &str = "endpoint.type cannot change: kubeconfigs and nodes hold the address; create a \
                     new tenant cluster";
 const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or DNS name under \
@@ -80,6 +89,10 @@ fn refused() -> Vec<Case> {
         create(named(&"n".repeat(47), &json!({})), NAME_LENGTH),
         create(named("a.b", &json!({})), NAME),
         create(named("1a", &json!({})), NAME),
+        create(backup(&json!({"full": "59m"})), FULL),
+        create(backup(&json!({"full": "721h"})), FULL),
+        create(backup(&json!({"delta": "0s"})), DELTA),
+        create(backup(&json!({"delta": "61m"})), DELTA),
         create(named("a-", &json!({})), NAME),
         create(endpoint(&json!({"type": "NodePort"})), HOST),
         create(endpoint(&json!({"type": "NodePort", "host": ""})), HOST),
@@ -194,6 +207,11 @@ fn what_is_right_is_let_through() {
         (None, none.clone()),
         (None, named(&"n".repeat(46), &json!({}))),
         (None, node_port.clone()),
+        (None, backup(&json!({}))),
+        (
+            None,
+            backup(&json!({"full": "1h", "delta": "1s", "retention": {"days": 0}})),
+        ),
         (
             None,
             tc(&json!({"etcd": {"replicas": 3, "storage": {"size": 4_000_000_000_u64}}})),

@@ -22,6 +22,13 @@ const NOT_DIALLED: &str = "address is the operator's own machine, its link, a gr
 const KEYS: &str = "each of hostKeys is a line as /etc/ssh/ssh_host_ed25519_key.pub of the machine has it, \
                     \"ssh-ed25519 AAAA…\" or \"ecdsa-sha2-nistp256 AAAA…\", without the name of the machine in \
                     front; keys of other kinds are not taken";
+const NO_ADDRESS: &str = "address is a name, and nodes are known by IP addresses: set nodeAddress to one that the \
+                          machine itself has, as ip addr shows it there";
+const NODE_FORM: &str = "nodeAddress is no IP address: write one that the machine itself has, as ip addr shows it \
+                         there, such as 10.0.0.10";
+const NOT_A_NODES: &str = "nodeAddress is loopback, link-local, a group or a cloud's metadata, at which no node is \
+                           reached: write one that the machine itself has, as ip addr shows it there, such as \
+                           10.0.0.10";
 const ROOT: &str = "the user is not root, and only root can make the machine a node: set escalation to Sudo, and \
                     let sudo ask that user for no password";
 const ADOPT: &str = "adopt is not available yet: leave it out, and let the machine join anew";
@@ -40,7 +47,7 @@ fn host(change: &Value) -> Value {
 }
 
 fn at(address: &str) -> Value {
-    host(&json!({ "address": address }))
+    host(&json!({ "address": address, "nodeAddress": "10.0.0.10" }))
 }
 
 fn through(change: &Value) -> Value {
@@ -60,6 +67,12 @@ fn a_wrong_host_is_refused_with_one_sentence_and_every_rule_is_tested() {
         create(host_named("A", &none), NAME),
         create(host(&json!({"user": "covey"})), ROOT),
         create(host(&json!({"adopt": true})), ADOPT),
+        create(host(&json!({"address": "edge-1.example.com"})), NO_ADDRESS),
+        create(host(&json!({"address": "dead.beef"})), NO_ADDRESS),
+        create(host(&json!({"nodeAddress": "edge-1"})), NODE_FORM),
+        create(host(&json!({"nodeAddress": "10.0.0.4/24"})), NODE_FORM),
+        create(host(&json!({"nodeAddress": "127.0.0.1"})), NOT_A_NODES),
+        create(host(&json!({"nodeAddress": "fe80::1"})), NOT_A_NODES),
         create(host(&json!({"hostKeys": [format!("edge-1 {KEY}")]})), KEYS),
         create(
             host(&json!({"hostKeys": [KEY, "ssh-rsa AAAAB3NzaC1yc2E"]})),

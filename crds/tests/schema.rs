@@ -114,6 +114,8 @@ fn the_first_columns_answer_the_first_question() {
             "Age",
             "Address Phase Machine Reachable Verified Clean Age",
             "Usable Reason Bucket Endpoint Age",
+            "Cluster Ready Verified Revision Bytes Taken Age",
+            "Cluster Possible Reason Revision Time Age",
         ]
     );
 }

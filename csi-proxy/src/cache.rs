@@ -6,8 +6,10 @@
 //! | [`state`] | pure: all of them, and the questions that are asked |
 //! | [`watches`] | the table of watches |
 //!
-//! Invariant: nothing is decided here. What an API answered to a write is believed until a watch
-//! tells something newer; and nothing is read from here before every watch has been through once.
+//! Invariant: nothing is decided here. What an API answered is believed until a watch tells something
+//! newer, and not at all once a watch has told of a later time: an answer that was on its way while its
+//! object was deleted brings nothing back. Nothing is read from here before every watch has been
+//! through once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,9 +78,31 @@ pub enum WatchEvent {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    /// Names seen since a watch began anew.
-    listing: BTreeMap<Kind, BTreeSet<String>>,
+    /// Watches that began anew and have not been through.
+    listing: BTreeMap<Kind, Listing>,
+    /// Up to which version a watch has told everything (KEP-5504: versions of one resource are ordered,
+    /// and those of events only grow).
+    told: BTreeMap<Kind, u64>,
     synced: BTreeSet<Kind>,
+}
+
+/// What a watch named since it began anew.
+#[derive(Debug, Default)]
+struct Listing {
+    names: BTreeSet<String>,
+    /// The newest version among them: a list has no order, so it tells nothing before its end.
+    newest: u64,
+}
+
+impl Inner {
+    /// A watch told of this version.
+    fn tell(&mut self, kind: Kind, version: u64) {
+        let newest = match self.listing.get_mut(&kind) {
+            Some(listing) => &mut listing.newest,
+            None => self.told.entry(kind).or_default(),
+        };
+        *newest = version.max(*newest);
+    }
 }
 
 /// Shared by watches, calls and controllers.
@@ -152,7 +176,7 @@ impl Cache {
     pub fn observe(&self, event: &WatchEvent) {
         match event {
             WatchEvent::Init(kind) => self.begin(*kind),
-            WatchEvent::Applied(object) => self.apply(object),
+            WatchEvent::Applied(object) => self.apply(object, Source::Watch),
             WatchEvent::Unreadable(kind, name) => self.unreadable(*kind, name),
             WatchEvent::Deleted(object) => self.delete(object),
             WatchEvent::DeletedUnread(kind, name) => self.forget(*kind, name),
@@ -160,18 +184,19 @@ impl Cache {
         }
     }
 
-    /// Takes in what the API answered to a request of ours; a watch tells it later.
-    pub fn observe_write(&self, object: &Object) {
-        self.apply(object);
+    /// Takes in what the API answered to a request of ours; a watch tells it later, or has told already
+    /// what became of it.
+    pub fn observe_answer(&self, object: &Object) {
+        self.apply(object, Source::Answer);
     }
 
     fn begin(&self, kind: Kind) {
-        self.lock().listing.insert(kind, BTreeSet::new());
+        self.lock().listing.insert(kind, Listing::default());
     }
 
     fn unreadable(&self, kind: Kind, name: &str) {
         if let Some(listed) = self.lock().listing.get_mut(&kind) {
-            listed.insert(name.to_owned());
+            listed.names.insert(name.to_owned());
         }
     }
 
@@ -179,7 +204,8 @@ impl Cache {
         let mut inner = self.lock();
         let listed = inner.listing.remove(&kind).unwrap_or_default();
         inner.synced.insert(kind);
-        retain(&mut inner.state, kind, |name| listed.contains(name));
+        inner.tell(kind, listed.newest);
+        retain(&mut inner.state, kind, |name| listed.names.contains(name));
         drop(inner);
         self.notify();
     }
@@ -189,68 +215,43 @@ impl Cache {
         self.notify();
     }
 
-    fn apply(&self, object: &Object) {
+    fn apply(&self, object: &Object, source: Source) {
+        let Some((kind, known)) = Known::read(object, &self.cluster_uid) else {
+            return;
+        };
         let mut inner = self.lock();
+        let version = known.version().number;
+        match source {
+            Source::Watch => inner.tell(kind, version),
+            Source::Answer if inner.told.get(&kind).is_some_and(|told| version <= *told) => return,
+            Source::Answer => {}
+        }
         let Inner { state, listing, .. } = &mut *inner;
-        let (kind, name) = match object {
-            Object::Claim(claim) => match Volume::read(claim, &self.cluster_uid) {
-                Some(volume) => (
-                    Kind::Volume,
-                    put(&mut state.volumes, volume.id.clone(), volume),
-                ),
-                None => return,
-            },
-            Object::Vm(vm) => {
-                let machine = Machine::read(vm);
-                (
-                    Kind::Machine,
-                    put(&mut state.machines, machine.name.clone(), machine),
-                )
-            }
-            Object::Vmi(vmi) => {
-                let instance = Instance::read(vmi);
-                (
-                    Kind::Instance,
-                    put(&mut state.instances, instance.name.clone(), instance),
-                )
-            }
-            Object::Snapshot(object) => match Snapshot::read(object, &self.cluster_uid) {
-                Some(snapshot) => (
-                    Kind::Snapshot,
-                    put(&mut state.snapshots, snapshot.id.clone(), snapshot),
-                ),
-                None => return,
-            },
+        let name = match known {
+            Known::Volume(volume) => put(&mut state.volumes, volume.id.clone(), volume),
+            Known::Machine(machine) => put(&mut state.machines, machine.name.clone(), machine),
+            Known::Instance(instance) => put(&mut state.instances, instance.name.clone(), instance),
+            Known::Snapshot(snapshot) => put(&mut state.snapshots, snapshot.id.clone(), snapshot),
         };
         if let Some(listed) = listing.get_mut(&kind) {
-            listed.insert(name);
+            listed.names.insert(name);
         }
         drop(inner);
         self.notify();
     }
 
     fn delete(&self, object: &Object) {
+        let Some((kind, gone)) = Known::read(object, &self.cluster_uid) else {
+            return;
+        };
         let mut inner = self.lock();
+        inner.tell(kind, gone.version().number);
         let state = &mut inner.state;
-        match object {
-            Object::Claim(claim) => {
-                if let Some(volume) = Volume::read(claim, &self.cluster_uid) {
-                    take(&mut state.volumes, &volume.id, &volume);
-                }
-            }
-            Object::Vm(vm) => {
-                let machine = Machine::read(vm);
-                take(&mut state.machines, &machine.name, &machine);
-            }
-            Object::Vmi(vmi) => {
-                let instance = Instance::read(vmi);
-                take(&mut state.instances, &instance.name, &instance);
-            }
-            Object::Snapshot(object) => {
-                if let Some(snapshot) = Snapshot::read(object, &self.cluster_uid) {
-                    take(&mut state.snapshots, &snapshot.id, &snapshot);
-                }
-            }
+        match &gone {
+            Known::Volume(volume) => take(&mut state.volumes, &volume.id, volume),
+            Known::Machine(machine) => take(&mut state.machines, &machine.name, machine),
+            Known::Instance(instance) => take(&mut state.instances, &instance.name, instance),
+            Known::Snapshot(snapshot) => take(&mut state.snapshots, &snapshot.id, snapshot),
         }
         drop(inner);
         self.notify();
@@ -273,6 +274,48 @@ fn retain(state: &mut State, kind: Kind, stays: impl Fn(&str) -> bool) {
         Kind::Machine => state.machines.retain(|name, _| stays(name)),
         Kind::Instance => state.instances.retain(|name, _| stays(name)),
         Kind::Snapshot => state.snapshots.retain(|name, _| stays(name)),
+    }
+}
+
+/// Who says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Watch,
+    Answer,
+}
+
+/// What is remembered of an object.
+enum Known {
+    Volume(Volume),
+    Machine(Machine),
+    Instance(Instance),
+    Snapshot(Snapshot),
+}
+
+impl Known {
+    /// None: it is none of ours.
+    fn read(object: &Object, cluster_uid: &str) -> Option<(Kind, Self)> {
+        Some(match object {
+            Object::Claim(claim) => {
+                let volume = Volume::read(claim, cluster_uid)?;
+                (Kind::Volume, Self::Volume(volume))
+            }
+            Object::Vm(vm) => (Kind::Machine, Self::Machine(Machine::read(vm))),
+            Object::Vmi(vmi) => (Kind::Instance, Self::Instance(Instance::read(vmi))),
+            Object::Snapshot(object) => {
+                let snapshot = Snapshot::read(object, cluster_uid)?;
+                (Kind::Snapshot, Self::Snapshot(snapshot))
+            }
+        })
+    }
+
+    const fn version(&self) -> &Version {
+        match self {
+            Self::Volume(volume) => &volume.version,
+            Self::Machine(machine) => &machine.version,
+            Self::Instance(instance) => &instance.version,
+            Self::Snapshot(snapshot) => &snapshot.version,
+        }
     }
 }
 
@@ -310,3 +353,6 @@ fn take<T: Versioned>(all: &mut BTreeMap<String, T>, name: &str, gone: &T) {
         all.remove(name);
     }
 }
+
+#[cfg(test)]
+mod tests;

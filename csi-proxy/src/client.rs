@@ -347,14 +347,14 @@ impl ManagementClient {
     fn observe_snapshot(&self, object: DynamicObject) -> Option<Snapshot> {
         let snapshot = Snapshot::read(&object, &self.cluster_uid)?;
         self.cache
-            .observe_write(&Object::Snapshot(Box::new(object)));
+            .observe_answer(&Object::Snapshot(Box::new(object)));
         Some(snapshot)
     }
 
     /// Tells the cache what the API answered; none when it is no volume of ours.
     fn observe_claim(&self, claim: PersistentVolumeClaim) -> Option<Volume> {
         let volume = Volume::read(&claim, &self.cluster_uid)?;
-        self.cache.observe_write(&Object::Claim(Box::new(claim)));
+        self.cache.observe_answer(&Object::Claim(Box::new(claim)));
         Some(volume)
     }
 }

@@ -4,8 +4,10 @@
 //! restore that cannot be had; 2 is a wrong command line.
 
 mod check;
+mod choose;
 mod failure;
 mod new_key;
+mod report;
 mod store;
 
 use std::io::{self, Write as _};
@@ -25,13 +27,17 @@ use ::backup::restore::programs::{Member, Programs};
 use backup_format::Scope;
 use backup_format::keys::{DataKey, Keys, RecoveryKey, WrappedKey};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use self::choose::Choices;
 pub use self::failure::Failure;
 use self::failure::{ANOTHER, FAILED, NOT_TO_BE_HAD, read, say};
 use self::store::AnyStore;
 use crate::args::backup::{BackupArgs, BackupCommand, ReadArgs, RestoreArgs, RunArgs, VerifyArgs};
 use crate::ids::Id;
+
+/// Questions that wait for an answer; more have to wait before they are heard.
+const QUESTIONS: usize = 4;
 
 /// Runs the command.
 #[must_use]
@@ -75,7 +81,7 @@ pub async fn perform(command: BackupCommand) -> Result<(), Failure> {
 }
 
 async fn back_up(args: RunArgs) -> Result<(), Failure> {
-    let store = AnyStore::open(&args.store)?;
+    let store = Arc::new(AnyStore::open(&args.store)?);
     let tls = match &args.etcd_tls {
         None => None,
         Some(folder) => Some(Tls {
@@ -93,10 +99,12 @@ async fn back_up(args: RunArgs) -> Result<(), Failure> {
             "data-key has 32 bytes and wrapped-key 80".to_owned(),
         ));
     };
+    let prefix = store::prefix(&args.store.prefix);
+    let choices = Choices::new(Arc::clone(&store), &args.tenant, &prefix, data.clone());
     let options = Options {
         tenant: args.tenant,
         cluster: args.cluster.map(Id::number),
-        prefix: store::prefix(&args.store.prefix),
+        prefix,
         keys: Keys { data, wrapped },
         settings: Settings {
             delta_every_ms: args.delta_ms,
@@ -125,13 +133,24 @@ async fn back_up(args: RunArgs) -> Result<(), Failure> {
         let _ = stop.send(true);
     });
     let (progress, mut told) = watch::channel(Progress::default());
+    let (questions, asked) = mpsc::channel(QUESTIONS);
+    if let Some(address) = args.listen {
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        tokio::spawn(report::serve(
+            listener,
+            told.clone(),
+            questions,
+            Arc::new(choices),
+        ));
+    }
     tokio::spawn(async move {
         while told.changed().await.is_ok() {
             let now = *told.borrow_and_update();
             tracing::debug!(durable = now.durable, deltas = now.deltas, "read back");
         }
     });
-    let ended = engine::run(Arc::new(store), etcd, options, progress, stopped).await;
+    let told = (progress, asked);
+    let ended = engine::run(store, etcd, options, told, stopped).await;
     ended.map_err(|ended| match ended {
         Ended::Another => Failure(ANOTHER, ended.to_string()),
         Ended::OtherCluster { .. } | Ended::Tenant(_) => ended.into(),

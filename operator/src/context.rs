@@ -20,9 +20,11 @@ use tenant_cp::problem::Problem;
 use tenant_cp::quota::exceeded::bounds;
 use tenant_cp::quota::grants::{Claim, Grants};
 
+use crate::backups::Backups;
 use crate::capacity::Capacity;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::KubeVirtRelease;
 use crate::orphans::Orphans;
@@ -77,6 +79,14 @@ pub struct Context {
     pub host_state: ControllerState,
     /// What is kept about BackupTargets.
     pub target_state: ControllerState,
+    /// What is kept about who cares for backups.
+    pub backup_state: ControllerState,
+    /// What is kept about Snapshots.
+    pub snapshot_state: ControllerState,
+    /// What is kept about Restores.
+    pub restore_state: ControllerState,
+    /// What is known of backups.
+    pub backups: Backups,
     /// What is done on their machines.
     pub hosts: Sessions,
     /// What is kept about tenant namespaces.
@@ -116,6 +126,8 @@ pub struct Context {
     pub recovery_probes: Arc<ApiProbes>,
     /// Tenants whose API answered: clients, and what happens there.
     pub tenants: Registry,
+    /// Looks at tenants' etcds.
+    pub etcd_looks: EtcdLooks,
     /// Tenant namespaces whose Secrets are watched.
     pub secrets: SecretWatches,
     /// Tenant namespaces whose virtual machines are watched.
@@ -263,8 +275,10 @@ impl Context {
         self.startup_probes.forget(uid);
         self.recovery_probes.forget(uid);
         self.tenants.forget(uid);
+        self.etcd_looks.forget(uid);
         self.secrets.forget(uid);
         self.vms.forget(uid);
+        self.backups.forget(uid);
         if self.rollout_queue.done(uid) {
             self.trigger_next();
         }

@@ -7,6 +7,9 @@
 //! | [`tenant_quota`] | TenantQuotas: what is used of them |
 //! | [`host`] | Hosts: what was seen of the machine, and what is done on it |
 //! | [`backup_target`] | BackupTargets: whether they can hold backups |
+//! | [`tenant_backup`] | backups of TenantClusters' etcd |
+//! | [`snapshot`] | Snapshots: that one is taken and kept, and what it is |
+//! | [`restore`] | Restores: whether a moment can be had |
 //! | [`tenant_namespace`] | tenant namespaces whose TenantCluster is gone |
 //!
 //! Invariant: kinds do not know each other; what one must know of another it reads from the API or the
@@ -17,7 +20,8 @@ use std::time::Duration;
 
 use api::condition::is_true;
 use api::{
-    BackupTarget, ConditionType, Host, Machine, NodePool, TenantCluster, TenantQuota, names,
+    BackupTarget, ConditionType, Host, Machine, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota, names,
 };
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -48,6 +52,9 @@ mod fields;
 pub mod host;
 pub mod machine;
 pub mod node_pool;
+pub mod restore;
+pub mod snapshot;
+pub mod tenant_backup;
 pub mod tenant_cluster;
 pub mod tenant_namespace;
 pub mod tenant_quota;
@@ -56,6 +63,8 @@ pub mod tenant_quota;
 const POOLS: u16 = 4;
 /// Machines that are reconciled at the same time.
 pub(crate) const MACHINES: u16 = 8;
+/// Backups that are cared for at the same time; one waits for its process a few seconds at most.
+const BACKUPS: u16 = 4;
 /// Hosts that are reconciled at the same time; sessions with their machines are not among it.
 const HOSTS: u16 = 4;
 /// How long node pools wait at most until it is known what room there is. A management API that does
@@ -80,6 +89,9 @@ pub async fn run(
         quotas,
         hosts,
         targets,
+        snapshots,
+        restores,
+        backups,
         namespaces,
     } = triggered;
     let clusters_now = context.stores.clusters.state();
@@ -95,8 +107,11 @@ pub async fn run(
     let hosts = all_hosts(context, hosts, shutdown);
     let namespaces = tenant_namespaces(context, namespaces, shutdown);
     let targets = backup_targets(context, targets, shutdown);
+    let backups = tenant_backups(context, backups, shutdown);
+    let snapshots = all_snapshots(context, snapshots, shutdown);
+    let restores = all_restores(context, restores, shutdown);
     futures::join!(
-        clusters, pools, machines, quotas, hosts, targets, namespaces
+        clusters, pools, machines, quotas, hosts, targets, backups, snapshots, restores, namespaces
     );
 }
 
@@ -269,6 +284,62 @@ fn backup_targets(
         .run(
             backup_target::reconcile,
             backup_target::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn tenant_backups(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<TenantCluster>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [throttle(stream(triggered), tenant_backup::PERIOD).boxed()];
+    Controller::for_stream(futures::stream::pending(), context.stores.clusters.clone())
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.backup_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            tenant_backup::reconcile,
+            tenant_backup::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_snapshots(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Snapshot>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    let snapshots = context.stores.snapshots.clone();
+    Controller::for_stream(futures::stream::pending(), snapshots)
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.snapshot_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            snapshot::reconcile,
+            snapshot::error_policy,
+            Arc::clone(context),
+        )
+        .for_each(|_| std::future::ready(()))
+}
+
+fn all_restores(
+    context: &Arc<Context>,
+    triggered: UnboundedReceiver<ObjectRef<Restore>>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = ()> + Send {
+    let streams = [stream(triggered).boxed()];
+    let restores = context.stores.restores.clone();
+    Controller::for_stream(futures::stream::pending(), restores)
+        .with_config(controller::Config::default().concurrency(BACKUPS))
+        .reconcile_on(due(context, streams, |context| &context.restore_state))
+        .graceful_shutdown_on(shutdown.triggered())
+        .run(
+            restore::reconcile,
+            restore::error_policy,
             Arc::clone(context),
         )
         .for_each(|_| std::future::ready(()))

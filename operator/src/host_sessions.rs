@@ -108,6 +108,20 @@ impl Sessions {
         }
     }
 
+    /// Notes an errand that is not begun as one that failed, unless one is under way for the Host.
+    pub fn refuse(&self, host: &Arc<Host>, errand: Errand, failure: Failure) {
+        let mut hosts = self.shared.lock();
+        let known = hosts.entry(host.uid().unwrap_or_default()).or_default();
+        if known.running.is_some() {
+            return;
+        }
+        let look = finding(host, errand, Outcome::Failed(failure));
+        known.look = Some(look.after(known.look.as_ref()));
+        drop(hosts);
+        // Fails only once the controller has ended.
+        let _ = self.shared.triggers.send(ObjectRef::from_obj(&**host));
+    }
+
     /// Begins an errand, unless one is under way for the Host.
     pub fn begin(&self, host: &Arc<Host>, errand: Errand) {
         let uid = host.uid().unwrap_or_default();
@@ -147,6 +161,21 @@ impl Sessions {
     }
 }
 
+/// What came of an errand that ends now; it is counted by [`Finding::after`].
+fn finding(host: &Host, errand: Errand, outcome: Outcome) -> Finding {
+    let status = host.status.as_ref();
+    let claim = status.and_then(|status| status.claim.as_ref());
+    Finding {
+        errand,
+        generation: host.metadata.generation,
+        machine: claim.map(|claim| claim.machine_uid.clone()),
+        at: Timestamp::now(),
+        failures: 0,
+        polls: 0,
+        outcome,
+    }
+}
+
 /// One errand.
 struct Work {
     client: Client,
@@ -172,17 +201,7 @@ impl Work {
                 about: ConditionType::Reachable,
             }),
         };
-        let status = self.host.status.as_ref();
-        let claim = status.and_then(|status| status.claim.as_ref());
-        Finding {
-            errand: self.errand,
-            generation: self.host.metadata.generation,
-            machine: claim.map(|claim| claim.machine_uid.clone()),
-            at: Timestamp::now(),
-            failures: 0,
-            polls: 0,
-            outcome,
-        }
+        finding(&self.host, self.errand, outcome)
     }
 
     async fn outcome(&self) -> Result<Outcome, Failure> {

@@ -16,6 +16,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
+//! | [`etcd_replacement`], [`etcd_space`] | a member of etcd that lost its data; a database that is full |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -29,12 +30,14 @@
 
 pub mod admission;
 pub mod args;
+pub mod backups;
 pub mod capacity;
 pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod creations;
 pub mod etcd_replacement;
+pub mod etcd_space;
 pub mod host_sessions;
 pub mod kubevirt_release;
 pub mod manager;

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::node_pool::ProviderKind;
-use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota,
+};
 use kit::admin::{Admin, Progress};
 use kit::events::Publisher;
 use kit::lease::Leadership;
@@ -25,11 +28,13 @@ use providers::Providers;
 use tenant_cp::Settings;
 use tenant_cp::rollout::revision;
 
+use crate::backups::{self, Backups};
 use crate::capacity::Capacity;
 use crate::context::Context;
 use crate::controllers;
 use crate::creations::Creations;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::EtcdLooks;
 use crate::host_sessions::Sessions;
 use crate::kubevirt_release::{self, KubeVirtRelease};
 use crate::orphans::Orphans;
@@ -147,6 +152,19 @@ impl Manager {
                 Arc::clone(&reserved_ranges),
                 triggers.hosts.clone(),
             ),
+            backup_state: ControllerState::new(
+                events("covey.dev/tenant-backup"),
+                metrics.controller("tenant_backup"),
+            ),
+            snapshot_state: ControllerState::new(
+                events("covey.dev/snapshot"),
+                metrics.controller("snapshot"),
+            ),
+            restore_state: ControllerState::new(
+                events("covey.dev/restore"),
+                metrics.controller("restore"),
+            ),
+            backups: Backups::default(),
             namespace_state: ControllerState::new(
                 events("covey.dev/tenant-namespace"),
                 metrics.controller("tenant_namespace"),
@@ -169,6 +187,7 @@ impl Manager {
             secrets: SecretWatches::new(client.clone(), triggers.clusters.clone()),
             reservations: Mutex::default(),
             grants: Mutex::default(),
+            etcd_looks: EtcdLooks::new(leadership.clone(), triggers.clusters.clone()),
             tenants: Registry::new(
                 leadership.clone(),
                 breaker.clone(),
@@ -230,12 +249,21 @@ impl Manager {
             let targets = store::run(client(), targets, relist, |target, there| {
                 on_target(&context, target, there);
             });
+            let (snapshots, relist) = (writers.snapshots, relists.snapshots);
+            let snapshots = store::run(client(), snapshots, relist, |snapshot, there| {
+                on_snapshot(&context, snapshot, there);
+            });
+            let (restores, relist) = (writers.restores, relists.restores);
+            let restores = store::run(client(), restores, relist, |restore, there| {
+                on_restore(&context, restore, there);
+            });
             let ranges = Arc::clone(&context.reserved_ranges);
             let ranges = reserved_ranges::watches::run(ranges, client());
             let release = Arc::clone(&context.kubevirt_release);
             let release = kubevirt_release::run(release, client());
             futures::join!(
-                clusters, pools, machines, addresses, quotas, hosts, targets, ranges, release
+                clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores,
+                ranges, release
             );
         }
     }
@@ -285,6 +313,10 @@ fn on_cluster(context: &Context, cluster: &TenantCluster, there: bool) {
         let (triggers, stores) = (&context.triggers, &context.stores);
         context.throttle.call(&state::key_of(cluster));
         triggers.on_cluster(stores, cluster, there);
+        if there && backups::concerns(cluster) {
+            // Sending fails only once the controllers have ended.
+            let _ = triggers.backups.send(ObjectRef::from_obj(cluster));
+        }
         if !there {
             context.trigger_without_ranges();
         }
@@ -344,6 +376,40 @@ fn on_target(context: &Context, target: &BackupTarget, there: bool) {
     } else {
         let uid = target.uid().unwrap_or_default();
         context.target_state.forget(&state::key_of(target), &uid);
+    }
+    context.triggers.on_target(&context.stores, target);
+}
+
+/// A Snapshot changed, or went.
+fn on_snapshot(context: &Context, snapshot: &Snapshot, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context
+            .triggers
+            .snapshots
+            .send(ObjectRef::from_obj(snapshot));
+    } else {
+        let uid = snapshot.uid().unwrap_or_default();
+        context
+            .snapshot_state
+            .forget(&state::key_of(snapshot), &uid);
+    }
+}
+
+/// A Restore changed, or went.
+fn on_restore(context: &Context, restore: &Restore, there: bool) {
+    if !context.leadership.is_leader() {
+        return;
+    }
+    if there {
+        // Sending fails only once the controllers have ended.
+        let _ = context.triggers.restores.send(ObjectRef::from_obj(restore));
+    } else {
+        let uid = restore.uid().unwrap_or_default();
+        context.restore_state.forget(&state::key_of(restore), &uid);
     }
 }
 

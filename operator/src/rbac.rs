@@ -2,7 +2,7 @@
 //! the chart's roles are that output.
 //!
 //! Invariant: no right on Secrets outside tenant namespaces, users' namespaces with a
-//! TenantCluster, and our own; no wildcard; `bind` only on roles by name
+//! TenantCluster or, once it is gone, with a Host that a Machine has, and our own; no wildcard; `bind` only on roles by name
 //! (docs/adr/0001; the chart's admission policies fence where they may be bound).
 
 use std::slice::from_ref;
@@ -51,7 +51,13 @@ pub fn cluster() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["hosts"], &["list", "patch", "watch"]),
         Rule::new(
             &["covey.dev"],
-            &["backuptargets", "machineaddresses", "tenantquotas"],
+            &[
+                "backuptargets",
+                "machineaddresses",
+                "restores",
+                "snapshots",
+                "tenantquotas",
+            ],
             WATCH,
         ),
         Rule::new(
@@ -61,6 +67,8 @@ pub fn cluster() -> Vec<Rule> {
                 "hosts/status",
                 "machines/status",
                 "nodepools/status",
+                "restores/status",
+                "snapshots/status",
                 "tenantclusters/status",
                 "tenantquotas/status",
             ],
@@ -159,6 +167,7 @@ pub fn tenant_namespace() -> Vec<Rule> {
         Rule::new(&["covey.dev"], &["machineaddresses"], &["create", "patch"]),
     ]);
     rules.extend(addons_off());
+    rules.extend(backup_off());
     rules.extend(provider_kubevirt::provider::RULES);
     rules
 }
@@ -177,6 +186,18 @@ fn addons_off() -> Vec<Rule> {
         Rule::new(group, resource, verbs).named(from_ref(&part.name))
     };
     by_name.map(rule).collect()
+}
+
+/// To take away what backs a tenant cluster up, by name, when no backup is wanted any more. Its claim and the data key
+/// stay; of Secrets all may go, for other reasons.
+fn backup_off() -> Vec<Rule> {
+    use tenant_cp::backup::process::{BACKUP, TO_ETCD};
+    const DELETE: &[&str] = &["delete"];
+    vec![
+        Rule::new(&["apps"], &["deployments"], DELETE).named(&[BACKUP]),
+        Rule::new(&["networking.k8s.io"], &["networkpolicies"], DELETE).named(&[BACKUP, TO_ETCD]),
+        Rule::new(&[""], &["serviceaccounts"], DELETE).named(&[BACKUP]),
+    ]
 }
 
 fn control_plane() -> Vec<Rule> {
@@ -233,8 +254,8 @@ pub fn user_namespace() -> Vec<Rule> {
     ]
 }
 
-/// In our own namespace: the Lease, the webhook's certificate, and what checks BackupTargets, which has the Secrets
-/// that those name: the operator reads none of them.
+/// In our own namespace: the Lease, the webhook's certificate, what checks BackupTargets, and the Secrets that
+/// those name.
 #[must_use]
 pub fn system_namespace() -> Vec<Rule> {
     let mut rules = kit::lease::RULES.to_vec();
@@ -242,6 +263,8 @@ pub fn system_namespace() -> Vec<Rule> {
     rules.push(
         Rule::new(&[""], &["secrets"], &["list", "patch", "watch"]).named(&[certificate::NAME]),
     );
+    // The two that a BackupTarget names, of which tenant namespaces get copies; which they are is not known here.
+    rules.push(Rule::new(&[""], &["secrets"], &["get"]));
     // Its pods may be read by the right of the whole cluster.
     rules.push(Rule::new(
         &["batch"],

@@ -57,7 +57,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let synced = Synced::default();
     synced.gate(
         &port,
-        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts and BackupTargets",
+        "TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots and Restores",
     );
     let (context, watched) = (Arc::clone(&manager.context), leadership.clone());
     port.state("operator", move || {
@@ -86,6 +86,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             "tenantQuotas": context.stores.quotas.len(),
             "hosts": { "all": context.stores.hosts.len(), "inSession": context.hosts.running() },
             "backupTargets": context.stores.targets.len(),
+            "snapshots": context.stores.snapshots.len(),
+            "restores": context.stores.restores.len(),
             "virtualMachinesWatched": context.vms.len(),
             "room": { "nodes": nodes, "pods": pods },
             "orphanedNamespaces": context.orphans.state(),

@@ -22,6 +22,14 @@ pub struct Waiting {
     pub message: String,
 }
 
+/// What somebody else said, as one line of at most so many bytes.
+#[must_use]
+pub fn one_line(text: &str, most: usize) -> String {
+    let mut line = text.trim().replace(char::is_control, " ");
+    line.truncate(line.floor_char_boundary(most));
+    line
+}
+
 /// The reason of a reconcile that failed.
 #[must_use]
 pub fn reason_of(class: Class) -> Reason {

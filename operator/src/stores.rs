@@ -1,13 +1,17 @@
-//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts and BackupTargets as last
-//! seen, and questions to them.
+//! Stores of our kinds: all TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets,
+//! Snapshots and Restores as last seen, and questions to them.
 //!
 //! Invariant: what is decided on an answer from here can be decided anew; what cannot be undone is read
 //! live. Who begins to lead decides nothing before everything was listed anew: until then a store may
 //! be as old as its watch.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::{BackupTarget, Host, Machine, MachineAddresses, NodePool, TenantCluster, TenantQuota};
+use api::{
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Restore, Snapshot, TenantCluster,
+    TenantQuota,
+};
 use kit::store::Relist;
 use kube::ResourceExt;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
@@ -32,6 +36,10 @@ pub struct Stores {
     pub hosts: Store<Host>,
     /// All BackupTargets, as last seen.
     pub targets: Store<BackupTarget>,
+    /// All Snapshots, as last seen.
+    pub snapshots: Store<Snapshot>,
+    /// All Restores, as last seen.
+    pub restores: Store<Restore>,
     relists: Relists,
 }
 
@@ -51,6 +59,10 @@ pub struct Writers {
     pub hosts: Writer<Host>,
     /// Of BackupTargets.
     pub targets: Writer<BackupTarget>,
+    /// Of Snapshots.
+    pub snapshots: Writer<Snapshot>,
+    /// Of Restores.
+    pub restores: Writer<Restore>,
     /// Who asks each of them for a new list.
     pub relists: Relists,
 }
@@ -72,6 +84,10 @@ pub struct Relists {
     pub hosts: Relist,
     /// Of BackupTargets.
     pub targets: Relist,
+    /// Of Snapshots.
+    pub snapshots: Relist,
+    /// Of Restores.
+    pub restores: Relist,
 }
 
 impl Stores {
@@ -85,6 +101,8 @@ impl Stores {
         let (quotas, write_quotas) = reflector::store();
         let (hosts, write_hosts) = reflector::store();
         let (targets, write_targets) = reflector::store();
+        let (snapshots, write_snapshots) = reflector::store();
+        let (restores, write_restores) = reflector::store();
         let relists = Relists::default();
         let writers = Writers {
             clusters: write_clusters,
@@ -94,6 +112,8 @@ impl Stores {
             quotas: write_quotas,
             hosts: write_hosts,
             targets: write_targets,
+            snapshots: write_snapshots,
+            restores: write_restores,
             relists: relists.clone(),
         };
         let stores = Self {
@@ -104,6 +124,8 @@ impl Stores {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
             relists,
         };
         (stores, writers)
@@ -120,7 +142,9 @@ impl Stores {
         self.addresses.wait_until_ready().await?;
         self.quotas.wait_until_ready().await?;
         self.hosts.wait_until_ready().await?;
-        self.targets.wait_until_ready().await
+        self.targets.wait_until_ready().await?;
+        self.snapshots.wait_until_ready().await?;
+        self.restores.wait_until_ready().await
     }
 
     /// Lists everything anew, and waits for it.
@@ -133,11 +157,16 @@ impl Stores {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
         } = &self.relists;
         let (clusters, pools, machines) = (clusters.now(), pools.now(), machines.now());
         let (addresses, quotas, hosts) = (addresses.now(), quotas.now(), hosts.now());
-        let targets = targets.now();
-        futures::join!(clusters, pools, machines, addresses, quotas, hosts, targets);
+        let (targets, snapshots) = (targets.now(), snapshots.now());
+        let restores = restores.now();
+        futures::join!(
+            clusters, pools, machines, addresses, quotas, hosts, targets, snapshots, restores
+        );
     }
 
     /// All TenantClusters but this one.
@@ -146,6 +175,36 @@ impl Stores {
         let all = self.clusters.state().into_iter();
         all.filter(|c| c.metadata.uid.as_deref() != Some(uid))
             .collect()
+    }
+
+    /// Hosts of a namespace that Machines have, by name and UID.
+    #[must_use]
+    pub fn claimed_hosts(&self, namespace: &str) -> Vec<(String, String)> {
+        let all = self.hosts.state().into_iter();
+        all.filter(|host| host.metadata.namespace.as_deref() == Some(namespace))
+            .filter(|host| host.status.as_ref().is_some_and(|s| s.claim.is_some()))
+            .filter_map(|host| Some((host.name_any(), host.uid()?)))
+            .collect()
+    }
+
+    /// Addresses of other Machines of the same tenant cluster that were made before this one, with their names.
+    #[must_use]
+    pub fn addresses_before(&self, machine: &Machine) -> Vec<(IpAddr, String)> {
+        let order = |machine: &Machine| (machine.creation_timestamp(), machine.name_any());
+        let own = order(machine);
+        let is_before = |other: &Arc<Machine>| {
+            other.spec.cluster_uid == machine.spec.cluster_uid
+                && other.uid() != machine.uid()
+                && order(other) < own
+        };
+        let all = self.machines.state().into_iter().filter(is_before);
+        let of = |other: Arc<Machine>| {
+            let known = other.status.iter().flat_map(|s| &s.addresses);
+            let parsed = known.filter_map(|known| known.address.parse().ok());
+            let named = parsed.map(|address| (address, other.name_any()));
+            named.collect::<Vec<_>>()
+        };
+        all.flat_map(of).collect()
     }
 
     /// UIDs of all TenantClusters.

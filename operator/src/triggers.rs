@@ -1,5 +1,5 @@
-//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets and tenant
-//! namespaces be reconciled again.
+//! Triggers: what makes TenantClusters, NodePools, Machines, TenantQuotas, Hosts, BackupTargets, Snapshots,
+//! Restores and tenant namespaces be reconciled again.
 //!
 //! Invariant: a change of a TenantCluster triggers its pools and Machines only when it is one that they
 //! read, so the status of a busy control plane costs them nothing.
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use api::{
-    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, TenantCluster,
-    TenantClusterStatus, TenantQuota, names,
+    BackupTarget, Host, Machine, MachineAddresses, NodePool, Reason, Restore, Snapshot,
+    TenantCluster, TenantClusterStatus, TenantQuota, names,
 };
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -35,6 +35,12 @@ pub struct Triggers {
     pub hosts: UnboundedSender<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedSender<ObjectRef<BackupTarget>>,
+    /// Snapshots.
+    pub snapshots: UnboundedSender<ObjectRef<Snapshot>>,
+    /// Restores.
+    pub restores: UnboundedSender<ObjectRef<Restore>>,
+    /// TenantClusters whose backup is to be cared for; throttled.
+    pub backups: UnboundedSender<ObjectRef<TenantCluster>>,
     /// Tenant namespaces, of themselves or because their TenantCluster is gone.
     pub namespaces: UnboundedSender<ObjectRef<TenantNamespace>>,
     /// What was last seen of each TenantCluster.
@@ -59,6 +65,12 @@ pub struct Triggered {
     pub hosts: UnboundedReceiver<ObjectRef<Host>>,
     /// BackupTargets.
     pub targets: UnboundedReceiver<ObjectRef<BackupTarget>>,
+    /// Snapshots.
+    pub snapshots: UnboundedReceiver<ObjectRef<Snapshot>>,
+    /// Restores.
+    pub restores: UnboundedReceiver<ObjectRef<Restore>>,
+    /// TenantClusters whose backup is to be cared for, to be throttled.
+    pub backups: UnboundedReceiver<ObjectRef<TenantCluster>>,
     /// Tenant namespaces.
     pub namespaces: UnboundedReceiver<ObjectRef<TenantNamespace>>,
 }
@@ -74,6 +86,9 @@ impl Triggers {
         let (quotas, triggered_quotas) = mpsc::unbounded_channel();
         let (hosts, triggered_hosts) = mpsc::unbounded_channel();
         let (targets, triggered_targets) = mpsc::unbounded_channel();
+        let (snapshots, triggered_snapshots) = mpsc::unbounded_channel();
+        let (restores, triggered_restores) = mpsc::unbounded_channel();
+        let (backups, triggered_backups) = mpsc::unbounded_channel();
         let (namespaces, triggered_namespaces) = mpsc::unbounded_channel();
         let triggers = Self {
             clusters,
@@ -83,6 +98,9 @@ impl Triggers {
             quotas,
             hosts,
             targets,
+            snapshots,
+            restores,
+            backups,
             namespaces,
             seen: Mutex::default(),
             with_workers: Mutex::default(),
@@ -95,6 +113,9 @@ impl Triggers {
             quotas: triggered_quotas,
             hosts: triggered_hosts,
             targets: triggered_targets,
+            snapshots: triggered_snapshots,
+            restores: triggered_restores,
+            backups: triggered_backups,
             namespaces: triggered_namespaces,
         };
         (triggers, triggered)
@@ -104,6 +125,7 @@ impl Triggers {
     pub fn all(&self, stores: &Stores) {
         for cluster in stores.clusters.state() {
             let _ = self.clusters.send(ObjectRef::from_obj(&*cluster));
+            let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
         }
         for pool in stores.pools.state() {
             let _ = self.pools.send(ObjectRef::from_obj(&*pool));
@@ -119,6 +141,42 @@ impl Triggers {
         }
         for target in stores.targets.state() {
             let _ = self.targets.send(ObjectRef::from_obj(&*target));
+        }
+        for snapshot in stores.snapshots.state() {
+            let _ = self.snapshots.send(ObjectRef::from_obj(&*snapshot));
+        }
+        for restore in stores.restores.state() {
+            let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+        }
+    }
+
+    /// A TenantCluster came or went, or its backup did: its Snapshots and Restores.
+    fn on_backup_of(&self, stores: &Stores, cluster: &TenantCluster) {
+        let (name, namespace) = (cluster.name_any(), cluster.namespace());
+        for snapshot in stores.snapshots.state() {
+            if snapshot.spec.cluster_name == name && snapshot.namespace() == namespace {
+                let _ = self.snapshots.send(ObjectRef::from_obj(&*snapshot));
+            }
+        }
+        for restore in stores.restores.state() {
+            if restore.spec.cluster_name == name && restore.namespace() == namespace {
+                let _ = self.restores.send(ObjectRef::from_obj(&*restore));
+            }
+        }
+    }
+
+    /// A BackupTarget changed, or went: the backups that go there.
+    pub fn on_target(&self, stores: &Stores, target: &BackupTarget) {
+        let name = target.name_any();
+        for cluster in stores.clusters.state() {
+            if cluster
+                .spec
+                .backup
+                .as_ref()
+                .is_some_and(|backup| backup.target == name)
+            {
+                let _ = self.backups.send(ObjectRef::from_obj(&*cluster));
+            }
         }
     }
 
@@ -162,7 +220,7 @@ impl Triggers {
     }
 
     /// A TenantCluster changed, or went: triggers it, and its pools and Machines if it is of interest
-    /// to them.
+    /// to them; where it went also the Hosts of its namespace, to which it may have left the operator's binding.
     pub fn on_cluster(&self, stores: &Stores, cluster: &TenantCluster, there: bool) {
         let key = ObjectRef::from_obj(cluster);
         let now = match there {
@@ -178,6 +236,11 @@ impl Triggers {
             known.remove(&uid);
             let namespace = names::tenant_namespace(&cluster.name_any(), &uid);
             let _ = self.namespaces.send(ObjectRef::new(&namespace));
+            for host in stores.hosts.state() {
+                if host.namespace() == cluster.namespace() {
+                    let _ = self.hosts.send(ObjectRef::from_obj(&*host));
+                }
+            }
         }
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,6 +253,7 @@ impl Triggers {
         if now == before && there {
             return;
         }
+        self.on_backup_of(stores, cluster);
         let (namespace, name) = (cluster.namespace(), cluster.name_any());
         for pool in stores.pools.state() {
             if pool.namespace() == namespace && pool.spec.cluster_name == name {
@@ -291,6 +355,7 @@ struct Facts {
     answers: bool,
     version: Option<String>,
     autoscaler: bool,
+    backup: bool,
 }
 
 impl Facts {
@@ -305,6 +370,7 @@ impl Facts {
                 .is_some(),
             version: status.and_then(|s| s.version.clone()),
             autoscaler: cluster.spec.addons.autoscaler.enabled,
+            backup: cluster.spec.backup.is_some(),
         }
     }
 
@@ -391,5 +457,26 @@ mod tests {
         assert_eq!(woken(&host(Some("joined")), true), ["joined"]);
         assert_eq!(woken(&host(Some("joined")), false), ["joined"]);
         assert_eq!(woken(&host(None), true), ["waits"]);
+    }
+
+    #[test]
+    fn tenant_cluster_that_is_gone_wakes_the_hosts_of_its_namespace_and_one_that_changes_does_not()
+    {
+        let (stores, mut writers) = Stores::new();
+        let applied = watcher::Event::Apply(host(None));
+        writers.hosts.apply_watcher_event(&applied);
+        let woken = |namespace: &str, there| {
+            let (triggers, mut triggered) = Triggers::new();
+            let cluster = serde_json::from_value(json!({
+                "apiVersion": "covey.dev/v1alpha1", "kind": "TenantCluster",
+                "metadata": { "name": "demo", "namespace": namespace, "uid": "tc" },
+                "spec": { "version": "1.35.4" },
+            }));
+            triggers.on_cluster(&stores, &cluster.unwrap(), there);
+            triggered.hosts.try_recv().ok().map(|host| host.name)
+        };
+        assert_eq!(woken("team-a", false).as_deref(), Some("a"));
+        assert_eq!(woken("team-b", false), None);
+        assert_eq!(woken("team-a", true), None);
     }
 }

@@ -20,6 +20,10 @@ pub use providers::{
 };
 pub use tenant_pods::{SchedulingPolicy, TenantPods};
 
+/// Free mebibytes of its database from which on a member of etcd writes it anew when it starts
+/// (`--bootstrap-defrag-threshold-megabytes`).
+pub const ETCD_BOOTSTRAP_DEFRAG_MIB: u64 = 100;
+
 /// Configuration of the operator that decides what objects are wanted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -12,6 +12,7 @@ mod api_server;
 mod attached;
 mod authentication;
 mod autoscaler;
+mod backup;
 pub(crate) mod build;
 mod certificate;
 mod check;

@@ -4,10 +4,12 @@
 
 mod fixtures;
 
-use api::TenantCluster;
+use api::{BackupTarget, BackupTargetSpec, TenantCluster};
 use fixtures::{addresses, offer};
+use pki::KeyPair;
 use serde_json::{Value, json};
 use tenant_cp::amounts::Resource;
+use tenant_cp::backup::process;
 use tenant_cp::quota::takes;
 use tenant_cp::settings::MemoryLimits;
 use tenant_cp::validate::validate;
@@ -49,6 +51,26 @@ fn made(tc: &TenantCluster, settings: &Settings) -> [u64; 3] {
         &hosts,
         &fixtures::keys(),
     ));
+    objects.extend(tc.spec.backup.as_ref().map(|backup| {
+        let secrets = process::Secrets {
+            data_key: Vec::new(),
+            wrapped_key: Vec::new(),
+            wrapped_for: String::new(),
+            certificate: KeyPair {
+                certificate: String::new(),
+                key: pki::Key::new(String::new()),
+            },
+            authority: String::new(),
+            credentials: None,
+        };
+        process::deployment(
+            &valid,
+            backup,
+            &BackupTarget::new("main", BackupTargetSpec::default()),
+            &secrets,
+            settings,
+        )
+    }));
     let [mut cores, mut memory, mut storage] = [0; 3];
     for object in objects {
         let spec = &object.value["spec"];
@@ -129,6 +151,11 @@ fn what_is_counted_is_what_is_made() {
     for (what, spec, settings) in [
         ("minimal", json!({}), &plain),
         ("every addon", every_addon, &stocked),
+        (
+            "a backup",
+            json!({ "backup": { "target": "main" } }),
+            &plain,
+        ),
         ("large", large, &stocked),
     ] {
         let tc = cluster(&spec);

@@ -3,6 +3,7 @@
 //! Only the dispatch: every subcommand has a file of its own, with its arguments and a `run`.
 
 mod bench;
+mod conformance;
 mod crds;
 mod demo;
 mod deny;
@@ -30,6 +31,8 @@ struct Args {
 enum Command {
     /// Measure on the running lab; figures are in docs/benchmarks.md
     Bench(bench::Args),
+    /// Run Kubernetes' own conformance tests against a tenant cluster of the running lab
+    Conformance(conformance::Args),
     /// Write the CustomResourceDefinitions from their Rust types, and types of foreign kinds, or
     /// check them
     Crds(generated::Args),
@@ -76,6 +79,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::TestAttempt(args) => return test::attempt::run(&args),
         Command::PrepareLab(args) => test::tiers::prepare(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Crds(args) => crds::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Deny(args) => deny::run(&args),

@@ -61,6 +61,12 @@ pub struct HostClaim {
     #[serde(rename = "tenantClusterUID")]
     #[schemars(length(max = 64))]
     pub tenant_cluster_uid: String,
+
+    /// Address by which the tenant cluster knows the node, for as long as the Machine has it, whatever becomes of
+    /// the spec. Absent in claims of older operators. Example: `192.0.2.10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub node_address: Option<String>,
 }
 
 /// What a machine is, as far as that stays. Example: `{"architecture": "amd64", "cpu": 8, …}`.

@@ -2,14 +2,15 @@
 //!
 //! Invariant: one line each for meaning, cause (the likeliest first; of a person's and the developers' turn) and
 //! remedy, which names a field or a command. A reason that a later version adds says so: `Name: Fine, "", since
-//! "0.2.0";`. Of what is refused they stand in `refusals`.
+//! "0.2.0";`. Of what is refused they stand in `refusals`, of backups in `backups`.
 
+mod backups;
 mod refusals;
 
 use super::class::Class;
-use refusals::with_refusals;
+use backups::with_backups;
 
-with_refusals! {
+with_backups! {
     "Every kind" {
         /// Nothing is wrong.
         AsExpected: Fine, "";
@@ -123,7 +124,14 @@ with_refusals! {
         Corrupt: Person, "Restore from a backup, or replace the odd one of three: `etcdctl alarm list`.";
         /// etcd's database has its most bytes; only reads and deletions go on.
         /// Cause: Something in the tenant cluster writes objects without end, most often Events, Leases or custom resources of a controller.
-        NoSpace: Person, "Delete what is not needed, raise `spec.etcd.storage.size` (and `quotaBackendBytes`), then compact, defragment and disarm.";
+        NoSpace: Person, "Delete what the message names as largest, or raise `spec.etcd.storage.size` (and `quotaBackendBytes`): it is compacted, defragmented and takes writes again by itself.";
+        /// etcd's database is close to its most bytes, with which only reads and deletions go on.
+        /// Cause: Something in the tenant cluster writes ever more objects, most often Events or custom resources of a controller; else it grew to what it was given.
+        SpaceLow: Person, "Delete what is not needed, or raise `spec.etcd.storage.size` (and `quotaBackendBytes`), before it is full.";
+        /// Files of etcd's database are written anew without what is free in them.
+        Defragmenting: Waiting, "Nothing; it takes seconds for each member.";
+        /// etcd's database was full, and takes writes again.
+        SpaceRelieved: Fine, "";
         /// The data of an etcd member is gone: its claim, its volume, or what was on it.
         /// Cause: Somebody deleted the claim or the volume, or the node with a local volume is gone.
         VolumeLost: Person, "Bring the volume back or restore it from a backup; else `kubectl delete tenantcluster` and create it anew.";
@@ -373,18 +381,6 @@ with_refusals! {
         /// More is taken than the quota allows; nothing is stopped, and nothing grows.
         /// Cause: The quota was lowered below what runs, or was made after it.
         AboveLimits: Person, "Delete or shrink what is not needed, or raise `spec` of the quota.";
-    }
-    "Of a BackupTarget" {
-        /// Everything that a backup asks of it was asked, and answered as it should be.
-        TargetAnswers: Fine, "", since "0.2.0";
-        /// It is being asked; what it answered before is not known, or was of another spec.
-        CheckingTarget: Waiting, "If it takes minutes: look at the Job `backup-check-…` in the operator's namespace.", since "0.2.0";
-        /// A call that a backup needs failed there; the message names it and why.
-        /// Cause: Wrong or expired credentials, a bucket that is not there, a certificate that nobody trusts, or a server without conditional puts.
-        TargetUnusable: Person, "Mend what the message names, in `spec` or in the Secret that it names; it is checked again within five minutes.", since "0.2.0";
-        /// The check did not come to its end, so nothing is known of the target; the message says what its pod waits for.
-        /// Cause: The image cannot be pulled, a claim of the StorageClass is not bound, or no node has room.
-        CheckNotRun: Person, "Look at it with `kubectl describe pods -l covey.dev/backup-target` in the operator's namespace.", since "0.2.0";
     }
     "Events of the cloud controller manager, inside the tenant cluster" {
         /// The load balancer of a Service is being made.

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::backup::BackupStatus;
 use crate::condition::{ConditionStatus, ConditionType};
 
 /// CEL over the whole object: `spec.network.podCIDR` appears after creation only when it repeats
@@ -87,6 +88,11 @@ pub struct TenantClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub certificates: Vec<CertificateStatus>,
+
+    /// What is known of its backup. Absent without one.
+    /// Example: `{"lastFull": "2026-11-27T00:00:00Z", "verified": "2026-11-27T00:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupStatus>,
 
     /// Hash of the objects that were last put into the tenant cluster. Example: `9f86d081884c7d65`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,7 @@ use kube::ResourceExt as _;
 use kube::api::ListParams;
 use proto::csi::ListVolumesRequest;
 use testkit::ManagementApi;
+use testkit::faults::failures_of_a_silence;
 use testkit::fixtures::{PATIENCE, ask_until};
 use tonic::{Code, Status};
 
@@ -54,35 +55,37 @@ async fn silence_of_the_management_api_gives_no_volume_away_and_all_goes_on_afte
     driver.publish(&moves, "a").await?;
 
     environment.management.pause().await?;
-    let calls: [(&str, BoxFuture<'_, Result<(), Status>>); 5] = [
-        ("unpublication", driver.unpublish(&moves, "a").boxed()),
-        (
-            "publication",
-            driver
-                .publish(&comes, "b")
-                .map(|done| done.map(drop))
-                .boxed(),
-        ),
-        (
-            "creation",
-            driver.create("new").map(|done| done.map(drop)).boxed(),
-        ),
-        (
-            "repetition",
-            driver.create("stays").map(|done| done.map(drop)).boxed(),
-        ),
-        ("deletion", driver.delete(&goes).boxed()),
-    ];
-    let answers = calls.map(|(what, call)| call.map(move |answer| (what, answer)));
-    for (what, answer) in join_all(answers).await {
-        let code = answer.map_or_else(|status| status.code(), |()| Code::Ok);
-        match what {
-            // What is known to be there is not asked for.
-            "repetition" => assert_eq!(code, Code::Ok, "{what}"),
-            _ => ensure!(
-                matches!(code, Code::Unavailable | Code::DeadlineExceeded),
-                "{what}: {code:?}"
+    for _ in 0..failures_of_a_silence() {
+        let calls: [(&str, BoxFuture<'_, Result<(), Status>>); 5] = [
+            ("unpublication", driver.unpublish(&moves, "a").boxed()),
+            (
+                "publication",
+                driver
+                    .publish(&comes, "b")
+                    .map(|done| done.map(drop))
+                    .boxed(),
             ),
+            (
+                "creation",
+                driver.create("new").map(|done| done.map(drop)).boxed(),
+            ),
+            (
+                "repetition",
+                driver.create("stays").map(|done| done.map(drop)).boxed(),
+            ),
+            ("deletion", driver.delete(&goes).boxed()),
+        ];
+        let answers = calls.map(|(what, call)| call.map(move |answer| (what, answer)));
+        for (what, answer) in join_all(answers).await {
+            let code = answer.map_or_else(|status| status.code(), |()| Code::Ok);
+            match what {
+                // What is known to be there is not asked for.
+                "repetition" => assert_eq!(code, Code::Ok, "{what}"),
+                _ => ensure!(
+                    matches!(code, Code::Unavailable | Code::DeadlineExceeded),
+                    "{what}: {code:?}"
+                ),
+            }
         }
     }
     // Another machine does not get it meanwhile.

@@ -20,6 +20,10 @@ use crate::{
 
 /// Raised when the way of building changes in a manner that no field of [`Tree`] shows.
 const RECIPE: &str = "1";
+/// Raised when an archive is made in another way.
+const ARCHIVE_RECIPE: &str = "1";
+/// Its name in its folder.
+const ARCHIVE: &str = "system.tar";
 /// Debian 12: what it has of KubeVirt's needs was proven, and its kernel is one for virtual machines.
 const SUITE: &str = "bookworm";
 /// What makes a tree.
@@ -53,6 +57,40 @@ impl Tree<'_> {
                  is behind a proxy)",
             )
         })
+    }
+
+    /// The tree as one archive, a layer of an image: ten thousand files are better read once. Made unless it is in
+    /// the cache.
+    ///
+    /// # Errors
+    /// As [`Self::ensure`], or tar failed.
+    pub fn archive(&self, progress: &Progress) -> Result<PathBuf> {
+        let tree = self.ensure(progress)?;
+        let mut key = Key::default();
+        key.add(ARCHIVE_RECIPE)
+            .add(tree.to_string_lossy().as_bytes());
+        let folder = Folder {
+            kind: "archives",
+            name: self.name,
+            key: key.text(),
+            doing: format!("packing the system of {}", self.name),
+            expect: "some seconds",
+        };
+        let folder = folder.ensure(progress, |into, step| {
+            let mut tar = run::command("tar", ["--create", "--sort=name", "--mtime=@0"]);
+            // No sparse entries: containerd refuses them.
+            tar.args(["--numeric-owner", "--format=pax"])
+                .args(["--pax-option=delete=atime,delete=ctime"])
+                .args(["--xattrs", "--xattrs-include=security.capability"])
+                .args(["--exclude=./dev/*", "--exclude=./var/cache/apt/*"])
+                .args(["--exclude=./var/lib/apt/lists/*", "--file"])
+                .arg(into.join(ARCHIVE))
+                .arg("--directory")
+                .arg(&tree)
+                .arg(".");
+            run::watched(&mut tar, step)
+        })?;
+        Ok(folder.join(ARCHIVE))
     }
 
     /// Where it is, or would be.

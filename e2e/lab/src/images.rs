@@ -11,8 +11,9 @@ mod tar;
 use std::path::PathBuf;
 
 pub use catalogue::{
-    autoscaler, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent, flannel,
-    konnectivity_agent, konnectivity_server, kube_proxy, operator, pause, testbox, testserver,
+    autoscaler, bash, busybox, ccm, control_plane, coredns, csi, csi_sidecars, etcd, etcd_agent,
+    flannel, konnectivity_agent, konnectivity_server, kube_proxy, operator, pause, testbox,
+    testserver,
 };
 pub use layout::{Layout, write};
 pub use push::ensure_pushed;
@@ -29,6 +30,8 @@ pub struct Image {
     pub layers: Vec<Layer>,
     /// What runs when a pod names no `command`.
     pub entrypoint: Vec<String>,
+    /// What follows the entrypoint when a pod names no `args`.
+    pub command: Vec<String>,
     /// User and group id; [`NONROOT`] unless there is a reason.
     pub user: u32,
     /// `NAME=value`.

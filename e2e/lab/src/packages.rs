@@ -29,6 +29,9 @@ pub const RUNTIME: [&str; 6] = [
 /// What the images of the e2e suites take files from.
 pub const IMAGES: [&str; 1] = ["busybox-static"];
 
+/// What images of the conformance tests take files from.
+pub const CONFORMANCE: [&str; 2] = ["busybox-static", "bash-static"];
+
 /// What the image of flannel takes files from besides: it does not start without an iptables to
 /// clean up after, although it uses nftables.
 pub const FLANNEL: [&str; 2] = ["busybox-static", "iptables"];

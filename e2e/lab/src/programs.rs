@@ -59,6 +59,9 @@ impl Program {
     pub const CLOUD_PROVIDER: Self = Self("cloud-provider");
     /// `csi-sanity`: what the specification of CSI asks of a driver, as tests. No lab runs it.
     pub const CSI_SANITY: Self = Self("csi-sanity");
+    /// `e2e.test` of Kubernetes 1.35, `ginkgo`, which runs it, what its images hold, and `conformance.yaml`, the list
+    /// of what a cluster has to pass. No lab runs them.
+    pub const E2E_1_35: Self = Self("e2e-1.35");
     /// `versitygw`: a folder as an S3 endpoint. No lab runs it.
     pub const VERSITYGW: Self = Self("versitygw");
 
@@ -80,6 +83,8 @@ impl Program {
     pub const WORKERS: [Self; 2] = [Self::FLANNEL, Self::TESTSERVER];
     /// What volumes of tenant clusters need besides.
     pub const STORAGE: [Self; 1] = [Self::CSI];
+    /// Tests of Kubernetes itself; only `cargo xtask conformance` builds them.
+    pub const UPSTREAM: [Self; 1] = [Self::E2E_1_35];
     /// What no lab runs: programs that tests compare ours with, or hold them to.
     pub const REFERENCES: [Self; 3] = [Self::CLOUD_PROVIDER, Self::CSI_SANITY, Self::VERSITYGW];
 
@@ -98,6 +103,12 @@ impl Program {
     #[must_use]
     pub fn kubernetes(version: KubernetesVersion) -> Self {
         Self(version.program())
+    }
+
+    /// Kubernetes' own tests of one version; `None` where the lab has none.
+    #[must_use]
+    pub fn e2e(version: KubernetesVersion) -> Option<Self> {
+        (version == KubernetesVersion::V1_35).then_some(Self::E2E_1_35)
     }
 
     /// The name of its folder under `e2e/lab/programs/` and of its table in `programs.toml`.

@@ -109,6 +109,7 @@ pub fn image(
             Layer::Files(vec![file("/disk/disk.img", disk.join("disk.img"))]),
         ],
         entrypoint: Vec::new(),
+        command: Vec::new(),
         user: QEMU,
         env: Vec::new(),
     })

@@ -426,6 +426,8 @@ pub fn of_hosts() -> Vec<Row> {
     vec![
         row("address", json!(METADATA), DIALLED),
         row("address", json!("127.0.0.1"), DIALLED),
+        row("address", json!("edge.example.com"), "set nodeAddress"),
+        row("nodeAddress", json!("169.254.1.1"), "no node is reached"),
         within("hostKeys", "hostKeys[]", rsa.clone(), "keys of other kinds"),
         within(
             "via",

@@ -87,14 +87,29 @@ async fn run_inside(name: &str, turn: Turn, test: impl AsyncFnOnce(&Scenario) ->
         Ok(None) => panic!("{name}: the lab is not up; {UP}"),
         Err(error) => panic!("{name}: {error:#}"),
     };
-    let _held = match turn.wait(management.layout.root().join("tests")).await {
-        Ok(held) => held,
-        Err(error) => panic!("{name}: {error:#}"),
-    };
-    let scenario = match Scenario::new(management, name).await {
-        Ok(scenario) => scenario,
-        Err(error) => panic!("{name}: {error:#}"),
-    };
+    if let Err(error) = inside(management, name, turn, test).await {
+        panic!("{name}: {error:#}")
+    }
+}
+
+/// What a command does in the lab, with the same surroundings as a test, side by side with others.
+///
+/// # Errors
+/// When there is no lab, with what went wrong, or with what it made and could not remove.
+pub async fn command(name: &str, work: impl AsyncFnOnce(&Scenario) -> Result<()>) -> Result<()> {
+    let management = Management::connect().await?;
+    let management = management.with_context(|| format!("the lab is not up: {UP}"))?;
+    Box::pin(inside(management, name, Turn::SideBySide, work)).await
+}
+
+async fn inside(
+    management: Management,
+    name: &str,
+    turn: Turn,
+    test: impl AsyncFnOnce(&Scenario) -> Result<()>,
+) -> Result<()> {
+    let _held = turn.wait(management.layout.root().join("tests")).await?;
+    let scenario = Scenario::new(management, name).await?;
     let outcome = AssertUnwindSafe(test(&scenario)).catch_unwind().await;
     let failure = match outcome {
         Ok(Ok(())) => None,
@@ -111,10 +126,9 @@ async fn run_inside(name: &str, turn: Turn, test: impl AsyncFnOnce(&Scenario) ->
         }
         false => scenario.clean().await,
     };
-    match (failure, cleaned) {
-        (Some(failure), _) => panic!("{name}: {failure}"),
-        (None, Err(error)) => panic!("{name}: what it made cannot be removed: {error:#}"),
-        (None, Ok(())) => {}
+    match failure {
+        Some(failure) => bail!("{failure}"),
+        None => cleaned.context("what it made cannot be removed"),
     }
 }
 

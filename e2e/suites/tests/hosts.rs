@@ -110,6 +110,7 @@ async fn life(site: &Site<'_>) -> Result<()> {
     let begun = Instant::now();
     pool.patch(json!({ "replicas": 0 })).await?;
     site.is_given_back(begun).await?;
+    site.all_are_free("after its node").await?;
     pool.settled(0, PATIENCE).await?;
     let nodes: Api<Node> = Api::all(site.tenant.admin(PATIENCE).await?);
     let none = |all: &BTreeMap<String, Node>| all.is_empty().then_some(());
@@ -130,6 +131,11 @@ impl Site<'_> {
             (all.len() == count && all.values().all(is_free)).then_some(())
         })
         .await?;
+        self.look_as_they_did(when)
+    }
+
+    /// By the word of the machines themselves.
+    fn look_as_they_did(&self, when: &str) -> Result<()> {
         for (name, before) in &self.before {
             let differs = difference(before, &state_of(self.s, name)?);
             ensure!(
@@ -248,7 +254,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Waits until all machines are free again; says how long that took since `begun`.
+    /// Waits until nobody has a machine, each of which is proven clean by then; says how long that took since `begun`.
     async fn is_given_back(&self, begun: Instant) -> Result<()> {
         let mut resetting = None;
         let what = "no Host has a claim";
@@ -263,7 +269,6 @@ impl Site<'_> {
         })
         .await?;
         let resetting = resetting.context("nothing was reset")?;
-        self.all_are_free("after its node").await?;
         eprintln!(
             "given back: reset begun after {resetting:.1?}, drain included; from then on all clean after {:.1?}",
             begun.elapsed().saturating_sub(resetting)
@@ -282,6 +287,7 @@ impl Site<'_> {
         let begun = Instant::now();
         self.tenant.delete().await?;
         self.is_given_back(begun).await?;
+        self.look_as_they_did("after its tenant cluster")?;
         self.tenant.gone(PATIENCE).await?;
         let left = remains(&self.tenant).await?;
         ensure!(left.is_empty(), "{left:?} outlived the tenant cluster");

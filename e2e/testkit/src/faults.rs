@@ -26,7 +26,7 @@ use crate::request::RequestInfo;
 pub use answer::Answer;
 pub(crate) use answer::{status_body, status_response};
 pub use layer::{FaultLayer, FaultService};
-pub use lives::{Deaths, Ledger, wherever_it_dies};
+pub use lives::{Deaths, Ledger, failures_of_a_silence, wherever_it_dies};
 
 /// Where the process "dies". Writes count from 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,17 +3,19 @@
 //! Invariant: what is in memory only saves a look at the store. It is bounded: events that wait, one
 //! delta and one part of a snapshot; while the store does not take them, the watch is not read.
 
+mod answers;
 mod events;
 mod full;
 mod steps;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backup_format::keys::Keys;
 use backup_format::records::Recorder;
 use backup_format::{Digest, FullName, Scope};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::Streaming;
 
@@ -23,8 +25,9 @@ use crate::clock::now_ms;
 use crate::etcd::{Etcd, MemberStatus};
 use crate::plan::listing::Listing;
 use crate::plan::{self, Observed, Pending, Settings, Step, Taking, Tip, Watch};
+use crate::questions::Question;
 use crate::reader::ReadError;
-use crate::store::Store;
+use crate::store::{Call, Cause, Store};
 use crate::writer::{NotWritten, Writer, Written};
 
 /// Most bytes of events that wait; then the watch is not read, and etcd keeps the rest.
@@ -56,6 +59,12 @@ pub struct Options {
 /// How far a backup is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
+    /// The etcd cluster that is backed up; 0 until it was asked.
+    pub cluster: u64,
+    /// Whether the store was looked at, so that `full` and `verified` are known.
+    pub looked: bool,
+    /// Whether a full snapshot is being written.
+    pub taking: bool,
     /// The last revision that was read back.
     pub durable: u64,
     /// When its event came, in milliseconds since 1970.
@@ -66,6 +75,38 @@ pub struct Progress {
     pub full: Option<FullName>,
     /// The newest that was found whole.
     pub verified: Option<FullName>,
+    /// Since when the oldest event waits that is not in the store, in milliseconds since 1970.
+    pub waiting_since_ms: Option<u64>,
+    /// Why it does not go on, and since when, in milliseconds since 1970.
+    pub trouble: Option<(Trouble, u64)>,
+}
+
+/// Why a backup does not go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trouble {
+    /// The store did not do it.
+    Store(Call, Cause),
+    /// etcd does not answer, or breaks the watch off.
+    Etcd,
+    /// etcd is behind its own backup.
+    Behind,
+    /// An object of the store is not what was written, or another backup writes.
+    Objects,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(call, cause) => write!(f, "{call}: {cause}"),
+            Self::Etcd => f.write_str("etcd does not answer, or breaks its watch off"),
+            Self::Behind => f.write_str(
+                "etcd is behind its own backup: a member that lags, or data that is older",
+            ),
+            Self::Objects => f.write_str(
+                "an object of the store is not what was written, or somebody else writes there",
+            ),
+        }
+    }
 }
 
 /// Why a backup ended.
@@ -108,6 +149,7 @@ struct WritingDelta {
     last: u64,
     since: u64,
     time_ms: u64,
+    waiting_since_ms: u64,
 }
 
 /// A backup that runs.
@@ -126,12 +168,15 @@ pub struct Engine<S: Store> {
     taking: Option<TakingFull>,
     verifying: Option<(FullName, JoinHandle<Result<u64, ReadError>>)>,
     spoilt: Option<FullName>,
+    /// There is to be a full snapshot after this one.
+    wanted_after: Option<Option<FullName>>,
+    questions: mpsc::Receiver<Question>,
     met_another: bool,
     not_before_ms: u64,
     full_not_before_ms: u64,
 }
 
-/// Backs an etcd up until `stop` changes or its sender is gone.
+/// Backs an etcd up until `stop` changes or its sender is gone. `questions` are answered between two steps.
 ///
 /// # Errors
 /// [`Ended`].
@@ -139,14 +184,17 @@ pub async fn run<S: Store>(
     store: Arc<S>,
     etcd: Etcd,
     options: Options,
-    progress: watch::Sender<Progress>,
+    (progress, questions): (watch::Sender<Progress>, mpsc::Receiver<Question>),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), Ended> {
     let pause = Duration::from_millis(options.settings.pause_ms);
     let status = loop {
         match etcd.status().await {
             Ok(status) => break status,
-            Err(error) => tracing::warn!("{error}; asked again in {pause:?}"),
+            Err(error) => {
+                tracing::warn!("{error}; asked again in {pause:?}");
+                troubled(&progress, Trouble::Etcd);
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -159,6 +207,7 @@ pub async fn run<S: Store>(
     }
     let scope = Scope::new(&options.tenant, found);
     let scope = scope.ok_or_else(|| Ended::Tenant(options.tenant.clone()))?;
+    progress.send_modify(|progress| progress.cluster = found);
     let engine = Engine {
         writer: Writer {
             store,
@@ -180,6 +229,8 @@ pub async fn run<S: Store>(
         taking: None,
         verifying: None,
         spoilt: None,
+        wanted_after: None,
+        questions,
         met_another: false,
         not_before_ms: 0,
         full_not_before_ms: 0,
@@ -190,6 +241,7 @@ pub async fn run<S: Store>(
 impl<S: Store> Engine<S> {
     async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), Ended> {
         loop {
+            self.tell_waiting();
             match plan::plan(&self.options.settings, &self.world()) {
                 Step::Stop => return Err(Ended::Another),
                 Step::Wait(until) => {
@@ -225,13 +277,42 @@ impl<S: Store> Engine<S> {
                 None => Taking::Nothing,
                 Some(taking) => taking.from.map_or(Taking::Asked, Taking::From),
             },
-            wanted: false,
+            wanted: self.is_wanted(),
             spoilt: self.spoilt,
             met_another: self.met_another,
             not_before_ms: self.not_before_ms,
             full_not_before_ms: self.full_not_before_ms,
             now_ms: now_ms(),
         }
+    }
+
+    /// Since when something waits, told where it is another time than before.
+    fn tell_waiting(&self) {
+        let writing = self
+            .writing
+            .as_ref()
+            .map(|writing| writing.waiting_since_ms);
+        let pending = self.pending();
+        let waits = (pending.revisions > 0).then_some(pending.since_ms);
+        let since = writing.into_iter().chain(waits).min();
+        self.progress.send_if_modified(|progress| {
+            std::mem::replace(&mut progress.waiting_since_ms, since) != since
+        });
+    }
+
+    fn trouble(&self, trouble: Trouble) {
+        troubled(&self.progress, trouble);
+    }
+
+    /// What was said of it is over.
+    fn is_over(&self, is_it: impl Fn(&Trouble) -> bool) {
+        self.progress.send_if_modified(|progress| {
+            let over = progress.trouble.is_some_and(|(trouble, _)| is_it(&trouble));
+            if over {
+                progress.trouble = None;
+            }
+            over
+        });
     }
 
     fn pending(&self) -> Pending {
@@ -286,7 +367,15 @@ impl<S: Store> Engine<S> {
                 None => std::future::pending().await,
             }
         };
+        let asked = async {
+            match self.questions.recv().await {
+                Some(question) => question,
+                // Nobody can ask any more.
+                None => std::future::pending().await,
+            }
+        };
         enum Happened {
+            Asked(Question),
             Message(Result<Option<proto::etcd::WatchResponse>, tonic::Status>),
             Written(Result<Result<Written, NotWritten>, tokio::task::JoinError>),
             Told(Result<u64, oneshot::error::RecvError>),
@@ -296,6 +385,7 @@ impl<S: Store> Engine<S> {
             Stop,
         }
         let happened = tokio::select! {
+            question = asked => Happened::Asked(question),
             message = message => Happened::Message(message),
             written = written => Happened::Written(written),
             told = told => Happened::Told(told),
@@ -308,6 +398,7 @@ impl<S: Store> Engine<S> {
             taking.revision = revision;
         }
         match happened {
+            Happened::Asked(question) => self.answer(question).await,
             Happened::Message(message) => self.received(message).await,
             Happened::Written(written) => self.written(written),
             Happened::Told(Ok(from)) => {
@@ -354,6 +445,14 @@ impl<S: Store> Engine<S> {
     fn rest(&mut self) {
         self.not_before_ms = now_ms() + self.options.settings.pause_ms;
     }
+}
+
+/// Tells of trouble. One that goes on keeps its time, whatever it is called meanwhile.
+fn troubled(progress: &watch::Sender<Progress>, trouble: Trouble) {
+    progress.send_if_modified(|progress| {
+        let since = progress.trouble.map_or_else(now_ms, |(_, since)| since);
+        progress.trouble.replace((trouble, since)) != progress.trouble
+    });
 }
 
 impl<S: Store> Drop for Engine<S> {

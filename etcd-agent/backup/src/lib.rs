@@ -9,6 +9,7 @@ mod clock;
 pub mod engine;
 pub mod etcd;
 pub mod plan;
+pub mod questions;
 pub mod reader;
 pub mod restore;
 pub mod store;

@@ -1,8 +1,8 @@
 //! What a backup does next. Pure: no I/O, no clock, no chance.
 //!
 //! Laws: a backup that forgot everything plans the same as soon as it has looked again; nothing is
-//! planned twice that is under way; the newest verified snapshot is never deleted, nor anything that a
-//! snapshot which stays needs; who met another writer stops.
+//! planned twice that is under way; the newest verified snapshot is never deleted, nor one that somebody wants
+//! kept, nor anything that a snapshot which stays needs; who met another writer stops.
 
 pub mod listing;
 pub mod retention;
@@ -343,8 +343,9 @@ fn housekeeping(settings: &Settings, listing: &Listing, world: &Observed<'_>) ->
     let kept = retention::kept(settings.retention, &listing.fulls, now_ms);
     // What came after the newest one that is known to be whole is needed to go on from it.
     let verified = listing.fulls.iter().rfind(|full| listing.is_verified(full));
+    let is_wanted = |full: &FullName| listing.kept_until(full) > Some(now_ms);
     let stays = |full: &&FullName| {
-        kept.contains(*full) || verified.is_none_or(|verified| *full >= verified)
+        kept.contains(*full) || is_wanted(full) || verified.is_none_or(|verified| *full >= verified)
     };
     let mut until = now_ms.saturating_add(HOUR_MS);
     for full in listing.fulls.iter().filter(|full| !stays(full)) {

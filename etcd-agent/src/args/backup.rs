@@ -2,6 +2,7 @@
 //!
 //! Invariant: no secret is a flag: keys and credentials are files.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -195,6 +196,9 @@ pub struct RunArgs {
         default_value_t = 0
     )]
     pub keep_months: u32,
+    /// Where it says over HTTP how far it is (`/status`, and `/livez`); nowhere if it is left out
+    #[arg(long, env = "COVEY_BACKUP_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
 }
 
 /// One of the two.

@@ -3,6 +3,7 @@
 //!
 //! Invariant: every write that etcd acknowledged is looked for afterwards.
 
+mod asked;
 mod bucket;
 mod faults;
 mod holes;

@@ -31,6 +31,9 @@ use crate::settings::{Settings, This};
 /// How often the kernel's routes, the network below and sessions are looked at unasked. The kernel's are
 /// anybody's to change.
 const LOOK: Duration = Duration::from_secs(10);
+/// Between two turns at least. Whoever changes what its Node says again and again makes others look, encrypt and
+/// write no more often than this.
+const APART: Duration = Duration::from_millis(200);
 /// After something failed.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// MTU of a network that does not say, in bytes.
@@ -99,7 +102,8 @@ impl Overlay {
                     BACKOFF.ceiling(failures).min(LOOK)
                 }
             };
-            // Whichever comes first: a change, or the time to look at the kernel again.
+            tokio::time::sleep(APART).await;
+            // Whichever comes first: a change, also one that came meanwhile, or the time to look at the kernel again.
             let _ = tokio::time::timeout(wait, self.cache.changed.notified()).await;
         }
     }

@@ -2,8 +2,8 @@
 //! handed what came, and hands back what goes.
 //!
 //! Invariants: what comes from a peer is handed to the device only from that peer's own ranges and only to
-//! this node's; where a peer is, is learnt from what only that peer can have sent. Nothing here grows with
-//! what strangers send.
+//! this node's; where a peer is, is learnt from what only that peer can have sent, and is never inside a
+//! tunnel. Nothing here grows with what strangers send.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -204,6 +204,11 @@ impl Tunnels {
 
     /// A datagram of the network.
     pub fn incoming(&mut self, from: SocketAddr, datagram: &[u8], mut put: impl FnMut(Output<'_>)) {
+        // What comes through a tunnel is no tunnel's: answers would go into it, and round and round.
+        if self.is_inside(from.ip()) {
+            self.dropped.unknown += 1;
+            return;
+        }
         let mut cookie = [0; 64];
         let verified = self
             .limiter
@@ -266,6 +271,12 @@ impl Tunnels {
             // It was spoken to.
             tunnel.fresh = false;
         }
+    }
+
+    /// Whether packets to this address go through a tunnel, or are this node's own of one.
+    fn is_inside(&self, address: IpAddr) -> bool {
+        let own = self.own.iter().any(|range| range.contains(&address));
+        own || self.ranges.find(address).is_some()
     }
 
     /// Who began a handshake.

@@ -21,7 +21,10 @@ use provider_static::life::{Action, MachineState, Observed, Plan, Twin, plan};
 use serde_json::json;
 
 use crate::context::Context;
+use crate::host_sessions::keys;
 use crate::{FIELD_MANAGER, state};
+
+mod binding;
 
 /// A session that is due is begun at most so late.
 const SOON: SignedDuration = SignedDuration::from_millis(50);
@@ -35,6 +38,9 @@ pub enum Error {
     /// The Machine of the claim could not be read.
     #[error("read the Machine that has the Host")]
     Machine(#[source] Box<kube::Error>),
+    /// The operator's binding in the namespace could not be taken away.
+    #[error("let go of the right to read Secrets beside the Host")]
+    Binding(#[source] binding::Error),
     /// The finalizers could not be written.
     #[error("write the finalizers of the Host")]
     Own(#[source] Box<kube::Error>),
@@ -53,6 +59,7 @@ impl Classify for Error {
             // Whoever leads now writes it.
             Self::Fence(_) => Class::Transient,
             Self::Machine(source) | Self::Own(source) => source.class(),
+            Self::Binding(source) => source.class(),
             Self::Write(source) => source.class(),
         }
     }
@@ -89,11 +96,19 @@ async fn step(ctx: &Context, host: &Arc<Host>) -> Result<Option<Duration>, Error
     let Some((errand, at)) = plan.errand else {
         return Ok(None);
     };
+    // Not only once it is due: who wakes Hosts when the last TenantCluster is gone wants it gone, too.
+    let may_read = binding::is_kept(ctx, host).await.map_err(Error::Binding)?;
     if at <= now {
         // What is done on a machine is a write, too.
         ctx.leadership.ensure().map_err(Error::Fence)?;
-        // Its end brings the Host back.
-        ctx.hosts.begin(host, errand);
+        // Either brings the Host back.
+        match may_read {
+            true => ctx.hosts.begin(host, errand),
+            false => {
+                let why = keys::without_right(&host.spec.ssh_key_secret_name);
+                ctx.hosts.refuse(host, errand, why);
+            }
+        }
         return Ok(None);
     }
     let wait = at.duration_since(now).max(SOON);

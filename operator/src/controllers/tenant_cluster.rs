@@ -178,6 +178,7 @@ async fn run_to_end(ctx: &Context, namespace: &str, name: &str) -> Result<Option
             observed.etcd = before.etcd;
             observed.etcd_listing = before.etcd_listing;
             observed.etcd_steps = before.etcd_steps;
+            observed.etcd_space = before.etcd_space;
             observed.turn = before.turn;
             watch_secrets(ctx, &observed);
         }

@@ -1,4 +1,4 @@
-//! How long a replacement of a member of etcd waits.
+//! How long what is done with members of etcd waits.
 //!
 //! Invariant: what is not so for long enough is not acted on.
 
@@ -15,6 +15,10 @@ pub struct Patience {
     pub between: Duration,
     /// Until people are told that a member that was begun to be replaced is not whole.
     pub overdue: Duration,
+    /// All members serve, before the next one's pod is ended.
+    pub serving: Duration,
+    /// Age of a pod that is ended only so that its member writes its database anew.
+    pub fragments: Duration,
 }
 
 impl Default for Patience {
@@ -24,6 +28,8 @@ impl Default for Patience {
             steady: Duration::from_mins(1),
             between: Duration::from_mins(10),
             overdue: Duration::from_mins(15),
+            serving: Duration::from_secs(5),
+            fragments: Duration::from_hours(1),
         }
     }
 }

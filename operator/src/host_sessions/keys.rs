@@ -56,14 +56,20 @@ async fn hop(secrets: &Api<Secret>, hop: &JumpHost, field: &str) -> Result<Hop, 
     })
 }
 
+/// That the operator may not read the Secret of this name.
+#[must_use]
+pub fn without_right(name: &str) -> Failure {
+    Failure::of_key(format!(
+        "the operator may not read Secret {name}: it can where a TenantCluster is, so create the Hosts in the namespace \
+         of the TenantCluster that they are for"
+    ))
+}
+
 async fn login_key(secrets: &Api<Secret>, name: &str) -> Result<LoginKey, Failure> {
     let secret = match secrets.get_opt(name).await {
         Ok(secret) => secret,
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            return Err(Failure::of_key(format!(
-                "the operator may not read Secret {name}: it can where a TenantCluster is, so create the Hosts in the \
-                 namespace of the TenantCluster that they are for"
-            )));
+            return Err(without_right(name));
         }
         Err(error) => {
             let error = kit_client::errors::chain(&error);

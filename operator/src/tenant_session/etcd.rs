@@ -99,6 +99,53 @@ pub async fn hash_of_data(client: &Client, revision: i64) -> Result<DataHash, Er
     hash.read().map_err(unreadable)
 }
 
+/// Drops what was overwritten or deleted before a revision, and waits until its bytes are free. One that
+/// was done before is no error.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may have been done all the same.
+pub async fn compact(client: &Client, revision: i64) -> Result<(), Error> {
+    let body = json!({ "revision": revision.to_string(), "physical": true });
+    match change(client, "/v3/kv/compaction", &body).await {
+        Err(Error::AskEtcd(error)) if is_compacted(&error) => Ok(()),
+        done => done,
+    }
+}
+
+/// What etcd says of a revision before which nothing is left (`api/v3rpc/rpctypes/error.go`).
+fn is_compacted(error: &kube::Error) -> bool {
+    error
+        .to_string()
+        .contains("required revision has been compacted")
+}
+
+/// Writes a member's database anew without what is free in it. The member answers nobody meanwhile, and goes on
+/// with it when nobody waits for the answer any more: it must be asked for only while
+/// [`is_defragmenting`] says no.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; it may go on all the same.
+pub async fn defragment(client: &Client) -> Result<(), Error> {
+    change(client, "/v3/maintenance/defragment", &json!({})).await
+}
+
+/// Whether a member writes its database anew now (metric `etcd_disk_defrag_inflight`).
+///
+/// # Errors
+/// [`Error::AskEtcd`]; also where it does not say.
+pub async fn is_defragmenting(client: &Client) -> Result<bool, Error> {
+    let mut request = Request::new(Vec::new());
+    *request.uri_mut() = http::Uri::from_static("/metrics");
+    let text = send(client, request).await?;
+    let value = |line: &str| {
+        let value = line.strip_prefix("etcd_disk_defrag_inflight ")?;
+        value.trim().parse::<f64>().ok()
+    };
+    let in_flight = text.lines().find_map(value);
+    let missing = || serde::de::Error::custom("it has no metric etcd_disk_defrag_inflight");
+    Ok(in_flight.ok_or_else(missing).map_err(unreadable)? > 0.0)
+}
+
 async fn change(client: &Client, path: &'static str, body: &impl Serialize) -> Result<(), Error> {
     post(client, path, body).await.map(drop)
 }
@@ -113,12 +160,16 @@ async fn ask<T: DeserializeOwned>(
 }
 
 async fn post(client: &Client, path: &'static str, body: &impl Serialize) -> Result<String, Error> {
-    let failed = |error| Error::AskEtcd(Box::new(error));
     let mut request = Request::new(serde_json::to_vec(body).map_err(unreadable)?);
     *request.method_mut() = http::Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(CONTENT_TYPE, json);
+    send(client, request).await
+}
+
+async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<String, Error> {
+    let failed = |error| Error::AskEtcd(Box::new(error));
     let text = tokio::time::timeout(REQUEST_TIMEOUT, client.request_text(request)).await;
     let text = text.map_err(|elapsed| failed(kube::Error::Service(elapsed.into())))?;
     text.map_err(failed)

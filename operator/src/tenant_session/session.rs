@@ -74,6 +74,12 @@ pub enum Error {
     /// The objects inside could not be read.
     #[error("look at the objects inside the tenant cluster")]
     ListManaged(#[source] Box<kube::Error>),
+    /// They are still hidden although our rights were applied.
+    #[error(
+        "list the objects inside the tenant cluster: its API refuses that although the rights to it were applied just \
+         now; look for who changes the ClusterRole and the ClusterRoleBinding covey:operator"
+    )]
+    RightsNotInForce,
     /// The tenant took more than one reconcile has for it.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
@@ -83,7 +89,7 @@ impl Classify for Error {
     fn class(&self) -> Class {
         match self {
             Self::BuildClient(_) => Class::Bug,
-            Self::Exceeded(_) => Class::Transient,
+            Self::Exceeded(_) | Self::RightsNotInForce => Class::Transient,
             Self::AskVersion(e)
             | Self::Read(e)
             | Self::AskEtcd(e)

@@ -11,17 +11,16 @@ use api::tenant_cluster::EtcdStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use operator::etcd_replacement::patience::Patience;
-use operator::tenant_session::etcd;
 use serde_json::json;
 use testkit::FaultPlan;
-use testkit::fixtures::{is_settled, minimal, wait_for};
+use testkit::fixtures::{is_settled, wait_for};
 
 use crate::crash::{dies, for_every_k};
-use crate::support::etcd_members::{EtcdMembers, MEMBERS, Writer, has_all, members};
-use crate::support::site::tenant_namespace;
-use crate::support::{Launch, Operator, PATIENCE, Site};
+use crate::support::PATIENCE;
+use crate::support::etcd_members::Writer;
+use crate::support::etcd_stage::{Stage, check, whole};
 
 /// What a replacement may take (`operations.md` §8, E1).
 const MOST: Duration = Duration::from_secs(180);
@@ -30,167 +29,76 @@ const LANES: usize = 3;
 /// The member whose volume is lost.
 const VICTIM: usize = 1;
 
-/// A tenant cluster with three members of etcd that run.
-struct Stage {
-    site: Site,
-    members: EtcdMembers,
-    namespace: String,
-}
-
-impl Stage {
-    async fn new(prefix: &str) -> Result<Option<Self>> {
-        let Some(site) = Site::without_etcd(prefix).await? else {
-            return Ok(None);
-        };
-        let mut cluster = minimal(&site.users, "demo");
-        cluster.spec.etcd.replicas = 3;
-        let cluster = site.create_as(&cluster).await?;
-        let namespace = tenant_namespace(&cluster);
-        let members = EtcdMembers::start(&site.admin, &namespace).await?;
-        let Some(members) = members else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            site,
-            members,
-            namespace,
-        }))
-    }
-
-    fn operator(&self, plan: &FaultPlan, patience: Patience) -> Result<Operator> {
-        let mut launch = Launch::new(&self.site)?.plan(plan);
-        launch.dial = Some(self.members.dial(self.site.dial()));
-        launch.etcd_patience = patience;
-        launch.start(&self.site)
-    }
-
-    /// Waits until all members are known and the operator is content.
-    async fn whole(&self, within: Duration) -> Result<EtcdStatus> {
-        let is_whole = |cluster: &TenantCluster| whole(cluster).is_some() && is_settled(cluster);
-        let clusters = self.site.clusters();
-        let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_whole), within).await?;
-        found
-            .as_ref()
-            .and_then(whole)
-            .context("invariant: it was just seen")
-    }
-
-    async fn clients(&self) -> Result<Vec<Client>> {
-        members(&self.site.admin, &self.namespace, &self.members).await
-    }
-
-    async fn writer(&self) -> Result<Writer> {
-        Writer::start(self.clients().await?, &self.members.file("acknowledged"))
-    }
-
-    /// Deletes the claim and the pod of a member, and its data with them.
-    async fn lose(&self, seat: usize) -> Result<()> {
-        let claims: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.site.admin.clone(), &self.namespace);
-        let pods: Api<Pod> = Api::namespaced(self.site.admin.clone(), &self.namespace);
-        let claim = format!("data-etcd-{seat}");
-        claims.delete(&claim, &DeleteParams::default()).await?;
-        let now = DeleteParams::default().grace_period(0);
-        pods.delete(&format!("etcd-{seat}"), &now).await?;
-        Ok(())
-    }
-
-    /// Binds a member's claim to a volume that goes with it, as it is where a StorageClass says so. Gives the
-    /// volume's name.
-    async fn bind(&self, seat: usize) -> Result<String> {
-        let claims: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.site.admin.clone(), &self.namespace);
-        let claim = claims.get(&format!("data-etcd-{seat}")).await?;
-        let name = format!("of-{}", self.namespace);
-        let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
-            "spec": {
-                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
-                "claimRef": {
-                    "namespace": self.namespace, "name": claim.name_any(), "uid": claim.uid(),
-                },
-                "hostPath": { "path": "/nowhere" }, "persistentVolumeReclaimPolicy": "Delete",
-            },
-        });
-        let volume = serde_json::from_value(volume)?;
-        self.volumes()
-            .create(&PostParams::default(), &volume)
-            .await?;
-        let patch = Patch::Merge(json!({ "spec": { "volumeName": name } }));
-        let params = PatchParams::default();
-        claims.patch(&claim.name_any(), &params, &patch).await?;
-        Ok(name)
-    }
-
-    fn volumes(&self) -> Api<PersistentVolume> {
-        Api::all(self.site.admin.clone())
-    }
-
-    /// Empties the volume of a member, and ends its pod.
-    async fn empty(&self, seat: usize, claim_uid: &str) -> Result<()> {
-        self.members.empty(claim_uid)?;
-        let pods: Api<Pod> = Api::namespaced(self.site.admin.clone(), &self.namespace);
-        let now = DeleteParams::default().grace_period(0);
-        pods.delete(&format!("etcd-{seat}"), &now).await?;
-        Ok(())
-    }
-
-    /// Waits until a member is another one than it was, and whole.
-    async fn replaced(&self, before: &EtcdStatus, within: Duration) -> Result<EtcdStatus> {
-        let is_another = |cluster: &TenantCluster| {
-            let now = whole(cluster);
-            let is_new = |etcd: &EtcdStatus| etcd.members[VICTIM].id != before.members[VICTIM].id;
-            now.is_some_and(|etcd| is_new(&etcd)) && is_settled(cluster)
-        };
-        let clusters = self.site.clusters();
-        let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_another), within).await?;
-        found
-            .as_ref()
-            .and_then(whole)
-            .context("invariant: it was just seen")
-    }
-}
-
-/// What is known of etcd, where all members are there, have run and vote.
-fn whole(cluster: &TenantCluster) -> Option<EtcdStatus> {
-    let etcd = cluster.status.as_ref()?.etcd.clone()?;
-    let is_whole =
-        |m: &api::tenant_cluster::EtcdMemberStatus| m.started && !m.learner && m.id.is_some();
-    let all = etcd.members.len() == MEMBERS && etcd.members.iter().all(is_whole);
-    (all && etcd.cluster_id.is_some() && etcd.replacing.is_none()).then_some(etcd)
-}
-
-/// One cluster of three members that vote, as each of them says it, with all of these writes on each.
-async fn check(
-    stage: &Stage,
-    etcd: &EtcdStatus,
-    writes: &std::collections::BTreeSet<u64>,
-) -> Result<()> {
-    for (seat, client) in stage.clients().await?.iter().enumerate() {
-        let status = etcd::status(client).await?;
-        ensure!(
-            Some(&status.cluster_id) == etcd.cluster_id.as_ref(),
-            "{status:?}"
-        );
-        ensure!(
-            Some(&status.member_id) == etcd.members[seat].id.as_ref(),
-            "{status:?}"
-        );
-        let list = etcd::member_list(client).await?;
-        ensure!(
-            list.len() == MEMBERS && list.iter().all(|m| !m.is_learner),
-            "{list:?}"
-        );
-        has_all(client, writes)
-            .await
-            .with_context(|| format!("etcd-{seat}"))?;
-    }
+/// Deletes the claim and the pod of a member, and its data with them.
+async fn lose(stage: &Stage, seat: usize) -> Result<()> {
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let pods: Api<Pod> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let claim = format!("data-etcd-{seat}");
+    claims.delete(&claim, &DeleteParams::default()).await?;
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete(&format!("etcd-{seat}"), &now).await?;
     Ok(())
+}
+
+/// Binds a member's claim to a volume that goes with it, as it is where a StorageClass says so. Gives the
+/// volume's name.
+async fn bind(stage: &Stage, seat: usize) -> Result<String> {
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let claim = claims.get(&format!("data-etcd-{seat}")).await?;
+    let name = format!("of-{}", stage.namespace);
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
+            "claimRef": {
+                "namespace": stage.namespace, "name": claim.name_any(), "uid": claim.uid(),
+            },
+            "hostPath": { "path": "/nowhere" }, "persistentVolumeReclaimPolicy": "Delete",
+        },
+    });
+    let volume = serde_json::from_value(volume)?;
+    volumes(stage)
+        .create(&PostParams::default(), &volume)
+        .await?;
+    let patch = Patch::Merge(json!({ "spec": { "volumeName": name } }));
+    let params = PatchParams::default();
+    claims.patch(&claim.name_any(), &params, &patch).await?;
+    Ok(name)
+}
+
+fn volumes(stage: &Stage) -> Api<PersistentVolume> {
+    Api::all(stage.site.admin.clone())
+}
+
+/// Empties the volume of a member, and ends its pod.
+async fn empty(stage: &Stage, seat: usize, claim_uid: &str) -> Result<()> {
+    stage.members.empty(claim_uid)?;
+    let pods: Api<Pod> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete(&format!("etcd-{seat}"), &now).await?;
+    Ok(())
+}
+
+/// Waits until a member is another one than it was, and whole.
+async fn replaced(stage: &Stage, before: &EtcdStatus, within: Duration) -> Result<EtcdStatus> {
+    let is_another = |cluster: &TenantCluster| {
+        let now = whole(cluster);
+        let is_new = |etcd: &EtcdStatus| etcd.members[VICTIM].id != before.members[VICTIM].id;
+        now.is_some_and(|etcd| is_new(&etcd)) && is_settled(cluster)
+    };
+    let clusters = stage.site.clusters();
+    let found = wait_for(&clusters, "demo", |c| c.is_some_and(is_another), within).await?;
+    found
+        .as_ref()
+        .and_then(whole)
+        .context("invariant: it was just seen")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_that_lost_its_volume_is_replaced_and_no_acknowledged_write_is_lost() -> Result<()> {
-    let Some(stage) = Stage::new("etcd-lost").await? else {
+    let Some(stage) = Stage::new("etcd-lost", &[]).await? else {
         return Ok(());
     };
     let _operator = stage.operator(&FaultPlan::none(), Patience::default())?;
@@ -198,8 +106,8 @@ async fn member_that_lost_its_volume_is_replaced_and_no_acknowledged_write_is_lo
     // The others have to have served for a minute, which is part of what is allowed.
     let writer = stage.writer().await?;
     let lost = Instant::now();
-    stage.lose(VICTIM).await?;
-    let after = stage.replaced(&before, MOST).await?;
+    lose(&stage, VICTIM).await?;
+    let after = replaced(&stage, &before, MOST).await?;
     eprintln!("replaced after {:.1?}", lost.elapsed());
     let writes = writer.stop().await?;
     ensure!(writes.len() > 100, "it wrote {} times", writes.len());
@@ -221,24 +129,24 @@ async fn member_that_lost_its_volume_is_replaced_and_no_acknowledged_write_is_lo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_whose_volume_was_emptied_gets_another_one_and_the_old_one_is_kept() -> Result<()> {
-    let Some(stage) = Stage::new("etcd-empty").await? else {
+    let Some(stage) = Stage::new("etcd-empty", &[]).await? else {
         return Ok(());
     };
     let operator = stage.operator(&FaultPlan::none(), hasty())?;
     let before = stage.whole(PATIENCE).await?;
     operator.settle(&stage.site, "demo").await?;
-    let volume = stage.bind(VICTIM).await?;
+    let volume = bind(&stage, VICTIM).await?;
     let writer = stage.writer().await?;
     let claim = &before.members[VICTIM].volume_uid;
-    stage.empty(VICTIM, claim).await?;
+    empty(&stage, VICTIM, claim).await?;
     // How long it takes is judged by the other test.
-    let after = stage.replaced(&before, 2 * MOST).await?;
+    let after = replaced(&stage, &before, 2 * MOST).await?;
     let writes = writer.stop().await?;
-    let kept = stage.volumes().get(&volume).await?;
+    let kept = volumes(&stage).get(&volume).await?;
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     let (now, params) = (DeleteParams::default(), PatchParams::default());
-    stage.volumes().delete(&volume, &now).await?;
-    stage.volumes().patch(&volume, &params, &free).await?;
+    volumes(&stage).delete(&volume, &now).await?;
+    volumes(&stage).patch(&volume, &params, &free).await?;
     let policy = kept
         .spec
         .as_ref()
@@ -277,7 +185,7 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
     let patience = hasty();
     let mut lanes = Vec::new();
     for _ in 0..LANES {
-        let Some(stage) = Stage::new("etcd-crash").await? else {
+        let Some(stage) = Stage::new("etcd-crash", &[]).await? else {
             return Ok(());
         };
         let operator = stage.operator(&FaultPlan::none(), patience)?;
@@ -293,12 +201,12 @@ async fn replacement_ends_the_same_wherever_the_operator_dies() -> Result<()> {
         let operator = stage.operator(&plan, patience)?;
         operator.settle(&stage.site, "demo").await?;
         plan.arm(crash);
-        stage.lose(VICTIM).await?;
-        let replaced = async || stage.replaced(&before, MOST).await.map(drop);
-        let died = dies(&operator, replaced()).await?;
+        lose(stage, VICTIM).await?;
+        let is_replaced = async || replaced(stage, &before, MOST).await.map(drop);
+        let died = dies(&operator, is_replaced()).await?;
         drop(operator);
         let operator = stage.operator(&FaultPlan::none(), patience)?;
-        let after = stage.replaced(&before, MOST).await?;
+        let after = replaced(stage, &before, MOST).await?;
         operator.settle(&stage.site, "demo").await?;
         ensure!(after.cluster_id == before.cluster_id);
         Ok(died)

@@ -21,6 +21,7 @@ use crate::support::site::apply;
 use crate::support::{Launch, Operator, PATIENCE, Site};
 
 mod joining;
+mod last_cluster;
 
 #[path = "../../providers/static/tests/t1/machine.rs"]
 #[allow(
@@ -64,7 +65,7 @@ impl World {
             return Ok(None);
         };
         let real = machine::Machine::start(machine::Flavour::Debian).await?;
-        prepare(&real).await?;
+        prepare(&real, address).await?;
         let sshd = Sshd::inside(real.first()).await?;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth",
@@ -127,7 +128,7 @@ impl World {
 }
 
 /// What the machine lacks of a real one: it is a part of one whose kernel and processes it cannot choose.
-async fn prepare(real: &machine::Machine) -> Result<()> {
+async fn prepare(real: &machine::Machine, address: IpAddr) -> Result<()> {
     let id = format!("echo {MACHINE_ID} > /etc/machine-id; mkdir -p /run/sshd");
     real.shell(&id).await?;
     real.shell(
@@ -135,6 +136,8 @@ async fn prepare(real: &machine::Machine) -> Result<()> {
          printf 'MemTotal: 8388608 kB\\nSwapTotal: 0 kB\\n' > /run/meminfo; mount --bind /run/meminfo /proc/meminfo",
     )
     .await?;
+    // It is behind the address of the machine that plays it.
+    real.shell(&format!("ip addr add {address} dev lo")).await?;
     real.program("modprobe", "exit 0").await?;
     real.program("systemctl", "exit 0").await?;
     real.program("iptables", "exit 0").await?;

@@ -10,6 +10,7 @@
 mod admission;
 mod autoscaler;
 mod backup_targets;
+mod backups;
 mod baseline;
 mod choices;
 mod cloud_controller;
@@ -19,6 +20,7 @@ mod csi;
 mod deletion;
 mod etcd;
 mod etcd_members;
+mod etcd_space;
 mod faults;
 mod features;
 mod hostile;

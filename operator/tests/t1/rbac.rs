@@ -11,13 +11,14 @@ use api::{Host, Reason, names};
 use kit::lease::{Election, LeaseConfig, Timing};
 use kit_objects::kinds;
 use kit_objects::rbac::Rule;
-use kube::api::Patch;
+use kube::api::{DeleteParams, DynamicObject, Patch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use testkit::AuditEntry;
 use testkit::fixtures::{wait_for, wait_gone};
+use testkit::s3;
 
-use crate::backup_targets::Target;
+use crate::backup_targets::{Target, give_secrets};
 use crate::quotas::Quota;
 use crate::support::checks::Checks;
 use crate::support::kubevirt::{KubeVirt, Mode};
@@ -222,7 +223,7 @@ async fn live(site: &Site) -> Result<()> {
         };
         let name = object.metadata.name.context("no name")?;
         objects.delete(&name, &Default::default()).await?;
-        let back = |found: Option<&kube::api::DynamicObject>| {
+        let back = |found: Option<&DynamicObject>| {
             found.is_some_and(|f| f.metadata.uid != object.metadata.uid)
         };
         // Authorities come back from their copies; a claim in use stays (its protection holds it).
@@ -250,7 +251,43 @@ async fn backup_target(site: &Site) -> Result<()> {
     let other = json!({ "s3": { "prefix": "covey" } });
     target.change(&other).await?;
     target.wait("False", Reason::TargetUnusable).await?;
+    backup(site, &target).await?;
     target.remove().await
+}
+
+/// A backup that is switched on, and off again.
+async fn backup(site: &Site, target: &Target) -> Result<()> {
+    give_secrets(site, s3::SECRET_ACCESS_KEY).await?;
+    let ns = tenant_namespace(&site.clusters().get("demo").await?);
+    let deployments = site.objects(kinds::DEPLOYMENT, &ns);
+    let on = json!({ "spec": { "backup": { "target": target.name } } });
+    site.change("demo", &on).await?;
+    wait_for(&deployments, "backup", |d| d.is_some(), PATIENCE).await?;
+    let snapshot = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Snapshot", "spec": { "clusterName": "demo" },
+        "metadata": { "name": "now", "namespace": site.users },
+    });
+    apply(&site.admin, &snapshot).await?;
+    let snapshots = site.objects(kinds::SNAPSHOT, &site.users);
+    let is_said = |s: Option<&DynamicObject>| s.is_some_and(|s| s.data["status"].is_object());
+    wait_for(&snapshots, "now", is_said, PATIENCE).await?;
+    let params = DeleteParams::background();
+    snapshots.delete("now", &params).await?;
+    let restore = json!({
+        "apiVersion": "covey.dev/v1alpha1", "kind": "Restore",
+        "spec": { "clusterName": "demo", "dryRun": true },
+        "metadata": { "name": "now", "namespace": site.users },
+    });
+    apply(&site.admin, &restore).await?;
+    let restores = site.objects(kinds::RESTORE, &site.users);
+    wait_for(&restores, "now", is_said, PATIENCE).await?;
+    restores.delete("now", &params).await?;
+    site.change("demo", &json!({ "spec": { "backup": null } }))
+        .await?;
+    let accounts = site.objects(kinds::SERVICE_ACCOUNT, &ns);
+    wait_gone(&accounts, "backup", PATIENCE).await?;
+    let secrets = site.objects(kinds::SECRET, &ns);
+    wait_gone(&secrets, "backup-etcd-client", PATIENCE).await
 }
 
 /// A Host that is listed without its Secret, and deleted.

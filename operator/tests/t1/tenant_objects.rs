@@ -4,11 +4,16 @@
 //! Invariant: the tenant's API is a stand-in that keeps objects and plays watches; everything that is
 //! changed in it is changed behind the operator's back.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kit_objects::kinds;
+use kit_objects::object::Key;
+use operator::tenant_session::budget::Budget;
+use operator::tenant_session::requests::list_managed;
 use serde_json::{Value, json};
+use testkit::apiserver::ManagementApi;
+use testkit::waiting::ask_until;
 
-use crate::support::site::tenant_namespace;
+use crate::support::site::{apply, tenant_namespace};
 use crate::support::{Operator, PATIENCE, Site, settled};
 
 const COREDNS: &str = "/apis/apps/v1/namespaces/kube-system/deployments/coredns";
@@ -175,4 +180,83 @@ async fn ready_follows_the_addons_of_nodes_without_being_asked() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The stand-in asks nobody for rights. Here a real API server does, as that of a tenant cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_may_read_on_a_real_api_server_all_that_it_lays_inside() -> Result<()> {
+    let Some((site, _operator, ns)) = ready("inside-rights").await? else {
+        return Ok(());
+    };
+    let on = json!({ "spec": { "addons": { "cloudController": { "enabled": true } } } });
+    site.change("demo", &on).await?;
+    site.wait_ready("demo").await?;
+    let role = tenant_cp::addons::cloud_controller::ROLE;
+    let role = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}");
+    site.tenants
+        .wait(&ns, &role, |found| found.is_some(), PATIENCE)
+        .await?;
+    let Some(tenant) = ManagementApi::alone().await? else {
+        return Ok(());
+    };
+    let admin = tenant.admin()?;
+    let paths = site.tenants.paths(&ns).into_iter();
+    let mut laid: Vec<_> = paths
+        .filter_map(|path| site.tenants.object(&ns, &path))
+        .filter(|object| {
+            object["metadata"]["labels"][api::names::LABEL_MANAGED_BY] == api::names::MANAGED_BY
+        })
+        .map(bare)
+        .collect();
+    laid.sort_by_key(|object| object["kind"] != "Namespace");
+    assert!(laid.len() > 40, "{}", laid.len());
+    let mut keys = Vec::new();
+    for object in &laid {
+        apply(&admin, object)
+            .await
+            .with_context(|| object.to_string())?;
+        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        keys.push(Key::new(kind, text("namespace"), text("name")));
+    }
+    let operator = tenant.client_as("covey-operator", &[tenant_cp::names::OPERATOR_GROUP])?;
+    // An authorizer does not know a binding for a moment after it is made.
+    let seen = ask_until("the operator may list what it laid", PATIENCE, || async {
+        let seen = list_managed(&operator, &Budget::waiting(PATIENCE), &keys).await?;
+        Ok(seen.ok_or_else(|| "its lists are refused".to_owned()))
+    })
+    .await?;
+    for key in &keys {
+        assert!(seen.contains_key(key), "{key} is not seen");
+    }
+    Ok(())
+}
+
+/// Without what the stand-in gave it, and without what the server refuses by its flags: an address of another range, and
+/// privileged containers.
+fn bare(mut object: Value) -> Value {
+    if let Some(all) = object.as_object_mut() {
+        all.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata
+            .retain(|field, _| ["name", "namespace", "labels", "annotations"].contains(&&**field));
+    }
+    let containers = object.pointer_mut("/spec/template/spec/containers");
+    for container in containers
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        container["securityContext"] = Value::Null;
+    }
+    if let Some(Value::Object(spec)) = object.get_mut("spec")
+        && spec
+            .get("clusterIP")
+            .is_some_and(|address| address != "None")
+    {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    object
 }

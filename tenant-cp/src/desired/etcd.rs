@@ -28,7 +28,7 @@ use crate::material::Material;
 use crate::meta::{labels, meta, pod_meta, selector};
 use crate::names;
 use crate::network::addresses::{Addresses, any_address};
-use crate::settings::Settings;
+use crate::settings::{ETCD_BOOTSTRAP_DEFRAG_MIB, Settings};
 use crate::validate::quantity::nanos;
 use crate::validate::validated::Validated;
 
@@ -54,11 +54,20 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             "advertise-client-urls",
             format!("https://$(POD_NAME):{client}"),
         ),
+        // Live defragmentation holds up whoever asks that member; one that starts serves nobody yet.
+        (
+            "bootstrap-defrag-threshold-megabytes",
+            ETCD_BOOTSTRAP_DEFRAG_MIB.to_string(),
+        ),
         ("cert-file", format!("{dir}/$(POD_NAME)-server.crt")),
         ("cipher-suites", CIPHER_SUITES.to_owned()),
         ("client-cert-auth", "true".to_owned()),
         ("data-dir", data_dir()),
-        ("feature-gates", "InitialCorruptCheck=true".to_owned()),
+        // Members compare their data when they start, and at each compaction.
+        (
+            "feature-gates",
+            "CompactHashCheck=true,InitialCorruptCheck=true".to_owned(),
+        ),
         (
             "initial-advertise-peer-urls",
             format!("https://$(POD_NAME):{peer}"),

@@ -29,6 +29,8 @@ pub struct Expected<'a> {
     pub node: &'a str,
     /// Addresses that the provider reports for the machine; empty while it reports none.
     pub addresses: &'a [IpAddr],
+    /// Addresses of nodes of the tenant cluster that were there before, with whose each is.
+    pub others: &'a [(IpAddr, String)],
 }
 
 /// What to do about a request.
@@ -124,6 +126,15 @@ fn review(
     if let Some(name) = read.dns_names.iter().find(|name| *name != expected.node) {
         let message = format!("it names {name}, which is not {}", expected.node);
         return Err((Reason::WrongName, message));
+    }
+    // Requests to a kubelet go to an address: of two that have the same one would be taken for the other.
+    let is_asked = |(address, _): &&(IpAddr, String)| read.addresses.contains(address);
+    if let Some((address, other)) = expected.others.iter().find(is_asked) {
+        let message = format!(
+            "it names the address {address}, which node {other} has already: give one of both machines another address \
+             (that of a Host is spec.nodeAddress), and delete the Machine to have it replaced"
+        );
+        return Err((Reason::WrongAddress, message));
     }
     let foreign = read
         .addresses

@@ -10,10 +10,11 @@ use api::{NodePool, TenantCluster};
 
 use crate::addons::registry::ALL;
 use crate::amounts::{Amounts, Resource, container};
+use crate::backup::process;
 use crate::settings::Settings;
 use crate::validate::quantity::nanos;
 
-/// What a TenantCluster takes: the pods of its control plane, of etcd and of addons in its tenant
+/// What a TenantCluster takes: the pods of its control plane, of etcd, of its backup and of addons in its tenant
 /// namespace, etcd's volumes, and the load balancer that publishes its API. What a rollout has above
 /// that for a while does not count.
 #[must_use]
@@ -40,6 +41,9 @@ pub fn cluster(tc: &TenantCluster, settings: &Settings) -> Amounts {
         if addon.is_enabled(&spec.addons) {
             all = all.plus(&addon.takes(tc, settings));
         }
+    }
+    if spec.backup.is_some() {
+        all = all.plus(&process::takes());
     }
     all.count(Resource::Clusters, 1);
     let balanced = plane.endpoint.type_ == EndpointType::LoadBalancer;

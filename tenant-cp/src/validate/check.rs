@@ -19,8 +19,8 @@ use crate::settings::Settings;
 use crate::validate::component::{self, Managed};
 use crate::validate::pool::machine::check_kernel;
 use crate::validate::{
-    api_server, authentication, autoscaler, configuration, dns, endpoint, etcd, features, limits,
-    load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling,
+    api_server, authentication, autoscaler, backup, configuration, dns, endpoint, etcd, features,
+    limits, load_balancers, nodes, pod_metadata, pod_security, quantity, scheduling,
 };
 use crate::{text, version};
 
@@ -65,6 +65,7 @@ pub(super) fn check_with(
     limits::check(tc, settings, &mut problems);
     network(tc, settings, &mut problems);
     autoscaler::check(&tc.spec.addons.autoscaler, &mut problems);
+    backup::check(tc, &mut problems);
     if let Some(registry) = &tc.spec.images.registry
         && let Err(message) = text::registry(registry.trim_end_matches('/'))
     {

@@ -15,6 +15,7 @@ use crate::flags::Program;
 
 mod api_server;
 mod autoscaler;
+mod backup;
 mod changes;
 mod choices;
 mod etcd;

@@ -18,7 +18,7 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `csi-proxy`,
-/// `etcd-agent`, `operator`, `link-node`, `lab-agent`, `bench` and `xtask`, which are programs, and only tests use
+/// `etcd-agent`, `operator`, `link-node`, `lab-agent`, `bench`, `conformance` and `xtask`, which are programs, and only tests use
 /// `testkit`.
 const RULES: &[Rule] = &[
     Rule {
@@ -75,6 +75,7 @@ const RULES: &[Rule] = &[
         name: "operator",
         uses: &[
             "api",
+            "backup-format",
             "kit",
             "kit-client",
             "kit-objects",
@@ -172,6 +173,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bench",
         uses: &["api", "autoscaler-client", "kit", "lab", "suites"],
+        pure: false,
+    },
+    Rule {
+        name: "conformance",
+        uses: &["api", "lab", "suites"],
         pure: false,
     },
     Rule {

@@ -301,12 +301,13 @@ async fn operator_has_the_rights_of_its_roles_and_no_more() {
         ("delete", "covey.dev", "nodepools", "rights-a", false),
         ("create", "", "secrets", "covey-system", true),
         ("list", "", "secrets", "covey-system", false),
-        // What checks BackupTargets; the Secrets that those name are not read.
+        // What checks BackupTargets, and the Secrets that those name.
         ("create", "batch", "jobs", "covey-system", true),
         ("delete", "batch", "jobs", "covey-system", true),
         ("patch", "batch", "jobs", "covey-system", false),
         ("create", "batch", "jobs", "rights-a", false),
-        ("get", "", "secrets", "covey-system", false),
+        ("get", "", "secrets", "covey-system", true),
+        ("get", "", "secrets", "rights-b", false),
         ("create", "", "pods", "rights-a", false),
         ("create", "", "pods", "covey-r-1111111111", false),
         ("create", "apps", "statefulsets", "covey-r-1111111111", true),

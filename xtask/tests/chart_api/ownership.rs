@@ -75,6 +75,16 @@ fn kinds() -> Vec<(Value, Option<&'static str>, Value)> {
         ),
         (quota, None, json!({ "observedGeneration": 7 })),
         (target, None, json!({ "observedGeneration": 7 })),
+        (
+            object("Restore", json!({ "clusterName": "owned", "dryRun": true })),
+            None,
+            json!({ "revision": 7 }),
+        ),
+        (
+            object("Snapshot", json!({ "clusterName": "owned" })),
+            None,
+            json!({ "revision": 7 }),
+        ),
     ]
 }
 

@@ -13,6 +13,7 @@ use kit_client::args::{ClientArgs, TENANT_BURST, TENANT_QPS};
 use kit_client::count::RequestCounter;
 use kube::ResourceExt as _;
 use testkit::FaultPlan;
+use testkit::faults::failures_of_a_silence;
 use testkit::fixtures::ask_until;
 use tokio::task::JoinHandle;
 
@@ -100,13 +101,17 @@ impl Ccm {
     pub(crate) async fn failed(&self, service: &Service) -> Result<()> {
         let key = Key::Service(service.uid().context("it was made")?);
         let attempts = &self.manager.context.attempts;
-        ask_until("a reconcile fails", PATIENCE, || async {
-            Ok(match attempts.count(&key) {
-                0 => Err("none".to_owned()),
-                _ => Ok(()),
+        for wanted in 1..=failures_of_a_silence() {
+            ask_until("a reconcile fails", PATIENCE, || async {
+                let count = attempts.count(&key);
+                Ok(match count < wanted {
+                    true => Err(format!("{count} of {wanted}")),
+                    false => Ok(()),
+                })
             })
-        })
-        .await
+            .await?;
+        }
+        Ok(())
     }
 }
 

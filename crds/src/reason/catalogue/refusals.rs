@@ -97,6 +97,12 @@ macro_rules! with_refusals {
         /// This is no time.
         /// Cause: A number without its unit, or days, which these times do not have.
         DurationMalformed: Person, "Write the field that the message names as `10m` or `1h30m`.";
+        /// This is a time, and none that can be had here.
+        /// Cause: It is far shorter or longer than what is usual.
+        DurationRange: Person, "Choose a time for `spec.backup.full` or `spec.backup.delta` as the message says.", since "0.2.0";
+        /// This is no name of a BackupTarget.
+        /// Cause: A capital letter, an underscore or a slash in it.
+        TargetNameMalformed: Person, "Write `spec.backup.target` as `kubectl get backuptargets` shows it.", since "0.2.0";
         /// A time is too short for what has to happen in it.
         /// Cause: A value for tests, or seconds where minutes were meant.
         TimeoutTooShort: Person, "Use `30s` or more.";

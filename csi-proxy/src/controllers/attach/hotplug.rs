@@ -78,7 +78,7 @@ async fn patch(
     let patch = Patch::<()>::Json(patch);
     let vm = vms.patch(&machine.name, &params, &patch).await;
     let vm = vm.map_err(failed)?;
-    cache.observe_write(&Object::Vm(Box::new(vm)));
+    cache.observe_answer(&Object::Vm(Box::new(vm)));
     Ok(())
 }
 

@@ -286,7 +286,10 @@ pub fn testserver(bins: &Bins) -> anyhow::Result<Image> {
 }
 
 /// A busybox that needs no libraries, at /bin with all its commands.
-fn busybox() -> anyhow::Result<Vec<File>> {
+///
+/// # Errors
+/// This machine lacks a static busybox.
+pub fn busybox() -> anyhow::Result<Vec<File>> {
     let busybox = locate("busybox").context("busybox is not installed")?;
     if !libraries(&busybox)?.is_empty() {
         bail!(
@@ -307,11 +310,21 @@ fn busybox() -> anyhow::Result<Vec<File>> {
     Ok(files)
 }
 
+/// `/bin/bash`, which needs no library.
+///
+/// # Errors
+/// The machine has no static bash.
+pub fn bash() -> anyhow::Result<File> {
+    let bash = locate("bash-static").context("install Debian's package bash-static")?;
+    Ok(File::program("/bin/bash", bash))
+}
+
 fn image(name: &str, layers: Vec<Layer>, entrypoint: &str) -> Image {
     Image {
         name: name.to_owned(),
         layers: [vec![base()], layers].concat(),
         entrypoint: vec![entrypoint.to_owned()],
+        command: Vec::new(),
         user: NONROOT,
         env: vec![PATH.to_owned()],
     }

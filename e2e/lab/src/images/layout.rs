@@ -74,6 +74,7 @@ fn config(image: &Image, layers: &[Blob]) -> Value {
             "User": format!("{user}:{user}"),
             "Env": image.env,
             "Entrypoint": image.entrypoint,
+            "Cmd": image.command,
             "WorkingDir": "/",
         },
         "rootfs": { "type": "layers", "diff_ids": layers },

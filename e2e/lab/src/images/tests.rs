@@ -7,6 +7,7 @@ fn reference(name: &str) -> String {
         name: name.to_owned(),
         layers: Vec::new(),
         entrypoint: Vec::new(),
+        command: Vec::new(),
         user: super::NONROOT,
         env: Vec::new(),
     };

@@ -53,6 +53,7 @@ fn image(release: Release, program: &str, layers: Vec<Layer>, user: u32) -> Imag
         name: format!("quay.io/kubevirt/{program}:v{release}"),
         layers,
         entrypoint: vec![format!("/usr/bin/{program}")],
+        command: Vec::new(),
         user,
         env: vec![PATH.to_owned()],
     }

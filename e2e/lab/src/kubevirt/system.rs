@@ -3,23 +3,19 @@
 //!
 //! Invariant: everything is in two layers that both images share.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 
 use crate::{
-    cached::{Folder, Key},
     debian::Tree,
     images::{File, Layer},
     programs::Bins,
     progress::Progress,
-    run,
 };
 
 /// KubeVirt's user, number 107 everywhere.
 pub(super) const QEMU: u32 = 107;
-/// Raised when the archive is made in another way.
-const RECIPE: &str = "1";
 /// Where the libvirt daemon is under the name that KubeVirt looks for among processes.
 const DAEMON: &str = "/usr/libexec/kubevirt/virtqemud";
 
@@ -82,39 +78,11 @@ nogroup:x:65534:
 /// Lowest first.
 pub(super) fn layers(bins: &Bins, progress: &Progress) -> Result<Vec<Layer>> {
     let tree = TREE.ensure(progress)?;
-    let archive = archive(&tree, progress)?;
+    let archive = TREE.archive(progress)?;
     Ok(vec![
         Layer::Archive(archive),
         Layer::Files(changes(bins, &tree)?),
     ])
-}
-
-/// The tree as one archive: a quarter of a GB in ten thousand files is better read once.
-fn archive(tree: &Path, progress: &Progress) -> Result<PathBuf> {
-    let mut key = Key::default();
-    key.add(RECIPE).add(tree.to_string_lossy().as_bytes());
-    let folder = Folder {
-        kind: "kubevirt",
-        name: "system",
-        key: key.text(),
-        doing: "packing the system of virt-launcher".to_owned(),
-        expect: "some seconds",
-    };
-    let folder = folder.ensure(progress, |into, step| {
-        let mut tar = run::command("tar", ["--create", "--sort=name", "--mtime=@0"]);
-        // No sparse entries: containerd refuses them.
-        tar.args(["--numeric-owner", "--format=pax"])
-            .args(["--pax-option=delete=atime,delete=ctime"])
-            .args(["--xattrs", "--xattrs-include=security.capability"])
-            .args(["--exclude=./dev/*", "--exclude=./var/cache/apt/*"])
-            .args(["--exclude=./var/lib/apt/lists/*", "--file"])
-            .arg(into.join("system.tar"))
-            .arg("--directory")
-            .arg(tree)
-            .arg(".");
-        run::watched(&mut tar, step)
-    })?;
-    Ok(folder.join("system.tar"))
 }
 
 fn changes(bins: &Bins, tree: &Path) -> Result<Vec<File>> {

@@ -88,6 +88,7 @@ pub(crate) fn testmachine(progress: &Progress) -> Result<Image> {
         name: NAME.to_owned(),
         layers: vec![Layer::Files(files)],
         entrypoint: Vec::new(),
+        command: Vec::new(),
         user: QEMU,
         env: Vec::new(),
     })

@@ -208,8 +208,13 @@ fn build(
     step: &mut Step,
 ) -> anyhow::Result<()> {
     let mut command = go(folder)?;
+    let verb: &[&str] = if binary.test {
+        &["test", "-c"]
+    } else {
+        &["build"]
+    };
     command
-        .arg("build")
+        .args(verb)
         .args([
             "-trimpath",
             "-buildvcs=false",
@@ -226,7 +231,11 @@ fn build(
         .arg(into.join(&binary.name))
         .arg(&binary.package)
         .env("CGO_ENABLED", if entry.cgo { "1" } else { "0" });
-    watch(command, &format!("go build {}", binary.package), step)
+    watch(
+        command,
+        &format!("go {} {}", verb.join(" "), binary.package),
+        step,
+    )
 }
 
 fn compile(source: &Source, folder: &Path, into: &Path, step: &mut Step) -> anyhow::Result<()> {

@@ -54,6 +54,9 @@ pub(super) struct Binary {
     pub(super) tags: Vec<String>,
     #[serde(default)]
     pub(super) links: Vec<String>,
+    /// Made by `go test -c`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) test: bool,
 }
 
 /// One file of a module that `go.mod` pins.
@@ -155,6 +158,12 @@ impl Entry {
             .replace("{minor}", minor);
         format!("-s -w {flags}").trim_end().to_owned()
     }
+}
+
+/// What is not said does not count, so that a program's place stays what it was.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Binary {

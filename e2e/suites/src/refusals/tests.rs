@@ -14,6 +14,19 @@ type Harmless = &'static [(&'static str, &'static [&'static str])];
 
 const OF_CLUSTERS: Harmless = &[
     (
+        "the platform team made the target, and says there where it is and who reads it",
+        &["backup.delta", "backup.full", "backup.target"],
+    ),
+    (
+        "the schema bounds how many snapshots are kept, and they take room of the target alone",
+        &[
+            "backup.retention.days",
+            "backup.retention.hours",
+            "backup.retention.months",
+            "backup.retention.weeks",
+        ],
+    ),
+    (
         "quotas count it, and the schema bounds it",
         &[
             "addons.autoscaler.limits.cpu",

@@ -130,8 +130,10 @@ const CCM: &[Question] = &[
 ];
 const OPERATOR: &[Question] = &[
     ("list", "namespaces", "", "", true),
-    ("get", "namespaces", "", "kube-system", false),
+    // What it may list it reads by name, too.
+    ("get", "namespaces", "", "kube-system", true),
     ("patch", "namespaces", "", "konnectivity", false),
+    ("patch", "namespaces", "", "kube-system", false),
     ("patch", "configmaps", "kube-public", "cluster-info", true),
     ("patch", "endpoints", "default", "kubernetes", true),
     ("patch", "configmaps", "kube-public", "anything-else", false),
@@ -141,7 +143,8 @@ const OPERATOR: &[Question] = &[
     ("list", "secrets", "kube-system", "", false),
     ("get", "secrets", "default", "", false),
     ("get", "deployments.apps", "kube-system", "coredns", true),
-    ("get", "deployments.apps", "kube-system", "mine", false),
+    ("get", "deployments.apps", "kube-system", "mine", true),
+    ("patch", "deployments.apps", "kube-system", "mine", false),
     ("delete", "nodes", "", "", true),
     ("create", "pods/eviction", "default", "", true),
     ("delete", "pods", "default", "", false),

@@ -28,6 +28,20 @@ pub enum Deaths {
     BothSides,
 }
 
+/// How often in a row a request fails that a silent API does not answer, before the API is heard again: once, or with
+/// `COVEY_ALL=1` in the environment five times, which takes minutes, since each waits for about 30 s.
+#[must_use]
+pub fn failures_of_a_silence() -> u32 {
+    match is_all_asked_for() {
+        true => 5,
+        false => 1,
+    }
+}
+
+fn is_all_asked_for() -> bool {
+    std::env::var_os("COVEY_ALL").is_some_and(|value| value == "1")
+}
+
 impl Deaths {
     /// [`Self::Once`], or with `COVEY_ALL=1` in the environment [`Self::BothSides`].
     #[must_use]
@@ -42,7 +56,7 @@ impl Deaths {
     }
 
     fn unless_all(self) -> Self {
-        match std::env::var_os("COVEY_ALL").is_some_and(|value| value == "1") {
+        match is_all_asked_for() {
             true => Self::BothSides,
             false => self,
         }

@@ -102,6 +102,8 @@ table! {
     "covey.dev" "v1alpha1" "Host" "hosts" true status counted;
     "covey.dev" "v1alpha1" "TenantQuota" "tenantquotas" false status counted;
     "covey.dev" "v1alpha1" "BackupTarget" "backuptargets" false status counted;
+    "covey.dev" "v1alpha1" "Snapshot" "snapshots" true status counted;
+    "covey.dev" "v1alpha1" "Restore" "restores" true status counted;
     "batch" "v1" "Job" "jobs" true status counted;
     "kubevirt.io" "v1" "KubeVirt" "kubevirts" true status counted;
 }

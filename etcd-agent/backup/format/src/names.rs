@@ -61,6 +61,8 @@ pub enum Name {
     Tombstone(FullName, u64),
     /// Says that a full snapshot and the deltas after it were read and found whole, and when.
     Verified(FullName, u64),
+    /// Says that somebody wants a full snapshot kept, and until when.
+    Kept(FullName, u64),
 }
 
 /// A name that no object of ours has.
@@ -111,6 +113,7 @@ impl fmt::Display for Name {
             Self::Part(full, part) => write!(f, "full/{full}/{part:06}"),
             Self::Tombstone(full, since) => write!(f, "gone/{full}-{since:015}"),
             Self::Verified(full, when) => write!(f, "verified/{full}-{when:015}"),
+            Self::Kept(full, until) => write!(f, "kept/{full}-{until:015}"),
         }
     }
 }
@@ -131,11 +134,12 @@ impl FromStr for Name {
                         part => Some(Self::Part(full, u32::try_from(number(part, PART)?).ok()?)),
                     }
                 }
-                "gone" | "verified" => {
+                "gone" | "verified" | "kept" => {
                     let (full, when) = rest.rsplit_once('-')?;
                     let (full, when) = (full.parse().ok()?, number(when, TIME)?);
                     Some(match folder {
                         "gone" => Self::Tombstone(full, when),
+                        "kept" => Self::Kept(full, when),
                         _ => Self::Verified(full, when),
                     })
                 }
@@ -170,12 +174,13 @@ mod tests {
             next,
             taken_ms,
         });
-        (full, any::<u64>(), 0..1_000_000_u32, time, 0..5).prop_map(
+        (full, any::<u64>(), 0..1_000_000_u32, time, 0..6).prop_map(
             |(full, number, part, since, kind)| match kind {
                 0 => Name::Delta(number),
                 1 => Name::Head(full),
                 2 => Name::Part(full, part),
                 3 => Name::Tombstone(full, since),
+                4 => Name::Kept(full, since),
                 _ => Name::Verified(full, since),
             },
         )

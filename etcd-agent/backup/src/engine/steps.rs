@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 use super::full::{self, Describes, FullError, Taken};
-use super::{Engine, Source, TakingFull, WritingDelta};
+use super::{Engine, Source, TakingFull, Trouble, WritingDelta};
 use crate::clock::now_ms;
 use crate::plan::{Step, Tip};
 use crate::reader::{self, Opener, ReadError, Reader};
@@ -48,6 +48,7 @@ impl<S: Store> Engine<S> {
         };
         if let Err(error) = done {
             tracing::warn!("{error}");
+            self.trouble(Trouble::Store(error.call, error.cause));
             self.rest();
         }
     }
@@ -65,7 +66,13 @@ impl<S: Store> Engine<S> {
             let opened = object::open(name, &self.writer.scope, &bytes);
             self.head = opened.ok().map(|opened| (full, opened.digest));
         }
-        self.progress.send_modify(|progress| progress.full = newest);
+        let mut fulls = listing.fulls.iter().rev();
+        let verified = fulls.find(|full| listing.is_verified(full)).copied();
+        self.progress.send_modify(|progress| {
+            (progress.full, progress.verified) = (newest, verified);
+            progress.looked = true;
+        });
+        self.is_over(|trouble| matches!(trouble, Trouble::Store(..) | Trouble::Objects));
         self.listing = Some(listing);
         Ok(())
     }
@@ -138,14 +145,17 @@ impl<S: Store> Engine<S> {
                     "etcd is at revision {revision}, and its backup at {backed_up}: a member that \
                      lags, or data that is older than the backup; nothing is written"
                 );
+                self.trouble(Trouble::Behind);
                 self.rest();
             }
             Ok((_, false, stream)) => {
                 self.collector.restart(from);
                 self.source = Source::Open(Box::new(stream));
+                self.is_over(|trouble| matches!(trouble, Trouble::Etcd | Trouble::Behind));
             }
             Err(error) => {
                 tracing::warn!("{error}");
+                self.trouble(Trouble::Etcd);
                 self.rest();
             }
         }
@@ -168,6 +178,7 @@ impl<S: Store> Engine<S> {
                     Err(status) => status.to_string(),
                 };
                 tracing::warn!("the watch of etcd broke off: {why}");
+                self.trouble(Trouble::Etcd);
                 self.source = Source::Closed;
                 self.rest();
                 return;
@@ -221,6 +232,7 @@ impl<S: Store> Engine<S> {
         let Some((first, last)) = self.collector.recorder.range() else {
             return;
         };
+        let waiting_since_ms = self.collector.since_ms;
         let recorder = self.collector.cut();
         let number = self.tip.map_or(0, |tip| tip.number + 1);
         let follows = self
@@ -250,6 +262,7 @@ impl<S: Store> Engine<S> {
             last,
             since,
             time_ms,
+            waiting_since_ms,
         });
     }
 
@@ -279,6 +292,7 @@ impl<S: Store> Engine<S> {
                     (progress.durable, progress.durable_ms) = (last, time_ms);
                     progress.deltas += 1;
                 });
+                self.is_over(|trouble| matches!(trouble, Trouble::Store(..) | Trouble::Objects));
             }
             Ok(Err(error)) => self.not_written(&error),
             Err(error) => {
@@ -290,6 +304,7 @@ impl<S: Store> Engine<S> {
 
     fn not_written(&mut self, error: &NotWritten) {
         tracing::error!("{error}");
+        self.trouble(Trouble::Objects);
         self.met_another |= matches!(error, NotWritten::Another(_));
         self.forget();
     }
@@ -303,6 +318,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn begin_full(&mut self) {
+        self.progress.send_modify(|progress| progress.taking = true);
         let (sender, receiver) = oneshot::channel();
         let describes = Describes {
             writer: self.options.writer.clone(),
@@ -319,6 +335,8 @@ impl<S: Store> Engine<S> {
 
     pub(super) fn taken(&mut self, taken: Result<Result<Taken, FullError>, JoinError>) {
         self.taking = None;
+        self.progress
+            .send_modify(|progress| progress.taking = false);
         match taken {
             Ok(Ok(Taken { full, head })) => {
                 tracing::info!(full = %full, "a full snapshot is in the store");
@@ -391,7 +409,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Marks hold nothing: their names say it.
-    async fn mark(&mut self, name: Name) -> Result<(), StoreError> {
+    pub(super) async fn mark(&mut self, name: Name) -> Result<(), StoreError> {
         self.writer
             .store
             .create(&self.writer.key(name), Bytes::new())

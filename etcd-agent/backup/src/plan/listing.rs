@@ -16,7 +16,7 @@ pub struct Listing {
     pub unfinished: BTreeSet<FullName>,
     /// Deltas by number, with their bytes.
     pub deltas: BTreeMap<u64, u64>,
-    /// [`Name::Tombstone`] and [`Name::Verified`].
+    /// [`Name::Tombstone`], [`Name::Verified`] and [`Name::Kept`].
     pub marks: BTreeSet<Name>,
 }
 
@@ -49,7 +49,7 @@ impl Listing {
                     self.unfinished.insert(full);
                 }
             }
-            Name::Tombstone(..) | Name::Verified(..) => {
+            Name::Tombstone(..) | Name::Verified(..) | Name::Kept(..) => {
                 self.marks.insert(name);
             }
         }
@@ -84,6 +84,16 @@ impl Listing {
     pub fn is_verified(&self, full: &FullName) -> bool {
         self.marks_of(*full)
             .any(|mark| matches!(mark, Name::Verified(..)))
+    }
+
+    /// Until when somebody wants a snapshot kept, in milliseconds since 1970.
+    #[must_use]
+    pub fn kept_until(&self, full: &FullName) -> Option<u64> {
+        let until = self.marks_of(*full).filter_map(|mark| match mark {
+            Name::Kept(_, until) => Some(until),
+            _ => None,
+        });
+        until.max()
     }
 
     /// The newest snapshot with a head.
@@ -161,7 +171,7 @@ impl Listing {
 
 fn of(mark: &Name) -> Option<FullName> {
     match mark {
-        Name::Tombstone(full, _) | Name::Verified(full, _) => Some(*full),
+        Name::Tombstone(full, _) | Name::Verified(full, _) | Name::Kept(full, _) => Some(*full),
         Name::Delta(_) | Name::Head(_) | Name::Part(..) => None,
     }
 }

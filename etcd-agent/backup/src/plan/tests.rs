@@ -412,6 +412,34 @@ fn no_snapshot_is_due_because_a_delta_is_being_written() {
 }
 
 #[test]
+fn snapshot_that_somebody_wants_kept_stays_until_then() {
+    let mut life = Life::new();
+    life.settle();
+    life.happen(Event::Finished);
+    life.settle();
+    let first = life.stored.newest_full().unwrap();
+    let until = life.now_ms + 40 * 7 * DAY_MS;
+    life.store(Name::Kept(first, until));
+    // Long after every retention, with newer ones each day.
+    let mut was_there_last = 0;
+    for _ in 0..50 * 7 {
+        life.happen(Event::Writes(3));
+        life.happen(Event::Passes(DAY_MS));
+        life.settle();
+        life.happen(Event::Finished);
+        life.settle();
+        if life.stored.fulls.contains(&first) {
+            was_there_last = life.now_ms;
+        }
+    }
+    assert!(was_there_last >= until - DAY_MS, "{was_there_last} {until}");
+    assert!(
+        was_there_last <= until + 3 * DAY_MS,
+        "{was_there_last} {until}"
+    );
+}
+
+#[test]
 fn who_met_another_writer_stops() {
     let mut life = Life::new();
     life.settle();

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use backup::engine::{self, Ended, Options, Progress};
 use backup::etcd::Etcd;
 use backup::plan::Settings;
+use backup::questions::Question;
 use backup::reader::{Opener, Reader};
 use backup::restore;
 use backup::restore::choose::At;
@@ -18,7 +19,7 @@ use backup_format::keys::{Keys, RecoveryKey};
 use proto::etcd::request_op::Request;
 use proto::etcd::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
 use testkit::waiting::PATIENCE;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::support::{Cluster, Member, Site};
@@ -225,6 +226,7 @@ pub(super) fn quick() -> Settings {
 pub(super) struct Running {
     stop: watch::Sender<bool>,
     pub(super) progress: watch::Receiver<Progress>,
+    pub(super) questions: mpsc::Sender<Question>,
     task: JoinHandle<Result<(), Ended>>,
 }
 
@@ -232,10 +234,13 @@ impl Running {
     pub(super) fn start<S: Store>(store: Arc<S>, etcd: &Etcd, options: Options) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (sender, progress) = watch::channel(Progress::default());
-        let task = tokio::spawn(engine::run(store, etcd.clone(), options, sender, stopped));
+        let (questions, asked) = mpsc::channel(4);
+        let told = (sender, asked);
+        let task = tokio::spawn(engine::run(store, etcd.clone(), options, told, stopped));
         Self {
             stop,
             progress,
+            questions,
             task,
         }
     }

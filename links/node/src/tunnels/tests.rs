@@ -136,6 +136,25 @@ fn a_peer_that_nobody_can_dial_is_answered_where_it_was_heard() {
 }
 
 #[test]
+fn a_peer_that_is_heard_from_inside_of_a_tunnel_is_not_called_there() {
+    for inside in ["10.200.0.1:51820", "10.128.7.9:51820", "10.200.0.2:51820"] {
+        let (mut a, mut b) = pair();
+        let mut way = Way::new();
+        b.tunnels
+            .carry_out(&set(a.key, &["10.200.0.1/32", "10.128.7.0/24"], None, None));
+        let known = a.at;
+        a.tick(&mut way);
+        deliver(&mut [&mut a, &mut b], &mut way);
+        // What b sends there would come back as a packet of its device, to be sent there.
+        a.at = inside.parse().unwrap();
+        a.send(&packet("10.200.0.1", "10.200.0.2"), &mut way);
+        deliver(&mut [&mut a, &mut b], &mut way);
+        assert_eq!(b.tunnels.sessions()[&a.key].endpoint, Some(known));
+        assert_eq!((b.packets.len(), b.tunnels.dropped().unknown), (0, 1));
+    }
+}
+
+#[test]
 fn a_packet_that_waits_for_a_session_arrives_with_it() {
     let (mut a, mut b) = pair();
     let mut way = Way::new();

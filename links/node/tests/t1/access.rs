@@ -5,7 +5,10 @@ use anyhow::{Result, ensure};
 use api::names;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::config::{AuthInfo, Config};
 use kube::{Api, Client, Error};
 use serde_json::{Value, json};
@@ -62,7 +65,7 @@ pub(crate) async fn token(client: &Client, node: &str) -> Result<String> {
     let token = accounts
         .create_token_request(NAME, &params, &request)
         .await?;
-    Ok(token.status.unwrap_or_default().token)
+    Ok(token.status.map(|status| status.token).unwrap_or_default())
 }
 
 /// A kubeconfig with it.
@@ -90,8 +93,8 @@ fn client(api: &ManagementApi, token: &str) -> Result<Client> {
 
 async fn patch(client: &Client, node: &str, patch: &Value) -> Result<(), Error> {
     let nodes = Api::<Node>::all(client.clone());
-    let written = nodes.patch_metadata(node, &PatchParams::default(), &Patch::Merge(patch));
-    written.await.map(drop)
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    nodes.patch(node, &params, &patch).await.map(drop)
 }
 
 fn annotation(name: &str, value: &str) -> Value {
@@ -183,10 +186,66 @@ async fn a_nodes_token_writes_the_overlays_annotations_of_its_own_node_and_nothi
     let loose = accounts
         .create_token_request(NAME, &PostParams::default(), &request)
         .await?;
-    let loose = client(&api, &loose.status.unwrap_or_default().token)?;
+    let loose = loose.status.map(|status| status.token);
+    let loose = client(&api, &loose.unwrap_or_default())?;
     let refused = patch(&loose, "a", &key).await;
     ensure!(refused.is_err(), "a token without a node wrote");
     // Others are nobody's business of this policy.
     patch(&admin, "b", &annotation("else", "2")).await?;
+    Ok(())
+}
+
+/// The tunnels of all others follow a node's range of pods, so it may not choose one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kubelet_chooses_no_range_of_pods_for_its_node() -> Result<()> {
+    let Some(api) = ManagementApi::alone().await? else {
+        return Ok(());
+    };
+    let admin = api.admin()?;
+    lay(&admin).await?;
+    // The kube-apiserver of the tests has no authorizer for nodes.
+    let binding = json!({
+        "metadata": { "name": "kubelets" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node" },
+        "subjects": [{ "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:nodes" }],
+    });
+    let bindings = Api::<ClusterRoleBinding>::all(admin.clone());
+    let binding = serde_json::from_value(binding)?;
+    bindings.create(&PostParams::default(), &binding).await?;
+    let kubelet = api.client_as("system:node:a", &["system:nodes"])?;
+    let make = |client: &Client, spec: Value| {
+        let nodes = Api::<Node>::all(client.clone());
+        async move {
+            let node = json!({ "metadata": { "name": "a" }, "spec": spec });
+            let node = serde_json::from_value(node).map_err(Error::SerdeError)?;
+            nodes.create(&PostParams::default(), &node).await.map(drop)
+        }
+    };
+    let chosen = json!({ "podCIDR": "10.128.9.0/24", "podCIDRs": ["10.128.9.0/24"] });
+    ask_until("a range of its own is refused", PATIENCE, || async {
+        Ok(match make(&kubelet, chosen.clone()).await {
+            Err(Error::Api(status)) if status.message.contains("a kubelet sets none") => Ok(()),
+            Err(other) => Err(format!("{other}")),
+            // The policy was not in force yet.
+            Ok(()) => {
+                let nodes = Api::<Node>::all(admin.clone());
+                nodes.delete("a", &DeleteParams::default()).await?;
+                Err("it was taken".to_owned())
+            }
+        })
+    })
+    .await?;
+    make(&kubelet, json!({})).await?;
+    match patch(&kubelet, "a", &json!({ "spec": chosen })).await {
+        Err(Error::Api(status)) => {
+            ensure!(status.message.contains("a kubelet sets none"), "{status:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // What else a kubelet writes it still may, before and after the control plane gave a range.
+    patch(&kubelet, "a", &annotation("else", "1")).await?;
+    let given = json!({ "spec": { "podCIDR": "10.128.1.0/24", "podCIDRs": ["10.128.1.0/24"] } });
+    patch(&admin, "a", &given).await?;
+    patch(&kubelet, "a", &annotation("else", "2")).await?;
     Ok(())
 }

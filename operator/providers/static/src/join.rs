@@ -65,6 +65,10 @@ pub fn parameters(
     let arguments = node.entry("kubeletExtraArgs").or_insert_with(|| json!([]));
     let arguments = arguments.as_array_mut().ok_or(Error::NoConfiguration)?;
     arguments.push(json!({ "name": "provider-id", "value": id }));
+    // Else it would look for one itself, and which it finds is no matter of ours: its certificate is for this one.
+    if let Some(address) = host.node_address() {
+        arguments.push(json!({ "name": "node-ip", "value": address.to_string() }));
+    }
     let facts = host
         .status
         .as_ref()
@@ -153,7 +157,10 @@ mod tests {
         let node = &configuration["nodeRegistration"];
         assert_eq!(
             node["kubeletExtraArgs"],
-            json!([{ "name": "provider-id", "value": "static://rack-a-1/w-1" }])
+            json!([
+                { "name": "provider-id", "value": "static://rack-a-1/w-1" },
+                { "name": "node-ip", "value": "192.0.2.10" },
+            ])
         );
         assert_eq!(node.get("ignorePreflightErrors"), None);
         assert_eq!(

@@ -18,6 +18,7 @@ use providers::{
     Answer, Capabilities, Checked, Error, Inventory, Listed, Offering, Presence, Provider, Scope,
 };
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::life::choose;
 
@@ -48,6 +49,8 @@ pub struct Static {
     client: Client,
     is_enabled: bool,
     field_manager: &'static str,
+    /// Of two claims one sees the other's: which addresses are taken is no matter of one Host.
+    claims: Mutex<()>,
 }
 
 impl Static {
@@ -59,6 +62,7 @@ impl Static {
             client,
             is_enabled,
             field_manager,
+            claims: Mutex::default(),
         }
     }
 
@@ -116,8 +120,23 @@ fn is_conflict(error: &kube::Error) -> bool {
 }
 
 /// What to do where every Host is taken.
-fn none_left(machine: &Machine) -> Error {
+fn none_left(machine: &Machine, hosts: &[Host], selector: &HostSelector) -> Error {
     let namespace = machine.namespace().unwrap_or_default();
+    let fits = |host: &&Host| {
+        choose::is_free(host) && choose::matches(selector, &machine.spec.version, host)
+    };
+    let taken = hosts.iter().filter(fits).find_map(|host| {
+        let other = choose::same_address(hosts, host, machine)?;
+        Some((host, other, host.node_address()?))
+    });
+    if let Some((host, other, address)) = taken {
+        return Error::NoneLeft(format!(
+            "Host {} is not taken, because {address} is the address of a node of the tenant cluster already, that on \
+             Host {}: give it another one that its machine has (spec.nodeAddress), or add another Host",
+            host.name_any(),
+            other.name_any()
+        ));
+    }
     Error::NoneLeft(format!(
         "no Host of namespace {namespace} that spec.provider.static.selector matches and whose kubelet is v{} is \
          Available and without a Machine: add one, or see kubectl get hosts -n {namespace} for what keeps the others",
@@ -161,16 +180,17 @@ impl Provider for Static {
                 .and_then(|status| status.request.as_ref())
                 .ok_or(Error::NoRequest)?;
             let uid = machine.uid().unwrap_or_default();
+            let _claims = self.claims.lock().await;
             for _ in 0..TRIES {
                 let hosts = self.hosts(machine).await?;
                 let Some(host) = choose::choose(&hosts, selector, machine) else {
-                    return Err(none_left(machine));
+                    return Err(none_left(machine, &hosts, selector));
                 };
                 if choose::is_of(host, &uid) {
                     return Ok(describe::presence(&hosts, machine));
                 }
                 let Some(status) = choose::claim(host, machine, Timestamp::now()) else {
-                    return Err(none_left(machine));
+                    return Err(none_left(machine, &hosts, selector));
                 };
                 match self.write(host, &status).await {
                     Ok(()) => {

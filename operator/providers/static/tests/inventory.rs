@@ -45,7 +45,9 @@ impl World {
 
     /// A Host that is Available since then.
     async fn lists(&self, name: &str, since: &str, spec: Value) -> Result<()> {
-        let mut whole = json!({"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]});
+        let last: usize = name.bytes().map(usize::from).sum();
+        let address = format!("192.0.2.{}", last % 250);
+        let mut whole = json!({"address": address, "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]});
         for (key, value) in spec.as_object().into_iter().flatten() {
             whole[key] = value.clone();
         }
@@ -238,5 +240,56 @@ async fn list_has_the_machines_of_a_tenant_cluster_and_no_others() -> Result<()>
         world.provider.list(&scope("ba9876543210")).await?.machines,
         []
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn address_that_a_node_of_the_tenant_cluster_has_is_not_given_to_another_and_that_is_said()
+-> Result<()> {
+    let world = World::new().await?;
+    let same = json!({"nodeAddress": "10.0.0.4"});
+    world
+        .lists("a", "2026-01-01T00:00:00Z", same.clone())
+        .await?;
+    world.lists("b", "2026-01-02T00:00:00Z", same).await?;
+    let (one, two) = (machine("w-1", &json!({})), machine("w-2", &json!({})));
+    let both = tokio::join!(world.provider.create(&one), world.provider.create(&two));
+    let refused = match both {
+        (Ok(_), Err(error)) | (Err(error), Ok(_)) => error,
+        both => anyhow::bail!("{both:?}"),
+    };
+    assert_eq!(refused.fault(), FaultKind::Capacity { again: None });
+    let words = refused.to_string();
+    assert!(
+        words.contains("10.0.0.4") && words.contains("spec.nodeAddress"),
+        "{words}"
+    );
+    // In another tenant cluster it is another network.
+    let mut other = machine("w-3", &json!({}));
+    other.spec.cluster_uid = "ba9876543210".to_owned();
+    let made = world.provider.create(&other).await?;
+    assert!(matches!(made, Presence::Present(_)), "{made:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn machine_keeps_the_address_that_it_was_claimed_with() -> Result<()> {
+    let world = World::new().await?;
+    world
+        .lists(
+            "a",
+            "2026-01-01T00:00:00Z",
+            json!({"nodeAddress": "10.0.0.4"}),
+        )
+        .await?;
+    let machine = machine("w-1", &json!({}));
+    world.provider.create(&machine).await?;
+    let moved = Patch::Merge(json!({"spec": {"nodeAddress": "10.0.0.5"}}));
+    world
+        .hosts()
+        .patch("a", &PatchParams::default(), &moved)
+        .await?;
+    let there = world.provider.describe(&machine, None).await?.present();
+    assert_eq!(there.context("gone")?.addresses[0].address, "10.0.0.4");
     Ok(())
 }

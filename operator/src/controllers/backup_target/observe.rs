@@ -15,6 +15,7 @@ use tenant_cp::backup::check_job;
 
 use super::plan::{Check, Progress, Report};
 use crate::pod_failures;
+use crate::status::one_line;
 
 /// Most Jobs and pods of one target that are looked at. There are a few for a moment.
 const MOST: u32 = 50;
@@ -126,15 +127,9 @@ fn report(pod: &Value) -> Option<Report> {
         None => reported.why,
     };
     Some(Report {
-        why: cut(&why),
-        detail: cut(&reported.detail),
+        why: one_line(&why, LONGEST),
+        detail: one_line(&reported.detail, LONGEST),
     })
-}
-
-fn cut(text: &str) -> String {
-    let mut line = text.trim().replace(char::is_control, " ");
-    line.truncate(line.floor_char_boundary(LONGEST));
-    line
 }
 
 #[cfg(test)]

@@ -106,6 +106,10 @@ pub async fn observe(
     let (vm, stored, tenant) = futures::join!(vm, stored, tenant);
     let frozen = machine.status.as_ref().and_then(|s| s.request.as_ref());
     let vm = vm?;
+    let others = match &tenant {
+        Tenant::Answers(seen) if !seen.requests.is_empty() => ctx.stores.addresses_before(&machine),
+        _ => Vec::new(),
+    };
     let asks = home && !joined && !going && frozen.is_none() && vm.is_absent();
     Ok(Some(Observed {
         request: match asks {
@@ -122,6 +126,7 @@ pub async fn observe(
         namespace: home_namespace,
         vm,
         published,
+        others,
         user_data: stored?,
         drawn: None,
         tenant,

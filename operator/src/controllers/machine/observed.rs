@@ -4,6 +4,7 @@
 //! bounded data.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use api::machine::MachineRequest;
 use api::machine_addresses::PublishedAddresses;
@@ -39,6 +40,9 @@ pub struct Observed {
     pub vm: Known<Description>,
     /// Its addresses, as they are published for whoever maps traffic onto it.
     pub published: Option<PublishedAddresses>,
+    /// Addresses of other Machines of the tenant cluster that were made before it, with their names; asked for only
+    /// where its kubelet wants a certificate.
+    pub others: Vec<(IpAddr, String)>,
     /// The Secret with the user data. Not known once the machine has joined, until it goes.
     pub user_data: Known<UserData>,
     /// A token that was drawn in this reconcile and is stored nowhere yet.

@@ -359,6 +359,7 @@ fn decide(plan: &mut Plan, observed: &Observed, seen: &Seen) {
     let expected = csr::Expected {
         node: name,
         addresses: &addresses,
+        others: &observed.others,
     };
     for request in &seen.requests {
         let denied = match csr::check(request, expected) {

@@ -403,6 +403,12 @@ async fn act(
             applied.writes += 1;
             applied.observe_again = true;
         }
+        Action::RelieveEtcd { members, step } => {
+            let done = etcd::space::relieve(ctx, (members, step), observed).await;
+            done.map_err(Error::Fence)?;
+            applied.writes += 1;
+        }
+        Action::AskLargest { address } => etcd::space::largest(ctx, *address, observed).await,
         Action::Probe { .. } => probe::probe(ctx, action, observed, now).await?,
         Action::ApplyTenantObjects { address, changes } => {
             tenant_objects::apply(ctx, *address, changes, observed, now).await?;

@@ -23,7 +23,7 @@ use tenant_cp::addons::registry;
 use tenant_cp::certificates::{self, SecretData};
 use tenant_cp::names;
 
-use super::observed::{Etcd, EtcdSteps, Observed, Tenant, component_pods};
+use super::observed::{Etcd, EtcdSpace, EtcdSteps, Observed, Tenant, component_pods};
 use super::plan::LIST_SWEEP;
 use crate::context::Context;
 use crate::parts::PARTS;
@@ -100,13 +100,14 @@ pub async fn observe(
     let found = [tenant_namespace, tenant_binding, user_binding];
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
+    let etcd_glance = ctx.etcd_looks.seen(&uid);
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
-        if component_pods::are_needed(&cluster, &objects, &ns) {
+        if etcd_glance.is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
         }
@@ -123,6 +124,10 @@ pub async fn observe(
     let workers = !deleting && ctx.stores.has_workers(&cluster);
     let material = certificates::read_store(&secrets(&objects));
     let others = ctx.stores.others(&uid);
+    let claimed_hosts = match deleting {
+        true => ctx.stores.claimed_hosts(namespace),
+        false => Vec::new(),
+    };
     let quotas = match deleting {
         true => Vec::new(),
         false => ctx.ask_quotas_for_cluster(&cluster),
@@ -138,6 +143,7 @@ pub async fn observe(
         network,
         quotas,
         others,
+        claimed_hosts,
         objects,
         readable: readable && !deleting,
         user_readable,
@@ -153,8 +159,11 @@ pub async fn observe(
         etcd: Etcd::NotAsked,
         etcd_listing: None,
         etcd_steps: EtcdSteps::default(),
+        etcd_space: EtcdSpace::default(),
+        etcd_glance,
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
+        backup: ctx.backups.of(&uid),
         budget: ctx.budget(),
     };
     if !deleting && !observed.cluster.spec.paused {

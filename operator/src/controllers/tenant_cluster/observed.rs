@@ -19,10 +19,13 @@ use tenant_cp::problem::Problem;
 pub mod component_pods;
 
 use super::part_name::PartName;
+use crate::backups::Said;
 use crate::etcd_replacement::patience::Patience;
+use crate::etcd_space::looks::Glance;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
+use crate::tenant_session::largest::Size;
 use component_pods::ComponentPod;
 
 /// Everything that a plan may depend on.
@@ -36,6 +39,8 @@ pub struct Observed {
     pub quotas: Vec<Problem>,
     /// All other TenantClusters, in any order.
     pub others: Vec<Arc<TenantCluster>>,
+    /// Hosts of the namespace that Machines have, by name and UID; asked for only while it is being deleted.
+    pub claimed_hosts: Vec<(String, String)>,
     /// Live objects: the tenant namespace, what is in it, and ours in the user's namespace.
     pub objects: BTreeMap<Key, Value>,
     /// Whether [`Self::objects`] has what is in the tenant namespace: where nobody let us in, nothing of
@@ -66,10 +71,16 @@ pub struct Observed {
     pub etcd_listing: Option<EtcdListing>,
     /// What this reconcile did to the members of etcd.
     pub etcd_steps: EtcdSteps,
+    /// What is known of the space in etcd beside what its members say.
+    pub etcd_space: EtcdSpace,
+    /// What was seen of etcd outside of reconciles.
+    pub etcd_glance: Glance,
     /// How long something has to be so before a member of etcd is replaced.
     pub etcd_patience: Patience,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
     pub failures: BTreeMap<PartName, Failure>,
+    /// What is known of its backup; none where nothing is known.
+    pub backup: Option<Said>,
     /// What this reconcile may still ask of the tenant's API.
     pub budget: Budget,
 }
@@ -113,6 +124,18 @@ pub struct EtcdListing {
     /// Name of the member whose data differs from what the two others have; none where that is not so, or
     /// not known.
     pub odd: Option<String>,
+}
+
+/// What one reconcile knows of the space in etcd.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct EtcdSpace {
+    /// Whether what can be dropped was, in this reconcile.
+    pub is_compacted: bool,
+    /// Whether the rest is left to the next reconcile: a member writes its database anew now, or this one took
+    /// long enough.
+    pub is_left: bool,
+    /// The largest resources; none where that was not asked.
+    pub largest: Option<Vec<Size>>,
 }
 
 /// What one reconcile did to the members of etcd.

@@ -20,11 +20,13 @@ use super::part_name::PartName;
 use crate::rollouts::queue::Answer;
 use crate::status::Waiting;
 
+mod backup;
 mod certificates;
 mod deletion;
 mod endpoint;
 mod etcd;
 mod halted;
+mod handover;
 mod kubeconfig;
 mod pods;
 mod prune;
@@ -44,9 +46,17 @@ use workloads::Objects;
 /// The next step for one TenantCluster.
 #[must_use]
 pub fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = decide(observed, settings, now);
+    if observed.cluster.metadata.deletion_timestamp.is_none() {
+        backup::report(&mut plan.status, observed, now);
+    }
+    plan
+}
+
+fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let cluster = &observed.cluster;
     if cluster.metadata.deletion_timestamp.is_some() {
-        return deletion::plan(observed, now);
+        return deletion::plan(observed, settings, now);
     }
     if let Some(why) = tenant_namespace::taken(observed) {
         return halted::plan(observed, &Halt::Taken(why), now);
@@ -89,7 +99,10 @@ fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: 
     // What cannot be read is not known to be absent: nothing else is planned by it.
     if observed.readable {
         parts.push(part);
-        parts.extend(namespace.parts(valid, observed, settings, allowed, now));
+        // What only helps later comes after everything else (operations.md §1.2, law 5).
+        let rests = facts.wanted().is_none() && observed.was_ready();
+        let may = (allowed, rests);
+        parts.extend(namespace.parts(valid, observed, settings, may, now));
     }
     rest_what_failed(&mut parts, observed);
     let mut in_place = None;
@@ -223,7 +236,7 @@ impl NamespacePlan {
         valid: &Validated,
         observed: &Observed,
         settings: &Settings,
-        allowed: Allowed,
+        (allowed, rests): (Allowed, bool),
         now: Timestamp,
     ) -> [Part; 9] {
         let addresses = self.addresses.as_ref();
@@ -254,7 +267,8 @@ impl NamespacePlan {
         let etcd_base = base.take(PartName::Etcd);
         let is_claim = |object: &&Object| object.kind == "PersistentVolumeClaim";
         let claims = etcd_base.iter().filter(is_claim).cloned().collect();
-        let mut etcd = etcd::plan(valid, observed, etcd_base, members, allowed.etcd, now);
+        let may_end = (allowed.etcd, rests);
+        let mut etcd = etcd::plan(valid, observed, etcd_base, members, may_end, now);
         etcd.problem = etcd.problem.or_else(|| self.etcd_is_held.clone());
         [
             certificates::plan(valid, observed, settings, addresses, self.its_turn, now),

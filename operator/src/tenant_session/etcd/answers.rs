@@ -47,6 +47,8 @@ pub struct MemberStatus {
     pub alarms: Vec<Alarm>,
     /// Identifiers of the members that the alarm [`Alarm::Corrupt`] names.
     pub corrupt: Vec<String>,
+    /// Identifiers of the members that raised the alarm [`Alarm::NoSpace`].
+    pub no_space: Vec<String>,
     /// Identifier of the member that leads; none while it knows no leader.
     pub leader: Option<String>,
     /// Whether it has no vote.
@@ -128,15 +130,14 @@ struct Header {
 impl Status {
     pub(super) fn read(self) -> Result<MemberStatus, serde_json::Error> {
         let raised = |alarm: Alarm| self.errors.iter().filter_map(move |e| named(e, alarm));
+        let whose = |alarm| raised(alarm).filter(|id| *id != 0).map(hex).collect();
         let alarms = [Alarm::Corrupt, Alarm::NoSpace].into_iter();
         Ok(MemberStatus {
             alarms: alarms
                 .filter(|alarm| raised(*alarm).next().is_some())
                 .collect(),
-            corrupt: raised(Alarm::Corrupt)
-                .filter(|id| *id != 0)
-                .map(hex)
-                .collect(),
+            corrupt: whose(Alarm::Corrupt),
+            no_space: whose(Alarm::NoSpace),
             cluster_id: hex(id(self.header.cluster_id)?),
             member_id: hex(id(self.header.member_id)?),
             leader: (self.leader != 0).then(|| hex(self.leader)),
@@ -313,6 +314,7 @@ mod tests {
         assert_eq!(of(both), [Alarm::Corrupt, Alarm::NoSpace]);
         let text = format!(r#"{{"header":{{"cluster_id":"1","member_id":"2"}},"errors":{both}}}"#);
         assert_eq!(read(&text).unwrap().corrupt, ["1"]);
+        assert_eq!(read(&text).unwrap().no_space, ["1"]);
         assert_eq!(of(r#"["etcdserver: no leader"]"#), []);
     }
 

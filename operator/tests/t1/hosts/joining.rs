@@ -31,12 +31,8 @@ async fn programs(world: &World, authority: &str) -> Result<()> {
     world.real.program("rc-update", update).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()> {
-    let Some(world) = World::new("host-join").await? else {
-        return Ok(());
-    };
-    let operator = world.operator()?;
+/// Host `a` is taken by a Machine of a pool of one and joins. Gives the Machine's name and the tenant namespace.
+pub(super) async fn joins(world: &World) -> Result<(String, String)> {
     let site = &world.site;
     let cluster = site.wait_ready("demo").await?;
     let tenant = tenant_namespace(&cluster);
@@ -46,7 +42,7 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
     let authority = info
         .lines()
         .find_map(|line| line.trim().strip_prefix("certificate-authority-data: "));
-    programs(&world, authority.context("no authority")?).await?;
+    programs(world, authority.context("no authority")?).await?;
     world.list("a", &world.sshd.host_keys).await?;
     world.available("a").await?;
     let pool = json!({
@@ -58,10 +54,22 @@ async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()
     let joined = |host: &api::Host| phase(host) == Some(HostPhase::Joined);
     let host = world.wait("a", joined).await?;
     let claim = host.status.and_then(|status| status.claim);
-    let name = claim.context("no claim")?.machine_name;
+    Ok((claim.context("no claim")?.machine_name, tenant))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_of_a_pool_takes_a_host_joins_and_leaves_it_clean() -> Result<()> {
+    let Some(world) = World::new("host-join").await? else {
+        return Ok(());
+    };
+    let operator = world.operator()?;
+    let site = &world.site;
+    let (name, tenant) = joins(&world).await?;
     let told = world.real.shell("cat /run/told").await?;
     let id = format!("static://a/{name}");
     ensure!(told.contains(&id) && told.contains("token"), "{told}");
+    let ip = format!("\"value\":\"{}\"", world.address);
+    ensure!(told.contains("node-ip") && told.contains(&ip), "{told}");
     let owner = world.real.shell("cat /var/lib/covey/owner.json").await?;
     ensure!(!owner.contains("\"installation\":\"\""), "{owner}");
     let node = json!({

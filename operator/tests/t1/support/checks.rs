@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use api::names;
 use clap::Parser;
+use etcd_agent::args::backup::BackupCommand;
 use etcd_agent::args::{Args, Command};
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -18,7 +19,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::site::apply;
@@ -131,64 +131,85 @@ impl Stage {
     /// Exit code and last word.
     async fn run(&self, pod: &Pod) -> Result<(i32, String)> {
         let folder = tempfile::tempdir()?;
-        let paths = self.volumes(pod, &folder).await?;
-        let spec = pod.spec.as_ref().context("no spec")?;
-        let container = spec.containers.first().context("no container")?;
+        let paths = volumes(&self.client, &self.namespace, pod, folder.path()).await?;
         let log = folder.path().join("log");
         std::fs::write(&log, "")?;
-        let args = container.args.iter().flatten().map(|arg| {
-            let mut arg = arg.replace("/dev/termination-log", &log.display().to_string());
-            for (inside, outside) in &paths {
-                arg = arg.replace(inside.as_str(), &outside.display().to_string());
-            }
-            arg
-        });
-        let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
-        let Command::Backup(args) = args.command else {
-            anyhow::bail!("it is no backup");
-        };
-        let code = match etcd_agent::backup::perform(args.command).await {
+        let here = |arg: &str| arg.replace("/dev/termination-log", &log.display().to_string());
+        let command = command(pod, &paths, here)?;
+        let code = match etcd_agent::backup::perform(command).await {
             Ok(()) => 0,
             Err(failure) => i32::from(failure.code()),
         };
         Ok((code, std::fs::read_to_string(&log)?))
     }
+}
 
-    /// Where what is mounted is here.
-    async fn volumes(&self, pod: &Pod, folder: &TempDir) -> Result<BTreeMap<String, PathBuf>> {
-        let spec = pod.spec.as_ref().context("no spec")?;
-        let container = spec.containers.first().context("no container")?;
-        let mut paths = BTreeMap::new();
-        for mount in container.volume_mounts.iter().flatten() {
-            let mut volumes = spec.volumes.iter().flatten();
-            // That of a token is the API server's own.
-            let Some(volume) = volumes.find(|volume| volume.name == mount.name) else {
-                continue;
-            };
-            let place = folder.path().join(&volume.name);
-            std::fs::create_dir_all(&place)?;
-            if let Some(secret) = &volume.secret {
-                let name = secret.secret_name.as_deref().unwrap_or_default();
-                self.secret(name, &place).await?;
-            }
-            if volume.downward_api.is_some() {
-                let bundle = pod.annotations().get("covey.dev/backup-ca-bundle");
-                std::fs::write(place.join("ca.crt"), bundle.context("no annotation")?)?;
-            }
-            paths.insert(mount.mount_path.clone(), place);
+/// What a pod's container does with a backup, with the paths of here, and with what `here` changes besides.
+pub(crate) fn command(
+    pod: &Pod,
+    paths: &BTreeMap<String, PathBuf>,
+    here: impl Fn(&str) -> String,
+) -> Result<BackupCommand> {
+    let spec = pod.spec.as_ref().context("no spec")?;
+    let container = spec.containers.first().context("no container")?;
+    let args = container.args.iter().flatten().map(|arg| {
+        let mut arg = here(arg);
+        for (inside, outside) in paths {
+            arg = arg.replace(inside.as_str(), &outside.display().to_string());
         }
-        Ok(paths)
+        arg
+    });
+    let args = Args::try_parse_from(std::iter::once("etcd-agent".to_owned()).chain(args))?;
+    match args.command {
+        Command::Backup(args) => Ok(args.command),
+        _ => anyhow::bail!("it is no backup"),
     }
+}
 
-    /// Empty where there is none: it is optional.
-    async fn secret(&self, name: &str, place: &Path) -> Result<()> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let secret = secrets.get_opt(name).await?;
-        for (field, value) in secret.into_iter().flat_map(|s| s.data.unwrap_or_default()) {
-            std::fs::write(place.join(field), value.0)?;
+/// Where what a pod mounts is here, by the path inside.
+pub(crate) async fn volumes(
+    client: &Client,
+    namespace: &str,
+    pod: &Pod,
+    folder: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let spec = pod.spec.as_ref().context("no spec")?;
+    let container = spec.containers.first().context("no container")?;
+    let mut paths = BTreeMap::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let mut volumes = spec.volumes.iter().flatten();
+        // That of a token is the API server's own.
+        let Some(volume) = volumes.find(|volume| volume.name == mount.name) else {
+            continue;
+        };
+        let place = folder.join(&volume.name);
+        std::fs::create_dir_all(&place)?;
+        if let Some(secret) = &volume.secret {
+            let name = secret.secret_name.as_deref().unwrap_or_default();
+            files(client, namespace, name, &place).await?;
         }
-        Ok(())
+        if volume.downward_api.is_some() {
+            let bundle = pod.annotations().get("covey.dev/backup-ca-bundle");
+            std::fs::write(place.join("ca.crt"), bundle.context("no annotation")?)?;
+        }
+        paths.insert(mount.mount_path.clone(), place);
     }
+    Ok(paths)
+}
+
+/// Fields of a Secret as files; none where there is no such Secret.
+pub(crate) async fn files(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    place: &Path,
+) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let secret = secrets.get_opt(name).await?;
+    for (field, value) in secret.into_iter().flat_map(|s| s.data.unwrap_or_default()) {
+        std::fs::write(place.join(field), value.0)?;
+    }
+    Ok(())
 }
 
 /// Makes a Secret, or changes it.

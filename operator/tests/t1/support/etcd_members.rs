@@ -12,6 +12,7 @@ mod writer;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ use tokio::task::JoinHandle;
 
 use self::peers::Peers;
 use self::volume::{Identity, Verdict, verdict};
-pub(crate) use self::writer::{Writer, has_all, members};
+pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
 /// Members of the etcd that is played.
 pub(crate) const MEMBERS: usize = 3;
@@ -59,8 +60,13 @@ pub(crate) struct EtcdMembers {
 }
 
 impl EtcdMembers {
-    /// Plays those of the tenant cluster in this namespace, once it is there.
-    pub(crate) async fn start(client: &Client, namespace: &str) -> Result<Option<Self>> {
+    /// Plays those of the tenant cluster in this namespace, once it is there. `instead`: flags and their values
+    /// that are to be others than those of the StatefulSet.
+    pub(crate) async fn start(
+        client: &Client,
+        namespace: &str,
+        instead: &[(&str, &str)],
+    ) -> Result<Option<Self>> {
         let Some(programs) = Programs::find_or_skip()? else {
             return Ok(None);
         };
@@ -77,6 +83,10 @@ impl EtcdMembers {
             proxy: peers.address(),
             addresses: Arc::clone(&addresses),
             runs: [None, None, None],
+            instead: instead
+                .iter()
+                .map(|(flag, value)| ((*flag).to_owned(), (*value).to_owned()))
+                .collect(),
         };
         let task = tokio::spawn(stage.play());
         Ok(Some(Self {
@@ -125,14 +135,27 @@ impl Drop for EtcdMembers {
     }
 }
 
+/// Below those that the kernel gives connections of (`net.ipv4.ip_local_port_range`, 32768 to 60999): a member that is
+/// restarted binds its ports anew, and meanwhile a connection of another test may have got one. A test is a process
+/// here, and each begins at another number.
 fn ports() -> Result<[Ports; MEMBERS]> {
+    const FIRST: u32 = 12_000;
+    const MOST: u32 = 20_000;
+    // Four of each member.
+    const EACH: u32 = 12;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     // Held together, so that they differ.
     let mut held = Vec::new();
     let mut port = || -> Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        let port = listener.local_addr()?.port();
-        held.push(listener);
-        Ok(port)
+        for _ in 0..MOST {
+            let offset = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
+            let port = u16::try_from(FIRST + offset % MOST)?;
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                held.push(listener);
+                return Ok(port);
+            }
+        }
+        anyhow::bail!("no free port")
     };
     let mut all = || -> Result<Ports> {
         Ok(Ports {
@@ -154,6 +177,7 @@ struct Stage {
     proxy: SocketAddr,
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
     runs: [Option<Run>; MEMBERS],
+    instead: BTreeMap<String, String>,
 }
 
 /// What runs in a pod.
@@ -244,7 +268,7 @@ impl Stage {
             // It mounts one that is gone.
             return self.tell(seat, &pod, false, false).await.map(|()| false);
         }
-        let is_refused = self.start(seat, &claim, secret)?;
+        let is_refused = self.start(seat, &claim, (set, secret))?;
         let is_ready = !is_refused && self.is_ready(seat).await;
         self.tell(seat, &pod, is_ready, is_refused).await?;
         Ok(is_ready)
@@ -313,7 +337,13 @@ impl Stage {
     }
 
     /// Starts the gate and etcd where they do not run; true where the gate refuses.
-    fn start(&mut self, seat: usize, claim: &str, secret: &Secret) -> Result<bool> {
+    fn start(
+        &mut self,
+        seat: usize,
+        claim: &str,
+        (set, secret): (&StatefulSet, &Secret),
+    ) -> Result<bool> {
+        let own = own_flags(set, &self.instead);
         let volume = self.volume(claim);
         let Some(run) = &mut self.runs[seat] else {
             return Ok(false);
@@ -353,6 +383,7 @@ impl Stage {
         let proxy = format!("HTTPS_PROXY=http://{}", self.proxy);
         let mut args = vec![proxy, self.etcd.display().to_string()];
         args.extend(flags(&name, &state, self.ports[seat], (&dir, &volume)));
+        args.extend(own);
         let log = self.dir.join(format!("{name}.log"));
         run.process = Some(Process::spawn(&name, "/usr/bin/env".as_ref(), &args, &log)?);
         Ok(false)
@@ -394,6 +425,26 @@ impl Stage {
     }
 }
 
+/// Flags that are those of the StatefulSet, because nothing here stands in for what they are about.
+const OWN_FLAGS: [&str; 3] = [
+    "bootstrap-defrag-threshold-megabytes",
+    "feature-gates",
+    "quota-backend-bytes",
+];
+
+fn own_flags(set: &StatefulSet, instead: &BTreeMap<String, String>) -> Vec<String> {
+    let spec = set.spec.as_ref().and_then(|s| s.template.spec.as_ref());
+    let args = spec.and_then(|spec| spec.containers.first()?.args.as_ref());
+    let args = args.into_iter().flatten();
+    let flags = args.filter_map(|arg| arg.strip_prefix("--")?.split_once('='));
+    let flags = flags.filter(|(flag, _)| OWN_FLAGS.contains(flag));
+    let flags = flags.map(|(flag, value)| {
+        let value = instead.get(flag).map_or(value, String::as_str);
+        format!("--{flag}={value}")
+    });
+    flags.collect()
+}
+
 /// As `tenant_cp::desired::etcd` has them, but for where a member listens.
 fn flags(
     name: &str,
@@ -412,7 +463,6 @@ fn flags(
         ("cert-file", own("server.crt")),
         ("client-cert-auth", "true".to_owned()),
         ("data-dir", volume.join("data").display().to_string()),
-        ("feature-gates", "InitialCorruptCheck=true".to_owned()),
         (
             "initial-advertise-peer-urls",
             format!("https://{name}:2380"),

@@ -6,6 +6,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod etcd_members;
+pub(crate) mod etcd_stage;
 pub(crate) mod kubevirt;
 pub(crate) mod operator;
 pub(crate) mod parts;

@@ -25,7 +25,14 @@ impl Scope {
 
     fn narrowed(&self, uri: &Uri) -> Option<Uri> {
         const ALL: &str = "/apis/covey.dev/v1alpha1/";
-        const KINDS: [&str; 4] = ["hosts", "machines", "nodepools", "tenantclusters"];
+        const KINDS: [&str; 6] = [
+            "hosts",
+            "machines",
+            "nodepools",
+            "restores",
+            "snapshots",
+            "tenantclusters",
+        ];
         const LABELLED: [&str; 7] = [
             "/api/v1/nodes",
             "/api/v1/pods",

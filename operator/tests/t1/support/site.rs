@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tenant_cp::Settings;
 use tenant_cp::settings::{EndpointPolicy, NetworkSettings, Prefixes};
 use testkit::fakes::kubelet::Extras;
-use testkit::fixtures::{self, minimal, wait_for};
+use testkit::fixtures::{self, ask_until, minimal, wait_for};
 use testkit::{FakeKubelet, ManagementApi, Scope, TenantApis};
 
 use super::PATIENCE;
@@ -291,6 +291,26 @@ impl Site {
     /// Waits until the newest spec is carried out and everything is up.
     pub(crate) async fn wait_ready(&self, name: &str) -> Result<TenantCluster> {
         self.wait(name, is_settled).await
+    }
+
+    /// Reconciles until the operator writes nothing meanwhile of the kinds whose names have `kind` in them. The first
+    /// time it may be about to say once more what it said, by an older state of the object.
+    pub(crate) async fn rests(
+        &self,
+        kind: &str,
+        reconcile: impl AsyncFn() -> Result<()>,
+    ) -> Result<()> {
+        ask_until("nothing is written", PATIENCE, || async {
+            let window = self.api.audit().window()?;
+            reconcile().await?;
+            let mut writes = window.writes_of(&self.user())?;
+            writes.retain(|entry| entry.kind.contains(kind));
+            Ok(match writes.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{writes:#?}")),
+            })
+        })
+        .await
     }
 }
 

@@ -133,18 +133,15 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
         .iter()
         .map(|((group, resource), names)| {
             let names: Vec<_> = names.iter().copied().collect();
-            let verbs: &[&str] = match *group {
-                // How many of their pods are ready.
-                "apps" => &["create", "get", "patch"],
-                _ => &["create", "patch"],
-            };
-            rule(group, resource, &names, verbs)
+            rule(group, resource, &names, &["create", "patch"])
         })
         .collect();
+    // Of what is wanted each object is read by its name, once a list of metadata has it: a list that could be read in
+    // full may be of any size.
     for (api_version, kind) in KINDS {
         let verbs: &[&str] = match WATCHED.contains(&kind) {
-            true => &["list", "watch"],
-            false => &["list"],
+            true => &["get", "list", "watch"],
+            false => &["get", "list"],
         };
         rules.push(rule(group(api_version), &plural(kind), &[], verbs));
     }
@@ -172,6 +169,12 @@ fn operator_rules(kept: &[Object]) -> Vec<PolicyRule> {
             &[names::KUBELET_SERVING_SIGNER],
             &["approve"],
         ),
+        // Which resources fill etcd.
+        PolicyRule {
+            non_resource_urls: Some(vec!["/metrics".to_owned()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        },
     ]);
     rules
 }

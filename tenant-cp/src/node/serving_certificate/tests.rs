@@ -15,6 +15,7 @@ const ADDRESSES: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 7))
 const EXPECTED: Expected<'_> = Expected {
     node: NODE,
     addresses: &ADDRESSES,
+    others: &[],
 };
 
 fn params() -> CertificateParams {
@@ -178,4 +179,18 @@ fn nobody_gets_more_than_a_serving_certificate() {
     let mut garbage = request(&params());
     garbage.spec.request = ByteString(b"-----BEGIN CERTIFICATE REQUEST-----\n".to_vec());
     assert_eq!(reason(&garbage), "Unreadable");
+}
+
+#[test]
+fn address_that_another_node_has_is_not_certified_twice() {
+    let other = [(ADDRESSES[0], "demo-workers-first".to_owned())];
+    let taken = Expected {
+        others: &other,
+        ..EXPECTED
+    };
+    let Verdict::Deny { reason, message } = check(&request(&params()), taken) else {
+        panic!("it is certified");
+    };
+    assert_eq!(reason, Reason::WrongAddress);
+    assert!(message.contains("demo-workers-first") && message.contains("10.0.0.7"));
 }

@@ -14,6 +14,7 @@ fn image(entrypoint: &str, layers: Vec<Layer>) -> Image {
         name: "example.org/a:1".to_owned(),
         layers,
         entrypoint: vec![entrypoint.to_owned()],
+        command: vec!["serve".to_owned()],
         user: NONROOT,
         env: vec!["A=b".to_owned()],
     }

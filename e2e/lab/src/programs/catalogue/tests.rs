@@ -73,6 +73,16 @@ fn a_c_source_counts_and_its_absence_leaves_a_key_as_it_was() {
 }
 
 #[test]
+fn that_a_binary_holds_tests_counts_and_the_contrary_leaves_a_key_as_it_was() {
+    let text = |toml: &str| {
+        let catalogue = Catalogue::parse(toml, "/".into()).unwrap();
+        serde_json::to_string(catalogue.entry(Program::ETCD).unwrap()).unwrap()
+    };
+    assert!(!text(TOML).contains("\"test\""));
+    assert!(text(&format!("{TOML}test = true\n")).contains("\"test\":true"));
+}
+
+#[test]
 fn the_linker_gets_one_line_with_the_version_filled_in() {
     let catalogue = Catalogue::parse(TOML, "/".into()).unwrap();
     let entry = catalogue.entry(Program::ETCD).unwrap();
@@ -97,6 +107,7 @@ fn every_program_of_the_lab_is_pinned_at_the_version_it_says() {
         .chain(Program::KUBEVIRTS)
         .chain(Program::WORKERS)
         .chain(Program::STORAGE)
+        .chain(Program::UPSTREAM)
         .chain(Program::REFERENCES);
     let programs: Vec<_> = kubernetes.into_iter().chain(fixed).collect();
     for &program in &programs {

@@ -95,7 +95,26 @@ pub fn choose<'a, H: Borrow<Host>>(
     all()
         .filter(|host| is_free(host) && matches(selector, &machine.spec.version, host))
         .filter(is_listed_once)
+        .filter(|host| same_address(hosts, host, machine).is_none())
         .min_by_key(|host| (since(host).map(|time| time.0), host.name_any()))
+}
+
+/// The Host whose node has the address of this one already, in the Machine's tenant cluster. Logs and commands go
+/// through the agent of the node that has an address, so of two that had the same one would get what is the other's.
+#[must_use]
+pub fn same_address<'a, H: Borrow<Host>>(
+    hosts: &'a [H],
+    host: &Host,
+    machine: &Machine,
+) -> Option<&'a Host> {
+    let address = host.node_address()?;
+    let is_node = |other: &&Host| {
+        let claim = other.status.as_ref().and_then(|s| s.claim.as_ref());
+        claim.is_some_and(|claim| claim.tenant_cluster_uid == machine.spec.cluster_uid)
+    };
+    let others = hosts.iter().map(Borrow::borrow).filter(is_node);
+    let mut others = others.filter(|other| other.uid() != host.uid());
+    others.find(|other| other.node_address() == Some(address))
 }
 
 /// Whether a Machine has it.
@@ -124,6 +143,7 @@ pub fn claim(host: &Host, machine: &Machine, now: Timestamp) -> Option<HostStatu
         machine_name: machine.name_any(),
         machine_uid: uid,
         tenant_cluster_uid: machine.spec.cluster_uid.clone(),
+        node_address: host.spec.node_address().map(|address| address.to_string()),
     });
     set_condition(
         &mut status.conditions,

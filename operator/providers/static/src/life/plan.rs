@@ -187,7 +187,7 @@ fn seen(
     host.status = Some(draft.status.clone());
     let this = Twin::of(&host);
     let duplicate = this.and_then(|this| identity::duplicate(&this, &observed.others));
-    let problems = problems(facts, look.at, observed.allows_cgroup1);
+    let problems = problems(&observed.host, facts, look.at, observed.allows_cgroup1);
     let (is_usable, phase) = if let Some(owner) = &facts.owner {
         let message = Claim::Foreign(owner.clone()).words();
         draft.no(ConditionType::Verified, Reason::OwnedByAnother, &message);
@@ -222,7 +222,7 @@ fn said_clean(clean: &Cleanliness, draft: &mut Draft) -> bool {
 }
 
 /// Everything that keeps a machine from becoming a node, in one text; empty: nothing. Whose it is has been asked.
-fn problems(facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
+fn problems(host: &Host, facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
     let needs = preflight::Needs {
         us: facts.owner.clone().unwrap_or(Owner {
             machine: "nobody".to_owned(),
@@ -230,13 +230,23 @@ fn problems(facts: &Facts, at: Timestamp, allows_cgroup1: bool) -> String {
         }),
         now: u64::try_from(at.as_second()).unwrap_or_default(),
         cgroup1: allows_cgroup1,
+        node_address: host.spec.node_address(),
         ..preflight::Needs::default()
     };
     let found = preflight::problems(facts, &needs);
     let found = found
         .iter()
         .filter(|found| !matches!(found, Problem::Owned(_)));
-    let found: Vec<_> = found.map(ToString::to_string).collect();
+    let nameless = host.spec.node_address().is_none().then(|| {
+        format!(
+            "its address {} is a name, and nodes are known by IP addresses: set spec.nodeAddress to one that it has",
+            host.spec.address
+        )
+    });
+    let found: Vec<_> = nameless
+        .into_iter()
+        .chain(found.map(ToString::to_string))
+        .collect();
     found.join("; ")
 }
 

@@ -30,9 +30,17 @@ fn host(name: &str) -> Host {
         "apiVersion": "covey.dev/v1alpha1", "kind": "Host",
         "metadata": {"name": name, "namespace": "team-a", "uid": format!("uid-{name}"), "generation": 1,
             "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": [names::FINALIZER_HOST]},
-        "spec": {"address": "192.0.2.10", "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
+        "spec": {"address": address_of(name), "user": "root", "sshKeySecretName": "ssh", "hostKeys": ["x"]},
     }))
     .unwrap()
+}
+
+/// One of its own for each name.
+fn address_of(name: &str) -> String {
+    let sum = name
+        .bytes()
+        .fold(0_u16, |sum, byte| sum * 7 % 241 + u16::from(byte) % 97);
+    format!("10.1.{}.{}", sum / 200, 1 + sum % 200)
 }
 
 /// A machine that can become a node.
@@ -53,6 +61,9 @@ fn facts(machine_id: &str) -> Facts {
         writable: true,
         run_is_memory: true,
         kubelet: Some("1.35.4".to_owned()),
+        addresses: ["a", "b", "c", "h0", "h1", "h2", "h3"]
+            .map(|name| address_of(name).parse().unwrap())
+            .to_vec(),
         ..Facts::default()
     }
 }

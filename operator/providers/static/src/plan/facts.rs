@@ -2,6 +2,8 @@
 //!
 //! Invariant: a number that is missing or none is unknown, and never zero.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -50,6 +52,8 @@ pub struct Facts {
     pub processes: Vec<String>,
     /// Ports of a node on which somebody listens.
     pub ports: Vec<u16>,
+    /// Addresses of its interfaces, by its own word: good for saying what is in the way, and for nothing else.
+    pub addresses: Vec<IpAddr>,
     /// Containers that belong to no Kubernetes.
     pub foreign_tasks: u64,
     /// Containers of Kubernetes.
@@ -95,6 +99,11 @@ impl Facts {
                 .list("ports")
                 .filter_map(|port| port.parse().ok())
                 .take(32)
+                .collect(),
+            addresses: answer
+                .list("addresses")
+                .filter_map(|address| address.parse().ok())
+                .take(64)
                 .collect(),
             // Not said: as if there were some.
             foreign_tasks: answer.number("foreignTasks").unwrap_or(1),

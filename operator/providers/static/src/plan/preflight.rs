@@ -2,6 +2,8 @@
 //!
 //! Invariant: all problems are said at once, and what is unknown is one.
 
+use std::net::IpAddr;
+
 use super::claim::Owner;
 use super::facts::Facts;
 
@@ -33,6 +35,8 @@ pub struct Needs {
     pub us: Owner,
     /// SHA-256 of our tenant cluster's authority, in hexadecimal.
     pub ca: String,
+    /// By which address the node is to be known; none: that is not asked.
+    pub node_address: Option<IpAddr>,
     /// The time here, in seconds since 1970, halfway between question and answer.
     pub now: u64,
 }
@@ -95,6 +99,11 @@ pub enum Problem {
         "{0} containers run there that are not Kubernetes': stop them, or take another machine"
     )]
     ForeignContainers(u64),
+    #[error(
+        "none of its interfaces has the address {wanted} by which the node is to be known: set spec.nodeAddress to one \
+         that it has ({found})"
+    )]
+    NodeAddress { wanted: IpAddr, found: String },
     #[error("somebody listens on port {0}: find out with ss -ltnp who, and stop it")]
     Port(u16),
 }
@@ -107,7 +116,29 @@ pub fn problems(facts: &Facts, needs: &Needs) -> Vec<Problem> {
     let mut found = hardware(facts, needs);
     found.extend(software(facts, needs));
     found.extend(others(facts, is_ours, is_joined));
+    found.extend(node_address(facts, needs));
     found
+}
+
+/// The kubelet waits for ever for an address that the machine does not have.
+fn node_address(facts: &Facts, needs: &Needs) -> Option<Problem> {
+    let wanted = needs.node_address?;
+    if facts.addresses.is_empty() {
+        return Some(Problem::Unknown("addresses"));
+    }
+    let of_others = |address: &&IpAddr| {
+        let is_link_local = match address {
+            IpAddr::V4(address) => address.is_link_local(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        !address.is_loopback() && !is_link_local
+    };
+    let found = facts.addresses.iter().filter(of_others).take(8);
+    let found: Vec<_> = found.map(ToString::to_string).collect();
+    (!facts.addresses.contains(&wanted)).then(|| Problem::NodeAddress {
+        wanted,
+        found: found.join(", "),
+    })
 }
 
 fn hardware(facts: &Facts, needs: &Needs) -> Vec<Problem> {

@@ -93,14 +93,13 @@ fn failing(host: &Host) -> Option<State> {
     })
 }
 
-/// Of a machine that is reached by a name none is known.
+/// What the Host says, and never the machine.
 fn addresses(host: &Host) -> Vec<MachineAddress> {
-    let address = host.spec.address.parse::<IpAddr>();
     let internal = |address: IpAddr| MachineAddress {
         type_: "InternalIP".to_owned(),
         address: address.to_string(),
     };
-    address.into_iter().map(internal).collect()
+    host.node_address().into_iter().map(internal).collect()
 }
 
 #[cfg(test)]

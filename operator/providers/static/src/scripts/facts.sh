@@ -36,6 +36,8 @@ ports=
 for port in 10250:280A 10255:280F 10256:2810; do
     if listens "${port#*:}"; then ports="$ports ${port%:*}"; fi
 done
+# Of every interface; "10.0.0.4/24" or "10.0.0.1 peer 10.0.0.2/32".
+addresses() { { ip -o addr show 2> /dev/null || true; } | awk '$3 == "inet" || $3 == "inet6" { sub(/\/.*/, "", $4); print $4 }' | head -n 64 | tr '\n' ' '; }
 owner=/var/lib/covey/owner.json
 answer \
     machineID "$(first_line /etc/machine-id)" \
@@ -57,6 +59,7 @@ answer \
     missing "$missing" \
     processes "$runtimes" \
     ports "$ports" \
+    addresses "$(addresses)" \
     tasks "$(tasks true)" \
     foreignTasks "$(tasks false)" \
     kubeletVersion "$(if has kubelet; then { kubelet --version 2> /dev/null || true; } | sed -n 's/^Kubernetes v//p' | head -n 1; fi)" \

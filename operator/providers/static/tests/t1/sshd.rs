@@ -97,8 +97,11 @@ impl Sshd {
         fs::write(at("authorized_keys"), public(&login))?;
         let mut config = format!(
             "AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n\
-             PidFile none\nLogLevel VERBOSE\nPrintMotd no\n{more}\n",
-            at("authorized_keys").display()
+             PidFile none\nLogLevel VERBOSE\nPrintMotd no\nSetEnv HOME={}\n{more}\n",
+            at("authorized_keys").display(),
+            // A shell that sshd starts reads what the user's home tells it: that of whoever runs the tests may wait for
+            // a lock that a connection which was cut has left.
+            folder.path().display(),
         );
         let mut host_keys = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {

@@ -47,6 +47,7 @@ pub(super) struct World {
     pub(super) provider_id: Option<String>,
     pub(super) vm: Option<Description>,
     pub(super) published: Option<PublishedAddresses>,
+    pub(super) others: Vec<(std::net::IpAddr, String)>,
     pub(super) user_data: Option<UserData>,
     pub(super) node: Option<Node>,
     pub(super) token: Option<TokenSeen>,
@@ -129,6 +130,7 @@ impl World {
             provider_id: Some(format!("kubevirt://{NAME}")),
             vm: None,
             published: None,
+            others: Vec::new(),
             user_data: None,
             node: None,
             token: None,
@@ -233,6 +235,7 @@ impl World {
                 false => Known::found(self.vm.clone()),
             },
             published: self.published.clone(),
+            others: self.others.clone(),
             user_data: match deep {
                 true => Known::found(self.user_data.clone()),
                 false => Known::default(),

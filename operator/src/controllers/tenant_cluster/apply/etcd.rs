@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kit_client::errors;
-use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt as _};
 
 use super::sessions;
 use crate::context::Context;
@@ -18,6 +19,7 @@ use crate::tenant_session::etcd;
 use crate::tenant_session::etcd::answers::{Alarm, DataHash, MemberStatus};
 use crate::tenant_session::session;
 
+pub(super) mod space;
 pub(super) mod steps;
 
 /// Longest time for all of them: where etcd cannot be reached from here, each reconcile that wants to
@@ -50,8 +52,21 @@ pub(super) async fn ask(ctx: &Context, members: Members<'_>, list: bool, observe
         }
     }
     observed.etcd = Etcd::Asked(answers);
+    look_on(ctx, members, observed);
     if list {
         observed.etcd_listing = Some(listing(ctx, members, observed).await);
+    }
+}
+
+/// From now on it is looked at outside of reconciles, too.
+fn look_on(ctx: &Context, members: Members<'_>, observed: &Observed) {
+    let uid = observed.cluster.uid().unwrap_or_default();
+    let cluster = ObjectRef::from_obj(&observed.cluster);
+    let session =
+        |(name, address): &(String, IpAddr)| sessions::etcd(ctx, observed, name, *address);
+    let sessions = members.iter().filter_map(session).collect();
+    if observed.has_been_ready() {
+        ctx.etcd_looks.ensure(&uid, cluster, sessions);
     }
 }
 

@@ -287,13 +287,15 @@ impl Prober<'_> {
         if let Some(now) = self.prove_write {
             probe::write(&client, now).await?;
         }
-        let seen = match (self.applied, self.list) {
-            (true, _) => Seen::Applied,
-            (false, Some(wanted)) => match list_managed(&client, self.budget, wanted).await? {
+        let seen = match self.list {
+            Some(wanted) => match list_managed(&client, self.budget, wanted).await? {
                 Some(objects) => Seen::Objects(objects),
+                // An authorizer does not know a binding for a moment after it is made.
+                None if self.applied => return Err(session::Error::RightsNotInForce),
                 None => Seen::Hidden,
             },
-            (false, None) => Seen::Nothing,
+            None if self.applied => Seen::Applied,
+            None => Seen::Nothing,
         };
         let pods = match &seen {
             Seen::Objects(live) => count(live, self.workloads),

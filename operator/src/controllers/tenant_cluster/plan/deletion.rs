@@ -3,7 +3,8 @@
 //! Invariant: the tenant namespace is deleted by UID and only if it carries the UID of this very
 //! TenantCluster; the finalizer goes only once the namespace is gone, or is somebody else's for
 //! certain. Nothing waits for the tenant's API or etcd, so deletion does not depend on either being
-//! up. The kubeconfig Secret and the bindings in the user's namespace go by their owner references.
+//! up. The kubeconfig Secret and the bindings in the user's namespace go by their owner references; that by which keys
+//! of Hosts are read is handed over to Hosts that are to be reset ([`handover`]).
 //!
 //! Pods are stopped and claims deleted first: the namespace controller would wait for half of the
 //! grace period of every pod, and for eight seconds after every finalizer, that it still finds. That
@@ -18,12 +19,14 @@ use kit::events::Notice;
 use kit_objects::known::Known;
 use kit_objects::object::Key;
 use serde_json::Value;
+use tenant_cp::Settings;
 
 /// How long pods and claims may take to go before the namespace is deleted all the same.
 const STOP_SECONDS: i64 = 20;
 /// Pause between two looks at what is going: there is no watch on pods.
 const STOP_PAUSE: Duration = Duration::from_millis(300);
 
+use super::handover;
 use super::status;
 use super::tenant_namespace::{Whose, whose};
 use super::types::{Action, Part, Plan, Target};
@@ -31,7 +34,7 @@ use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::status::Waiting;
 
-pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
+pub(super) fn plan(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     let meta = &observed.cluster.metadata;
     let ours = meta
         .finalizers
@@ -43,10 +46,15 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     let ns = observed.tenant_namespace();
     let mut plan = Plan::unchanged(observed);
+    // Before anything goes, and again where it was taken away since.
+    if let Some(part) = handover::plan(observed, settings) {
+        plan.parts.push(part);
+        return plan;
+    }
     let mut part = Part::new(PartName::TenantNamespace);
     let live = match observed.find("Namespace", "", &ns) {
         Known::Known(live) => live,
-        Known::Absent => return Plan::own(observed, Action::RemoveFinalizer),
+        Known::Absent => return let_go(plan, observed, now),
         Known::Unknown { why } => {
             let message = format!("waits until the tenant namespace {ns} can be looked at: {why}");
             return waits(plan, observed, message, now);
@@ -60,7 +68,7 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let namespace_uid = live.pointer("/metadata/uid").and_then(Value::as_str);
     let namespace_uid = match (whose(observed, live), namespace_uid) {
         (Whose::Ours, Some(uid)) => uid,
-        (Whose::Others, _) => return Plan::own(observed, Action::RemoveFinalizer),
+        (Whose::Others, _) => return let_go(plan, observed, now),
         (Whose::Unlabelled, _) if going => return waits(plan, observed, until_gone, now),
         // What is in it may run on, and the operator may not write a namespace without the label.
         (Whose::Unlabelled, _) | (Whose::Ours, None) => {
@@ -93,6 +101,14 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     plan.parts.push(part);
     waits(plan, observed, until_gone, now)
+}
+
+/// Nothing of it is left, or nothing that is its own.
+fn let_go(plan: Plan, observed: &Observed, now: Timestamp) -> Plan {
+    match handover::is_awaited(observed, now) {
+        Some(message) => waits(plan, observed, message, now),
+        None => Plan::own(observed, Action::RemoveFinalizer),
+    }
 }
 
 fn waits(mut plan: Plan, observed: &Observed, message: String, now: Timestamp) -> Plan {

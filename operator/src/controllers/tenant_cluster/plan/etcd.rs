@@ -4,8 +4,10 @@
 //! volumes, members that have run do not start without data (`identity`), and a volume that is lost is
 //! reported; an empty one takes its place only while others have its data (`replacement`).
 
+use std::time::Duration;
+
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
-use api::{ConditionType, Reason};
+use api::{ConditionType, Reason, TenantCluster};
 use jiff::Timestamp;
 use kit_objects::known::Known;
 use kit_objects::object::Object;
@@ -16,6 +18,7 @@ mod facts;
 pub(super) mod identity;
 mod members;
 pub(super) mod replacement;
+pub(super) mod space;
 pub(super) mod volumes;
 
 use self::identity::{addresses, claims, identity};
@@ -31,7 +34,7 @@ pub(super) fn plan(
     observed: &Observed,
     base: Vec<Object>,
     members: Option<Object>,
-    may_roll: bool,
+    (may_roll, rests): (bool, bool),
     now: Timestamp,
 ) -> Part {
     let mut part = Part::new(PartName::Etcd);
@@ -54,17 +57,23 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
-    if may_roll && part.is_settled() && !replacing.is_due() {
-        let next = members::next(valid, observed);
+    let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
+    let mut relief = space::plan(valid, observed, is_full);
+    let mut first = None;
+    if part.is_settled() && !relief.goes_on() && !replacing.is_due() {
+        let next = members::next(valid, observed, (may_roll, rests), now);
         part.deletions.extend(next.replace);
         part.waiting = next.waiting;
+        first = next.first;
     }
-    part.waiting = replacing.waiting.take().or(part.waiting);
-    part.problem = told(valid, &lost)
+    let repairs = replacing.waiting.take().or(relief.waiting.take());
+    part.waiting = repairs.or(part.waiting);
+    part.problem = told(valid, &observed.cluster, &lost)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
-        .or_else(|| alarm(observed));
+        .or_else(|| alarm(observed))
+        .or_else(|| space::low(observed));
     let members = || addresses(valid, observed);
     let is_listed = observed.etcd_listing.is_some();
     if replacing.has_to_be_listed && !is_listed {
@@ -77,13 +86,29 @@ pub(super) fn plan(
         part.actions.push(Action::AskEtcd { members, list });
         return part;
     }
+    if let Some(asks @ Action::AskEtcd { .. }) = first {
+        part.actions.push(asks);
+        return part;
+    }
     match seen(valid, observed) {
         Some(etcd) if known != Some(&etcd) => part.actions.push(Action::KeepEtcd(etcd)),
         // Not before what it writes into is as it should be.
-        _ if part.is_settled() => part.actions.extend(replacing.action.take()),
+        _ if part.is_settled() => {
+            let action = replacing.action.take().or(relief.action.take()).or(first);
+            part.actions.extend(action);
+        }
         _ => {}
     }
     part
+}
+
+/// When to go on with members whose pods are ended one by one, although nothing happened.
+pub(super) fn rolls_again(
+    valid: &Validated,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Duration> {
+    members::next(valid, observed, (true, true), now).again
 }
 
 /// What keeps etcd from taking writes, or from being believed; where it was asked and no member answered,
@@ -96,19 +121,16 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
     let (member, alarm) = raised
         .filter_map(|(name, member)| Some((name, *member.alarms.first()?)))
         .min_by_key(|(_, alarm)| *alarm)?;
-    let what = match alarm {
-        Alarm::Corrupt => {
-            "members of etcd have different data, and nobody can say which is right; restore from a \
-             backup, or replace the odd one of three"
-        }
-        Alarm::NoSpace => {
-            "etcd's database has its most bytes, and only reads and deletions go on; delete what is not \
-             needed, make spec.etcd.storage.size (and quotaBackendBytes) larger, then compact, defragment and take the alarm away"
-        }
+    let message = match alarm {
+        Alarm::Corrupt => format!(
+            "members of etcd have different data, and nobody can say which is right; restore from a backup, or \
+             replace the odd one of three ({member} says so)"
+        ),
+        Alarm::NoSpace => space::told_of_alarm(observed, told_before(observed)),
     };
     Some(Waiting {
         reason: alarm.reason(),
-        message: format!("{what} ({member} says so)"),
+        message,
     })
 }
 
@@ -152,7 +174,10 @@ fn is_asked(observed: &Observed) -> bool {
         let mut members = known.members.iter();
         known.cluster_id.is_some() && members.all(|member| member.id.is_some())
     });
-    !is_known || observed.list_due || (observed.has_been_ready() && !observed.was_ready())
+    !is_known
+        || observed.list_due
+        || space::is_asked(observed)
+        || (observed.has_been_ready() && !observed.was_ready())
 }
 
 /// What etcd is, as soon as it has a leader: a member that is ready knows one. What was seen once stays.
@@ -249,7 +274,19 @@ fn loss(observed: &Observed, member: &EtcdMemberStatus) -> Option<Loss> {
     Some(Loss { claim, how })
 }
 
-fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
+/// What is known of a backup that could bring data back. It does not change while etcd is gone.
+fn backed_up(cluster: &TenantCluster) -> String {
+    let backup = cluster.status.as_ref().and_then(|s| s.backup.as_ref());
+    match backup.and_then(|backup| backup.verified.as_ref()) {
+        Some(at) => format!(
+            "; the newest full snapshot that was found whole is of {at}, and a Restore with dryRun says what \
+             else there is"
+        ),
+        None => String::new(),
+    }
+}
+
+fn told(valid: &Validated, cluster: &TenantCluster, lost: &[Loss]) -> Option<Waiting> {
     if lost.is_empty() {
         return None;
     }
@@ -284,9 +321,13 @@ fn told(valid: &Validated, lost: &[Loss]) -> Option<Waiting> {
     Some(Waiting {
         reason,
         message: format!(
-            "PersistentVolumeClaim {} in namespace {}: {then}",
+            "PersistentVolumeClaim {} in namespace {}: {then}{}",
             each.join("; "),
-            valid.tenant_namespace
+            valid.tenant_namespace,
+            match reason {
+                Reason::MemberLost => String::new(),
+                _ => backed_up(cluster),
+            }
         ),
     })
 }

@@ -40,11 +40,17 @@ pub(super) fn plan(
 /// The binding that lets the operator write kubeconfigs into the user's namespace. All
 /// TenantClusters of the namespace own it together, so it goes with the last of them.
 fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> Object {
-    let mut value = tenant_namespace::user_binding(&valid.namespace, settings).value;
-    let mut owners: Vec<Value> = observed
+    let owners = others(observed, &valid.namespace).into_iter();
+    let owners = owners.chain([owner(observed)]);
+    shared_binding(&valid.namespace, owners, settings)
+}
+
+/// The other TenantClusters of the namespace that stay, as owners.
+pub(super) fn others(observed: &Observed, namespace: &str) -> Vec<Value> {
+    observed
         .others
         .iter()
-        .filter(|o| o.metadata.namespace.as_deref() == Some(valid.namespace.as_str()))
+        .filter(|o| o.metadata.namespace.as_deref() == Some(namespace))
         .filter(|o| o.metadata.deletion_timestamp.is_none())
         .filter_map(|o| {
             Some(owner_reference(
@@ -52,8 +58,17 @@ fn user_binding(valid: &Validated, observed: &Observed, settings: &Settings) -> 
                 o.metadata.uid.as_deref()?,
             ))
         })
-        .collect();
-    owners.push(owner(observed));
+        .collect()
+}
+
+/// The binding as these own it together, in any order.
+pub(super) fn shared_binding(
+    namespace: &str,
+    owners: impl Iterator<Item = Value>,
+    settings: &Settings,
+) -> Object {
+    let mut value = tenant_namespace::user_binding(namespace, settings).value;
+    let mut owners: Vec<_> = owners.collect();
     owners.sort_by_key(|o| o["uid"].as_str().map(str::to_owned));
     value["metadata"]["ownerReferences"] = Value::Array(owners);
     Object::from_value(value)

@@ -168,9 +168,8 @@ pub(super) fn report(
         let notice = Notice::warning(problem.reason, problem.message.clone());
         plan.events.push(notice);
     }
-    let replacing = waiting
-        .as_ref()
-        .filter(|w| w.reason == Reason::ReplacingMember);
+    let repairs = [Reason::ReplacingMember, Reason::Defragmenting];
+    let replacing = waiting.as_ref().filter(|w| repairs.contains(&w.reason));
     if let Some(Waiting { reason, message }) = replacing {
         plan.events.push(Notice::normal(*reason, message.clone()));
     }
@@ -180,13 +179,23 @@ pub(super) fn report(
     let is_over = replacing.is_none() && !is_lost && etcd::replacement::is_over(observed);
     plan.events
         .extend(is_over.then(etcd::replacement::told_at_the_end));
+    let is_relieved = etcd::space::is_relieved(observed);
+    plan.events
+        .extend(is_relieved.then(etcd::space::told_at_the_end));
     transitions(&mut plan, observed);
     let replaces = plan.parts.iter().filter_map(|part| part.waiting.as_ref());
     let replaces = replaces
         .filter_map(|waiting| repair_pause(waiting.reason))
         .min();
     let mut requeue_after = requeue(observed, waiting.as_ref(), now);
-    requeue_after = replaces.map_or(requeue_after, |pause| requeue_after.min(pause));
+    let of_etcd = plan.parts.iter().find(|part| part.name == PartName::Etcd);
+    let rolls = of_etcd
+        .and_then(|part| part.waiting.as_ref())
+        .filter(|told| [Reason::RollingOut, Reason::Defragmenting].contains(&told.reason))
+        .and_then(|_| etcd::rolls_again(valid, observed, now));
+    for pause in [replaces, rolls].into_iter().flatten() {
+        requeue_after = requeue_after.min(pause);
+    }
     let waits_for_turn = waiting
         .as_ref()
         .is_some_and(|w| w.reason == Reason::WaitingForRollout);
@@ -199,10 +208,10 @@ pub(super) fn report(
     plan
 }
 
-/// After which time a replacement of a member of etcd is gone on with.
+/// After which time what mends etcd is gone on with.
 fn repair_pause(reason: Reason) -> Option<Duration> {
     match reason {
-        Reason::ReplacingMember => Some(REPLACING_PAUSE),
+        Reason::ReplacingMember | Reason::Defragmenting => Some(REPLACING_PAUSE),
         Reason::MemberLost => Some(MEMBER_LOST_PAUSE),
         _ => None,
     }

@@ -137,12 +137,14 @@ pub(super) fn plan(
             let list = due.then(|| objects.iter().map(Object::key).collect());
             part.actions.push(probe(Vec::new(), list, false));
         }
-        // Somebody took our rights away; the administrator's way gives them back.
+        // Somebody took our rights away; the administrator's way gives them back. And then they are listed: what was
+        // applied says nothing of what is left of an addon.
         Tenant::Answers {
             seen: Seen::Hidden, ..
         } => {
+            let list = objects.iter().map(Object::key).collect();
             let objects = wanted.without_held_back(allowed);
-            part.actions.push(probe(objects, None, false));
+            part.actions.push(probe(objects, Some(list), false));
         }
         Tenant::Answers {
             seen: Seen::Objects(live),

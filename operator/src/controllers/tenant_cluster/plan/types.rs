@@ -17,6 +17,7 @@ use tenant_cp::rollout::order::Cause;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::part_name::PartName;
 use crate::etcd_replacement::step::Step;
+use crate::etcd_space;
 use crate::status::Waiting;
 
 /// Longest time between two reconciles of a tenant cluster where nothing happens.
@@ -283,6 +284,18 @@ pub enum Action {
         members: Vec<(String, IpAddr)>,
         /// The step.
         step: Step,
+    },
+    /// One step towards an etcd that takes writes again.
+    RelieveEtcd {
+        /// Names of the members, and addresses of their Services.
+        members: Vec<(String, IpAddr)>,
+        /// The step.
+        step: etcd_space::plan::Step,
+    },
+    /// Ask the tenant's API which resources fill etcd.
+    AskLargest {
+        /// Address of the Service.
+        address: (IpAddr, u16),
     },
     /// Write what differs inside the tenant cluster.
     ApplyTenantObjects {

@@ -189,6 +189,26 @@ fn nothing_is_undone_while_a_pod_works_and_no_service_is_released_while_a_mirror
 }
 
 #[test]
+fn rights_that_are_laid_again_meanwhile_end_nothing_of_what_is_to_be_released() {
+    let (on, off) = on_and_off();
+    let mut switched = on.clone();
+    switch_off(&mut switched);
+    switched.settle();
+    for before in 0..4 {
+        let mut world = on.clone();
+        switch_off(&mut world);
+        for _ in 0..before {
+            world.reconcile(&mut 3);
+        }
+        world.hides = true;
+        world.settle();
+        assert_eq!(held(&world), ["theirs"], "after {before}");
+        assert_eq!(keys(&world.inside), keys(&off.inside), "after {before}");
+        assert_eq!(world.services, switched.services, "after {before}");
+    }
+}
+
+#[test]
 fn look_that_holds_something_back_is_not_the_last_one() {
     let (mut world, _) = on_and_off();
     let list = |world: &World| {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: nothing is bootstrapped over what was lost, and what a member said once it is.
 
+use api::tenant_cluster::BackupStatus;
+
 use super::*;
 use crate::controllers::tenant_cluster::observed::{EtcdListing, Observed};
 use crate::controllers::tenant_cluster::plan::{Part, Plan};
@@ -101,6 +103,7 @@ fn etcd_says_once_what_it_is_and_another_cluster_is_not_taken_for_it() {
 fn alarm_of_etcd_is_told_and_ends_ready_until_it_is_taken_away() {
     let mut world = ready(minimal());
     world.alarms = vec![Alarm::NoSpace];
+    world.bytes = (1 << 30, 1000 << 20, 1 << 30);
     world.list_due = true;
     world.settle();
     let alarm = ("False".into(), "NoSpace".into());
@@ -126,6 +129,7 @@ fn alarm_of_etcd_is_told_and_ends_ready_until_it_is_taken_away() {
     assert_eq!(world.writes, before);
     assert_eq!(world.condition("Ready"), alarm);
     world.alarms.clear();
+    world.bytes.1 = 0;
     world.settle();
     assert_eq!(world.condition("Ready").0, "True");
     assert_eq!(world.condition("Degraded").0, "False");
@@ -164,6 +168,27 @@ fn lost_volume_is_told_and_nothing_is_bootstrapped_over_it() {
             assert_eq!(world.condition("Ready").0, ready);
         }
     }
+}
+
+#[test]
+fn lost_volume_is_told_with_the_newest_backup_that_is_whole() {
+    let mut world = ready(minimal());
+    let status = world.cluster.status.as_mut().unwrap();
+    status.backup = Some(BackupStatus {
+        last_full: Some("2026-11-27T01:00:00Z".to_owned()),
+        verified: Some("2026-11-27T00:00:00Z".to_owned()),
+    });
+    let claim = Key::new("PersistentVolumeClaim", NS, "data-etcd-0");
+    world.objects.remove(&claim);
+    world.tenant_up = false;
+    world.settle();
+    let status = world.cluster.status.clone().unwrap();
+    let degraded = status.conditions.iter().find(|c| c.type_ == "Degraded");
+    let message = &degraded.unwrap().message;
+    assert!(
+        message.contains("found whole is of 2026-11-27T00:00:00Z"),
+        "{message}"
+    );
 }
 
 /// One of three members whose claim was deleted an hour after all of them had come up, and made anew by the

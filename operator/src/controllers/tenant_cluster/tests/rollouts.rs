@@ -43,7 +43,7 @@ fn ask_for(world: &mut World, version: &str) {
 }
 
 /// The operator is another one, with another etcd, another CoreDNS and another konnectivity.
-fn upgrade_operator(world: &mut World) {
+pub(super) fn upgrade_operator(world: &mut World) {
     world.templates = "second";
     world.settings.etcd_image = "etcd:3.6.17-0".to_owned();
     world.settings.images.core_dns = "coredns/coredns:v9.9.9".to_owned();
@@ -231,7 +231,7 @@ fn another_operator_changes_nobody_before_its_turn() {
 
 /// Plans and carries out until all is done, and says which members were ended, one at a time; `look` looks
 /// after each step.
-fn ended_members(world: &mut World, look: impl Fn(&World)) -> Vec<String> {
+pub(super) fn ended_members(world: &mut World, look: impl Fn(&World)) -> Vec<String> {
     let mut observed = world.observe();
     let mut members = Vec::new();
     for _ in 0..64 {
@@ -295,6 +295,9 @@ fn member_that_is_broken_goes_first_and_none_that_serves_goes_while_another_does
             &{
                 let mut observed = world.observe();
                 observed.turn = Some(Answer::Go);
+                let answer = |name: &str| (name.to_owned(), Ok(world.member(name)));
+                let names = ["etcd-0", "etcd-1", "etcd-2"];
+                observed.etcd = Etcd::Asked(names.map(answer).into());
                 observed
             },
             &world.settings,

@@ -15,14 +15,18 @@ use tenant_cp::{Settings, certificates, network};
 
 use crate::controllers::tenant_cluster::observe;
 use crate::controllers::tenant_cluster::observed::{
-    Etcd, EtcdListing, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods, pods,
+    Etcd, EtcdListing, EtcdSpace, EtcdSteps, Failure, Observed, Seen, Tenant, Way, component_pods,
+    pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
+use crate::etcd_space::looks::Glance;
+use crate::etcd_space::plan::Step as SpaceStep;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::largest::Size;
 
 mod controllers;
 
@@ -73,6 +77,8 @@ pub(super) struct World {
     pub(super) cluster: TenantCluster,
     pub(super) settings: Settings,
     pub(super) others: Vec<Arc<TenantCluster>>,
+    /// Hosts of the namespace that Machines have.
+    pub(super) claimed_hosts: Vec<(String, String)>,
     /// What quotas say against it.
     pub(super) quotas: Vec<Problem>,
     pub(super) objects: BTreeMap<Key, Value>,
@@ -86,12 +92,30 @@ pub(super) struct World {
     /// Whether Deployments replace no pods.
     pub(super) stuck: bool,
     pub(super) tenant_up: bool,
+    /// Somebody took our rights away: nothing inside is listed until they are applied.
+    pub(super) hides: bool,
     /// What it says that it is, where that is not what its pods are.
     pub(super) claims: Option<&'static str>,
     /// Where it answers.
     pub(super) way: Way,
     /// Alarms of etcd.
     pub(super) alarms: Vec<Alarm>,
+    /// Bytes of the databases of its members: of the file, of those those in use, at most.
+    pub(super) bytes: (u64, u64, u64),
+    /// Number of the member that leads.
+    pub(super) leads: usize,
+    /// Members whose file is dense already.
+    pub(super) dense: BTreeSet<String>,
+    /// How many of those in use were overwritten or deleted.
+    pub(super) overwritten: u64,
+    /// Bytes of what fills it, as the kube-apiserver says.
+    pub(super) largest: u64,
+    /// Whether it carries out nothing that is asked of it.
+    pub(super) refuses: bool,
+    /// What was done about a full database.
+    pub(super) relieved: Vec<SpaceStep>,
+    /// What was seen of it outside of reconciles.
+    pub(super) glance: Glance,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -117,6 +141,7 @@ impl World {
             cluster: cluster("demo", UID, spec),
             settings: Settings::default(),
             others: Vec::new(),
+            claimed_hosts: Vec::new(),
             quotas: Vec::new(),
             objects: BTreeMap::new(),
             start: Answer::Go,
@@ -125,9 +150,18 @@ impl World {
             pods: BTreeMap::new(),
             stuck: false,
             tenant_up: true,
+            hides: false,
             claims: None,
             way: Way::Published,
             alarms: Vec::new(),
+            bytes: (0, 0, 1 << 30),
+            leads: 0,
+            dense: BTreeSet::new(),
+            overwritten: 0,
+            largest: 900 << 20,
+            refuses: false,
+            relieved: Vec::new(),
+            glance: Glance::default(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -159,7 +193,10 @@ impl World {
             .collect();
         let mut pods = None;
         let deleting = self.cluster.metadata.deletion_timestamp.is_some();
-        if readable && !deleting && component_pods::are_needed(&self.cluster, &objects, NS) {
+        let is_needed = |objects: &BTreeMap<_, _>| {
+            self.glance.is_fragmented || component_pods::are_needed(&self.cluster, objects, NS)
+        };
+        if readable && !deleting && is_needed(&objects) {
             objects.extend(self.pods.clone());
             pods = Some(component_pods::of(&objects));
         }
@@ -170,6 +207,7 @@ impl World {
             cluster: self.cluster.clone(),
             network: network::decide(&self.cluster, &self.others, &self.settings.network),
             others: self.others.clone(),
+            claimed_hosts: self.claimed_hosts.clone(),
             quotas: self.quotas.clone(),
             readable,
             user_readable,
@@ -182,8 +220,11 @@ impl World {
             etcd: Etcd::NotAsked,
             etcd_listing: None,
             etcd_steps: EtcdSteps::default(),
+            etcd_space: EtcdSpace::default(),
+            etcd_glance: self.glance,
             etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
+            backup: None,
             budget: Budget::default(),
         }
     }
@@ -217,7 +258,9 @@ impl World {
             }
             self.objects
                 .retain(|key, _| key.namespace != target.key.name && *key != target.key);
-            self.pods.remove(&target.key);
+            if self.pods.remove(&target.key).is_some() {
+                self.dense.insert(target.key.name.clone());
+            }
             observe_again = true;
         }
         self.play_controllers();
@@ -273,15 +316,44 @@ impl World {
                 observed.etcd_listing = list.then(EtcdListing::default);
             }
             Action::ReplaceMember { step, .. } => {
-                // etcd itself is not played here: only what stands in the status.
-                let Step::Record(etcd) = step else {
-                    panic!("nobody listed members: {step:?}");
+                // etcd itself is not played here: only what stands in the status, and who leads.
+                let etcd = match step {
+                    Step::Record(etcd) => etcd,
+                    Step::MoveLeader { to, .. } => {
+                        self.leads = to[1..].parse().unwrap();
+                        self.ask(observed);
+                        return true;
+                    }
+                    step => panic!("nobody listed members: {step:?}"),
                 };
                 if !self.spend(budget) {
                     return false;
                 }
                 self.own(&Action::KeepEtcd(etcd.clone()));
                 observed.cluster = self.cluster.clone();
+            }
+            Action::RelieveEtcd { .. } if self.refuses => {
+                observed.etcd_steps.refusal = Some("not now".to_owned());
+            }
+            Action::RelieveEtcd { step, .. } => {
+                match step {
+                    SpaceStep::Compact { .. } => {
+                        observed.etcd_space.is_compacted = true;
+                        self.bytes.1 -= self.overwritten;
+                        self.overwritten = 0;
+                    }
+                    SpaceStep::Defragment { .. } => self.bytes.0 = self.bytes.1,
+                    SpaceStep::Disarm { .. } => self.alarms.clear(),
+                }
+                self.relieved.push(step.clone());
+                observed.etcd_steps.done += 1;
+                self.ask(observed);
+            }
+            Action::AskLargest { .. } => {
+                observed.etcd_space.largest = Some(vec![Size {
+                    resource: "events".to_owned(),
+                    bytes: self.largest,
+                }]);
             }
             Action::Probe {
                 apply,
@@ -292,6 +364,7 @@ impl World {
                 if !self.apply(apply, budget) {
                     return false;
                 }
+                self.hides &= apply.is_empty();
                 observed.tenant = self.answer(!apply.is_empty(), list.is_some(), workloads);
             }
             Action::ApplyTenantObjects { changes, .. } => {
@@ -346,8 +419,9 @@ impl World {
             };
         }
         let seen = match (applied, list) {
-            (true, _) => Seen::Applied,
-            (false, true) => Seen::Objects(self.inside.clone()),
+            (false, true) if self.hides => Seen::Hidden,
+            (_, true) => Seen::Objects(self.inside.clone()),
+            (true, false) => Seen::Applied,
             (false, false) => Seen::Nothing,
         };
         let of = |key: &Key| Some((key.clone(), pods(self.inside.get(key)?)));
@@ -359,12 +433,33 @@ impl World {
         }
     }
 
+    /// Asks the members again that were asked before.
+    fn ask(&self, observed: &mut Observed) {
+        let members = observed.etcd.answers().map(|(name, _)| name.to_owned());
+        let answers = members.map(|name| (name.clone(), Ok(self.member(&name))));
+        observed.etcd = Etcd::Asked(answers.collect());
+    }
+
     /// What a member of etcd says.
     pub(super) fn member(&self, name: &str) -> MemberStatus {
         MemberStatus {
             cluster_id: "cdf818194e3a8c32".to_owned(),
-            member_id: name.len().to_string() + name.rsplit('-').next().unwrap(),
+            member_id: format!("6{}", name.rsplit('-').next().unwrap()),
+            leader: Some(format!("6{}", self.leads)),
             alarms: self.alarms.clone(),
+            no_space: self
+                .alarms
+                .iter()
+                .filter(|alarm| **alarm == Alarm::NoSpace)
+                .map(|_| "1".to_owned())
+                .collect(),
+            size: if self.dense.contains(name) {
+                self.bytes.1
+            } else {
+                self.bytes.0
+            },
+            size_in_use: self.bytes.1,
+            quota: self.bytes.2,
             ..MemberStatus::default()
         }
     }

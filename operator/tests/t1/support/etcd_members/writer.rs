@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
@@ -20,6 +20,7 @@ use kube::{Api, Client};
 use operator::tenant_session::session::Session;
 use pki::{Key, KeyPair};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{EtcdMembers, MEMBERS};
@@ -67,10 +68,35 @@ async fn post(client: &Client, path: &str, body: &Value) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
+/// Writes one key of a flood, of so many bytes.
+pub(crate) async fn put_flood(client: &Client, number: usize, bytes: usize) -> Result<()> {
+    let key = STANDARD.encode(format!("flood/{number:06}"));
+    let body = json!({ "key": key, "value": STANDARD.encode(vec![7; bytes]) });
+    post(client, "/v3/kv/put", &body).await.map(drop)
+}
+
+/// Deletes the whole flood.
+pub(crate) async fn delete_flood(client: &Client) -> Result<()> {
+    let body = json!({ "key": STANDARD.encode("flood/"), "range_end": STANDARD.encode("flood0") });
+    post(client, "/v3/kv/deleterange", &body).await.map(drop)
+}
+
 /// One that writes until it is stopped.
 pub(crate) struct Writer {
     goes_on: Arc<AtomicBool>,
-    task: JoinHandle<Result<BTreeSet<u64>>>,
+    last: watch::Receiver<u64>,
+    task: JoinHandle<Result<Written>>,
+}
+
+/// What a writer did.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// What was acknowledged.
+    pub(crate) acknowledged: BTreeSet<u64>,
+    /// How often a member did not acknowledge a write, and the next one was asked.
+    pub(crate) failed: usize,
+    /// The longest time between two acknowledged writes.
+    pub(crate) gap: Duration,
 }
 
 impl Writer {
@@ -79,8 +105,10 @@ impl Writer {
         let mut notes = File::create(notes).context("cannot make a file")?;
         let goes_on = Arc::new(AtomicBool::new(true));
         let until = Arc::clone(&goes_on);
+        let (tell, last) = watch::channel(0);
         let task = tokio::spawn(async move {
-            let mut acknowledged = BTreeSet::new();
+            let mut written = Written::default();
+            let mut last = Instant::now();
             let mut pace = tokio::time::interval(PAUSE);
             let (mut number, mut seat) = (0_u64, 0);
             while until.load(Ordering::Relaxed) {
@@ -92,19 +120,42 @@ impl Writer {
                 match post(&members[seat], "/v3/kv/put", &body).await {
                     Ok(_) => {
                         note(&mut notes, number)?;
-                        acknowledged.insert(number);
+                        written.acknowledged.insert(number);
+                        written.gap = written.gap.max(last.elapsed());
+                        last = Instant::now();
+                        tell.send_replace(number);
                     }
                     // It may have been written all the same; nobody says so.
-                    Err(_) => seat = (seat + 1) % members.len(),
+                    Err(_) => {
+                        written.failed += 1;
+                        seat = (seat + 1) % members.len();
+                    }
                 }
             }
-            Ok(acknowledged)
+            Ok(written)
         });
-        Ok(Self { goes_on, task })
+        Ok(Self {
+            goes_on,
+            last,
+            task,
+        })
+    }
+
+    /// Waits for the next write that is acknowledged.
+    pub(crate) async fn next(&mut self, within: Duration) -> Result<()> {
+        self.last.borrow_and_update();
+        let next = tokio::time::timeout(within, self.last.changed()).await;
+        next.context("no write is acknowledged")?
+            .context("the writer ended")
     }
 
     /// Ends it; gives what was acknowledged.
     pub(crate) async fn stop(self) -> Result<BTreeSet<u64>> {
+        Ok(self.end().await?.acknowledged)
+    }
+
+    /// Ends it; gives what it did.
+    pub(crate) async fn end(self) -> Result<Written> {
         self.goes_on.store(false, Ordering::Relaxed);
         self.task.await?
     }

@@ -152,3 +152,26 @@ fn a_machine_that_says_nothing_is_not_usable() {
     assert!(silent.contains(&Problem::Unknown("memory")));
     assert!(silent.contains(&Problem::ForeignKubelet));
 }
+
+#[test]
+fn address_of_the_node_is_one_that_the_machine_has() {
+    let has = |addresses: &[&str]| {
+        let facts = Facts {
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            ..good()
+        };
+        let needs = Needs {
+            node_address: Some("10.0.0.4".parse().unwrap()),
+            ..needs()
+        };
+        problems(&facts, &needs)
+    };
+    assert_eq!(has(&["127.0.0.1", "10.0.0.4"]), []);
+    assert_eq!(has(&[]), [Problem::Unknown("addresses")]);
+    let found = has(&["127.0.0.1", "fe80::1", "10.0.0.5", "fd00::5"]);
+    let words = found.iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        words.contains("spec.nodeAddress") && words.contains("(10.0.0.5, fd00::5)"),
+        "{words}"
+    );
+}

@@ -102,7 +102,7 @@ fn seat(observed: &Observed, number: i32) -> Seat {
     }
 }
 
-fn pod(observed: &Observed, name: &str) -> Known<Pod> {
+pub(super) fn pod(observed: &Observed, name: &str) -> Known<Pod> {
     if observed.pods.is_none() {
         return Known::Unknown {
             why: "pods were not listed",

@@ -1,0 +1,81 @@
+//! Reasons of backups and of what is brought back from them.
+//!
+//! Invariant: that of the catalogue.
+
+/// Makes the catalogue of what it is given, of these, and of what is refused.
+macro_rules! with_backups {
+    ($($others:tt)*) => { $crate::reason::catalogue::refusals::with_refusals! {
+    $($others)*
+    "Of the backup of a TenantCluster" {
+        /// All changes are in the target, or on their way there for less time than was asked for.
+        BackedUp: Fine, "", since "0.2.0";
+        /// It has begun, and nothing was found whole in the target yet.
+        BackupStarting: Waiting, "If it takes minutes: `kubectl logs deployment/backup` in the tenant namespace.", since "0.2.0";
+        /// Changes wait for more than twice the time that was asked for; the message says why, where that is known.
+        /// Cause: The target does not answer or is full, credentials have ended, or etcd's only member that is asked is down.
+        BackupLate: Person, "Mend what the message names; `kubectl logs deployment/backup` in the tenant namespace has all of it.", since "0.2.0";
+        /// Its process does not say how far it is.
+        /// Cause: Its pod does not run, for a lack of room or of an image; else a NetworkPolicy stands between it and the operator.
+        BackupSilent: Person, "Look at it with `kubectl describe deployment backup` in the tenant namespace.", since "0.2.0";
+        /// There is no BackupTarget of the name in `spec.backup.target`.
+        /// Cause: A typing error; else it was deleted, or is made later.
+        TargetMissing: Person, "Make it, or name another one: `kubectl get backuptargets`.", since "0.2.0";
+        /// A Secret that the BackupTarget names is missing or not what it should be.
+        /// Cause: It was made in another namespace than the operator's, or a field has another name.
+        TargetSecretUnusable: Person, "Mend the Secret that `spec` of the BackupTarget names, in the operator's namespace; the message says which.", since "0.2.0";
+    }
+    "Of a Snapshot" {
+        /// It is in the backup.
+        SnapshotTaken: Fine, "", since "0.2.0";
+        /// It was asked for and is not in the backup yet.
+        TakingSnapshot: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// There is no TenantCluster of the name in `spec.clusterName` in this namespace.
+        /// Cause: A typing error; else it was deleted, or is made later.
+        SnapshotWithoutCluster: Person, "Make it, or make another Snapshot whose `spec.clusterName` is right.", since "0.2.0";
+        /// The TenantCluster has no backup, and a snapshot is a part of one.
+        /// Cause: `spec.backup` is not set.
+        SnapshotWithoutBackup: Person, "Set `spec.backup` of the TenantCluster: `kubectl get backuptargets` says which targets there are.", since "0.2.0";
+        /// The process that backs the tenant cluster up does not answer, so nothing can be asked of it.
+        /// Cause: It starts, or its pod does not run; the condition `BackupReady` of the TenantCluster says more.
+        SnapshotUnanswered: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// It was in the backup and is not any more.
+        /// Cause: Retention let it go, somebody deleted it, or the TenantCluster or its etcd is another one by now.
+        SnapshotGone: Person, "Delete the Snapshot; set `spec.keepUntil` of the next one where it is to stay longer.", since "0.2.0";
+        /// It was read again in the backup, with all deltas after it, and was whole.
+        SnapshotWhole: Fine, "", since "0.2.0";
+        /// It was not read again yet, or a newer one came before and was read instead.
+        NotReadAgain: Waiting, "Only the newest full snapshot is read again; `etcd-agent backup verify` reads all.", since "0.2.0";
+    }
+    "Of a Restore" {
+        /// The snapshot and all changes up to the moment were read again, and were whole.
+        RestorePossible: Fine, "", since "0.2.0";
+        /// What was asked for cannot be had; the message says what is wrong, and the nearest moment that can.
+        /// Cause: Objects of the backup are damaged or missing, or retention let them go.
+        RestoreImpossible: Person, "Make another Restore with the moment in `status.time`, or another in `spec.at`.", since "0.2.0";
+        /// The process that backs the tenant cluster up reads its target.
+        ReadingBackup: Waiting, "It takes as long as the database needs to be read.", since "0.2.0";
+        /// The process that backs the tenant cluster up does not answer, or its target does not.
+        /// Cause: Its pod does not run, or others are read at the same time; the condition `BackupReady` says more.
+        RestoreUnanswered: Waiting, "If it takes minutes: look at the condition `BackupReady` of the TenantCluster.", since "0.2.0";
+        /// There is no TenantCluster of the name in `spec.clusterName` beside the Restore.
+        /// Cause: A typing error; else it was deleted, and its backup is read with `etcd-agent backup restore`.
+        RestoreWithoutCluster: Person, "Make it, or make another Restore whose `spec.clusterName` is right.", since "0.2.0";
+        /// Nothing reads the backup of this TenantCluster.
+        /// Cause: `spec.backup` is not set, or was taken away.
+        RestoreWithoutBackup: Person, "Set `spec.backup` of the TenantCluster.", since "0.2.0";
+    }
+    "Of a BackupTarget" {
+        /// Everything that a backup asks of it was asked, and answered as it should be.
+        TargetAnswers: Fine, "", since "0.2.0";
+        /// It is being asked; what it answered before is not known, or was of another spec.
+        CheckingTarget: Waiting, "If it takes minutes: look at the Job `backup-check-…` in the operator's namespace.", since "0.2.0";
+        /// A call that a backup needs failed there; the message names it and why.
+        /// Cause: Wrong or expired credentials, a bucket that is not there, a certificate that nobody trusts, or a server without conditional puts.
+        TargetUnusable: Person, "Mend what the message names, in `spec` or in the Secret that it names; it is checked again within five minutes.", since "0.2.0";
+        /// The check did not come to its end, so nothing is known of the target; the message says what its pod waits for.
+        /// Cause: The image cannot be pulled, a claim of the StorageClass is not bound, or no node has room.
+        CheckNotRun: Person, "Look at it with `kubectl describe pods -l covey.dev/backup-target` in the operator's namespace.", since "0.2.0";
+    }
+    } };
+}
+pub(super) use with_backups;

@@ -1,0 +1,144 @@
+//! `Restore`: whether a tenant cluster can be had as it was at a moment.
+//!
+//! Invariant: nothing is stopped, written or deleted for it; so far it says what can be had, and does not do it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const SAME: &str = "self == oldSelf";
+const SAME_FORM: &str = "a Restore cannot change: make another one";
+const DRY: &str = "self.dryRun";
+const DRY_FORM: &str = "this version only says what can be restored: set dryRun to true, and restore with etcd-agent backup restore";
+const ONE: &str = "!has(self.spec.at) || has(self.spec.at.time) != has(self.spec.at.revision)";
+const ONE_FORM: &str =
+    "set exactly one of at.time and at.revision, or leave at out for the newest moment";
+const TIME: &str =
+    "self.matches('^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z$')";
+const TIME_FORM: &str = "at.time is a time in UTC to the second: write 2026-11-26T20:00:00Z";
+
+/// Whether a tenant cluster can be had as it was at a moment.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "covey.dev",
+    version = "v1alpha1",
+    kind = "Restore",
+    plural = "restores",
+    category = "covey",
+    namespaced,
+    status = "RestoreStatus",
+    derive = "PartialEq",
+    doc = "Whether a tenant cluster can be had as it was at a moment.",
+    validation = Rule::new(ONE).field_path(".spec").message(ONE_FORM),
+    printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.clusterName"),
+    printcolumn(
+        name = "Possible",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Possible')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Possible')].reason"
+    ),
+    printcolumn(name = "Revision", type_ = "integer", json_path = ".status.revision"),
+    printcolumn(name = "Time", type_ = "string", json_path = ".status.time"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Possible')].message",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(SAME).message(SAME_FORM),
+    validation = Rule::new(DRY).message(DRY_FORM)
+)]
+pub struct RestoreSpec {
+    /// The TenantCluster, in the same namespace; it has to have a backup (`spec.backup`). Cannot change.
+    /// Required, no default. Example: `demo`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub cluster_name: String,
+
+    /// The moment. Cannot change. Default: the newest that is in the backup. Example: `{"time": "2026-11-26T20:00:00Z"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Moment>,
+
+    /// `true`: it is only said whether it can be had. This version does no more, so it has to be set. Cannot change.
+    /// Default: `false`. Example: `true`.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A moment: one of the two.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moment {
+    /// With all changes that came until then, in UTC, by the clock of the backup. Default: none; then `revision` is
+    /// set. Example: `2026-11-26T20:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 20, max = 20))]
+    #[x_kube(validation = Rule::new(TIME).message(TIME_FORM))]
+    pub time: Option<String>,
+
+    /// With this revision of etcd, and none after it. Default: none; then `time` is set. Example: 1437.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub revision: Option<i64>,
+}
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreStatus {
+    /// Generation of the spec that this status speaks of. Absent until the first look. Example: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// UID of the TenantCluster whose backup was read. Example: `0a1b2c3d-0011-4000-8000-000000000001`.
+    #[serde(
+        rename = "clusterUID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 64))]
+    pub cluster_uid: Option<String>,
+
+    /// The etcd cluster whose backup was read, hexadecimal. Example: `cdf818194e3a8c32`.
+    #[serde(rename = "clusterID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub cluster_id: Option<String>,
+
+    /// The full snapshot that it would begin with; absent where it cannot be had.
+    /// Example: `00000000000000001437-00000000000000000052-001795726800000`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 80))]
+    pub full: Option<String>,
+
+    /// The last revision that it would have. Where it cannot be had: of the nearest moment before it that can; absent
+    /// where there is none. Example: 1440.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+
+    /// When that revision's change came. Example: `2026-11-26T19:59:58Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub time: Option<String>,
+
+    /// `Possible`: the snapshot and all changes up to the moment were read again when it was asked, and were whole; if
+    /// not, what is wrong, and the nearest moment before it that can be had. It is not looked at again: retention goes
+    /// on. Example: `[{"type": "Possible", "status": "True", "reason": "RestorePossible", "message": ""}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,115 @@
+//! How the etcd of a tenant cluster is backed up.
+//!
+//! Invariant: where to is named and not described, so a user of tenant clusters needs to know no bucket and no key.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::duration::Duration;
+
+const AT_LEAST_AN_HOUR: &str =
+    "duration(self) >= duration('1h') && duration(self) <= duration('720h')";
+const FULL: &str =
+    "backup.full is how often the whole database is written: at least 1h and at most 720h";
+const A_FEW_SECONDS: &str = "duration(self) >= duration('1s') && duration(self) <= duration('1h')";
+const DELTA: &str = "backup.delta is how much may be lost at most: at least 1s and at most 1h";
+
+/// How the etcd of a tenant cluster is backed up.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backup {
+    /// The BackupTarget that backups go to. Another one begins with a full snapshot; what is in the former stays
+    /// there. Required, no default. Example: `main`.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub target: String,
+
+    /// Time from one full snapshot to the next, 1h to 720h; there are more where much changes. Default: `24h`.
+    /// Example: `6h`.
+    #[serde(default = "default_full")]
+    #[x_kube(validation = Rule::new(AT_LEAST_AN_HOUR).message(FULL))]
+    pub full: Duration,
+
+    /// Time from a change until it is in the target, 1s to 1h: so much may be lost at most. Default: `10s`.
+    /// Example: `60s`.
+    #[serde(default = "default_delta")]
+    #[x_kube(validation = Rule::new(A_FEW_SECONDS).message(DELTA))]
+    pub delta: Duration,
+
+    /// Which full snapshots are kept, besides all of the last hour. Deltas are kept as long as the snapshots
+    /// around them. Default: one an hour for 24 hours, one a day for 7 days, one a week for 4 weeks.
+    /// Example: `{"days": 30, "months": 12}`.
+    #[serde(default)]
+    pub retention: Retention,
+}
+
+/// Which full snapshots are kept.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retention {
+    /// Hours of which the first one is kept, 0 to 720. Default: 24. Example: 48.
+    #[serde(default = "default_hours")]
+    #[schemars(range(min = 0, max = 720))]
+    pub hours: u32,
+    /// Days of which the first one is kept, 0 to 366. Default: 7. Example: 30.
+    #[serde(default = "default_days")]
+    #[schemars(range(min = 0, max = 366))]
+    pub days: u32,
+    /// Weeks, from Monday, of which the first one is kept, 0 to 520. Default: 4. Example: 8.
+    #[serde(default = "default_weeks")]
+    #[schemars(range(min = 0, max = 520))]
+    pub weeks: u32,
+    /// Months of which the first one is kept, 0 to 120. Default: 0. Example: 12.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 120))]
+    pub months: u32,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            hours: default_hours(),
+            days: default_days(),
+            weeks: default_weeks(),
+            months: 0,
+        }
+    }
+}
+
+fn default_full() -> Duration {
+    Duration::from("24h")
+}
+
+fn default_delta() -> Duration {
+    Duration::from("10s")
+}
+
+fn default_hours() -> u32 {
+    24
+}
+
+fn default_days() -> u32 {
+    7
+}
+
+fn default_weeks() -> u32 {
+    4
+}
+
+/// What is known of a tenant cluster's backup.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupStatus {
+    /// When the newest full snapshot was taken. Example: `2026-11-27T00:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub last_full: Option<String>,
+    /// When the newest full snapshot was taken that was read again, with all deltas after it, and was whole: a
+    /// restore to any moment since then is known to be had. Example: `2026-11-27T00:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub verified: Option<String>,
+}
