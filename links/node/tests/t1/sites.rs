@@ -1,13 +1,11 @@
 //! Three sites, in network namespaces: home and branch have the same private range behind address translations,
 //! cloud is where it is.
-//!
-//! ```text
-//!  a1 10.0.0.11 ─┐                                  ┌─ b1 10.0.0.11
-//!  a2 10.0.0.12 ─┴─ nata 203.0.113.10 ── internet ── natb 203.0.113.20
-//!                   51820 → a1             │
-//!                                   c1 203.0.113.30, MTU 1400
-//! ```
 //! Nobody says that a packet was too large: routers drop ICMP.
+
+//  a1 10.0.0.11 ─┐                                  ┌─ b1 10.0.0.11
+//  a2 10.0.0.12 ─┴─ nata 203.0.113.10 ── internet ── natb 203.0.113.20
+//                   51820 → a1             │
+//                                   c1 203.0.113.30, MTU 1400
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -132,7 +130,7 @@ impl Sites {
 
     fn nft(&self, name: &str, rules: &str) {
         let output = Command::new("ip")
-            .args(["netns", "exec", &self.name(name), "nft", &rules])
+            .args(["netns", "exec", &self.name(name), "nft", rules])
             .output()
             .unwrap();
         let words = String::from_utf8_lossy(&output.stderr);

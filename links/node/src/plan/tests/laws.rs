@@ -152,7 +152,7 @@ proptest! {
         nodes(&mut without).remove(&name);
         let mut with = without.clone();
         let youngest = Node { created: 9, ..says };
-        nodes(&mut with).insert(name.clone(), youngest);
+        nodes(&mut with).insert(name, youngest);
         let (without, with) = (planned(&without), planned(&with));
         for (key, peer) in &without.peers {
             prop_assert_eq!(with.peers.get(key), Some(peer));
