@@ -94,6 +94,16 @@ pub const ANNOTATION_HOST_IS_CLEAN: &str = "covey.dev/host-is-clean";
 pub const ANNOTATION_ABANDON: &str = "covey.dev/abandon";
 /// Annotation on a Host: the machine-id of the machine that has taken the place of the one that was known.
 pub const ANNOTATION_ACCEPT_MACHINE_ID: &str = "covey.dev/accept-machine-id";
+/// Annotation on a Node of a tenant cluster with an overlay: its WireGuard public key, as base64. The node
+/// writes it itself; its private key never leaves the machine.
+pub const ANNOTATION_OVERLAY_KEY: &str = "covey.dev/overlay-public-key";
+/// Annotation on such a Node: `address:port` at which nodes of the same site reach it.
+pub const ANNOTATION_OVERLAY_ENDPOINT: &str = "covey.dev/overlay-endpoint";
+/// Annotation on such a Node: MTU of the network that carries its tunnel, in bytes.
+pub const ANNOTATION_OVERLAY_MTU: &str = "covey.dev/overlay-mtu";
+/// ConfigMap in kube-system of a tenant cluster with an overlay: for each node by name, its address in the
+/// overlay and where it is.
+pub const OVERLAY_MEMBERS: &str = "covey-overlay";
 /// Finalizer on a NodePool: removed once it has no Machine.
 pub const FINALIZER_NODE_POOL: &str = "covey.dev/node-pool";
 

@@ -18,8 +18,8 @@ struct Rule {
 }
 
 /// docs/architecture.md, "Directions". Nobody is allowed to use `autoscaler`, `ccm`, `cli`, `csi-proxy`,
-/// `etcd-agent`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs, and only
-/// tests use `testkit`.
+/// `etcd-agent`, `link-node`, `operator`, `lab-agent`, `bench`, `conformance`, `drill` and `xtask`, which are programs,
+/// and only tests use `testkit`.
 const RULES: &[Rule] = &[
     Rule {
         name: "api",
@@ -136,6 +136,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "etcd-agent",
         uses: &["backup", "backup-format", "backup-s3"],
+        pure: false,
+    },
+    Rule {
+        name: "link-node",
+        uses: &["api", "kit", "kit-client"],
         pure: false,
     },
     Rule {
