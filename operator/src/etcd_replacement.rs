@@ -1,5 +1,4 @@
-//! The replacement of a member of etcd that lost its data, and members that are added or taken away because another
-//! number is wanted: the same steps.
+//! The replacement of a member of etcd that lost its data.
 //!
 //! Invariant: pure: it decides from what it is given ([`facts`]), and says one step at a time ([`plan`]).
 

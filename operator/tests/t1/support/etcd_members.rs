@@ -7,13 +7,13 @@
 
 mod flags;
 mod peers;
-mod ports;
 mod volume;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,6 @@ use tokio::task::JoinHandle;
 
 use self::flags::{flags, own_flags};
 use self::peers::Peers;
-use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, takes_over, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
@@ -43,6 +42,15 @@ pub(crate) const MEMBERS: usize = 3;
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a kubelet waits before it starts a container that ended.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// Where a member listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    client: u16,
+    http: u16,
+    peer: u16,
+    metrics: u16,
+}
 
 /// Members that are played until this is dropped.
 pub(crate) struct EtcdMembers {
@@ -139,6 +147,39 @@ impl Drop for EtcdMembers {
     }
 }
 
+/// Below those that the kernel gives connections of (`net.ipv4.ip_local_port_range`, 32768 to 60999): a member that is
+/// restarted binds its ports anew, and meanwhile a connection of another test may have got one. A test is a process
+/// here, and each begins at another number.
+fn ports() -> Result<[Ports; MEMBERS]> {
+    const FIRST: u32 = 12_000;
+    const MOST: u32 = 20_000;
+    // Four of each member.
+    const EACH: u32 = 12;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Held together, so that they differ.
+    let mut held = Vec::new();
+    let mut port = || -> Result<u16> {
+        for _ in 0..MOST {
+            let offset = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
+            let port = u16::try_from(FIRST + offset % MOST)?;
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                held.push(listener);
+                return Ok(port);
+            }
+        }
+        anyhow::bail!("no free port")
+    };
+    let mut all = || -> Result<Ports> {
+        Ok(Ports {
+            client: port()?,
+            http: port()?,
+            peer: port()?,
+            metrics: port()?,
+        })
+    };
+    Ok([all()?, all()?, all()?])
+}
+
 struct Stage {
     etcd: PathBuf,
     dir: PathBuf,
@@ -158,17 +199,8 @@ struct Run {
     process: Option<Process>,
     /// When it ended last.
     ended: Option<Instant>,
-    told: Option<(bool, Option<Refusal>)>,
+    told: Option<(bool, bool)>,
 }
-
-/// What the gate says, and its exit code.
-type Refusal = (i32, &'static str);
-
-const LOST: Refusal = (10, "VolumeLost: there is no data");
-const UNNAMED: Refusal = (
-    15,
-    "IdentityUnusable: the operator's file does not name this member",
-);
 
 impl Stage {
     fn api<K>(&self) -> Api<K>
@@ -199,17 +231,19 @@ impl Stage {
         let Some(set) = self.api::<StatefulSet>().get_opt("etcd").await? else {
             return Ok(());
         };
-        let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
+        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
+            return Ok(());
+        };
         let mut ready = 0;
         for seat in 0..MEMBERS {
-            ready += i32::from(self.member(seat, &set).await?);
+            ready += i32::from(self.member(seat, &set, &secret).await?);
         }
         let status = set.status.clone().unwrap_or_default();
         let generation = set.metadata.generation;
         if status.ready_replicas.unwrap_or(0) != ready || status.observed_generation != generation {
             let status = json!({ "status": {
-                "observedGeneration": generation, "replicas": replicas, "readyReplicas": ready,
-                "availableReplicas": ready, "updatedReplicas": replicas,
+                "observedGeneration": generation, "replicas": 3, "readyReplicas": ready,
+                "availableReplicas": ready, "updatedReplicas": 3,
             } });
             let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
             let sets = self.api::<StatefulSet>();
@@ -219,7 +253,7 @@ impl Stage {
     }
 
     /// Whether it is ready.
-    async fn member(&mut self, seat: usize, set: &StatefulSet) -> Result<bool> {
+    async fn member(&mut self, seat: usize, set: &StatefulSet, secret: &Secret) -> Result<bool> {
         self.find_address(seat).await?;
         let name = format!("etcd-{seat}");
         let pod = self.api::<Pod>().get_opt(&name).await?;
@@ -235,10 +269,6 @@ impl Stage {
         let (Some(pod), Some(pod_uid)) = (pod, pod_uid) else {
             return Ok(false);
         };
-        // As it is once there is a pod: whoever told it something ended the one before after that.
-        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
-            return Ok(false);
-        };
         let run = self.runs[seat].get_or_insert_with(|| Run {
             pod: pod_uid,
             claim: claim.clone(),
@@ -248,11 +278,11 @@ impl Stage {
         });
         if run.claim != claim {
             // It mounts one that is gone.
-            return self.tell(seat, &pod, false, None).await.map(|()| false);
+            return self.tell(seat, &pod, false, false).await.map(|()| false);
         }
-        let refusal = self.start(seat, &claim, (set, &secret))?;
-        let is_ready = refusal.is_none() && self.is_ready(seat).await;
-        self.tell(seat, &pod, is_ready, refusal).await?;
+        let is_refused = self.start(seat, &claim, (set, secret))?;
+        let is_ready = !is_refused && self.is_ready(seat).await;
+        self.tell(seat, &pod, is_ready, is_refused).await?;
         Ok(is_ready)
     }
 
@@ -299,13 +329,6 @@ impl Stage {
         };
         let uid = claim.uid().context("a claim has a UID")?;
         if claim.metadata.deletion_timestamp.is_none() {
-            let volume = claim.spec.as_ref().and_then(|s| s.volume_name.as_ref());
-            if is_needed && volume.is_none() {
-                // It is bound once a pod needs it.
-                let patch = json!({ "spec": { "volumeName": volume_of(&uid) } });
-                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                claims.patch(&name, &params, &patch).await?;
-            }
             return Ok(Some(uid));
         }
         let is_used = self.runs[seat].as_ref().is_some_and(|run| run.claim == uid);
@@ -325,17 +348,17 @@ impl Stage {
         self.dir.join("volumes").join(claim)
     }
 
-    /// Starts the gate and etcd where they do not run; what the gate says where it refuses.
+    /// Starts the gate and etcd where they do not run; true where the gate refuses.
     fn start(
         &mut self,
         seat: usize,
         claim: &str,
         (set, secret): (&StatefulSet, &Secret),
-    ) -> Result<Option<Refusal>> {
+    ) -> Result<bool> {
         let own = own_flags(set, &self.instead);
         let volume = self.volume(claim);
         let Some(run) = &mut self.runs[seat] else {
-            return Ok(None);
+            return Ok(false);
         };
         if let Some(process) = &mut run.process {
             if process.exited().is_some() {
@@ -343,14 +366,14 @@ impl Stage {
                 run.process = None;
                 run.ended = Some(Instant::now());
             }
-            return Ok(None);
+            return Ok(false);
         }
         if run.ended.is_some_and(|ended| ended.elapsed() < PAUSE) {
-            return Ok(None);
+            return Ok(false);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if let Some((_, Some(refusal))) = run.told {
-            return Ok(Some(refusal));
+        if matches!(run.told, Some((_, true))) {
+            return Ok(true);
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
@@ -362,31 +385,28 @@ impl Stage {
         let pod = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&pod)?;
         if identity.restore.is_some() && !takes_over(&name, text, &pod, &volume)? {
-            return Ok(Some(LOST));
+            return Ok(true);
         }
-        match verdict(&identity, &name, claim, &volume) {
-            Verdict::Starts => {}
-            Verdict::Refused => return Ok(Some(LOST)),
-            Verdict::Unnamed => return Ok(Some(UNNAMED)),
+        if verdict(&identity, &name, claim, &volume) == Verdict::Refused {
+            return Ok(true);
         }
         std::fs::create_dir_all(&volume)?;
         let dir = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&dir)?;
+        let mut state = "existing".to_owned();
         for (file, bytes) in &files {
             std::fs::write(dir.join(file), &bytes.0)?;
+            if file == "initial-cluster-state" {
+                state = String::from_utf8(bytes.0.clone())?;
+            }
         }
-        let text = |file: &str| {
-            let bytes = files.get(file).map(|bytes| bytes.0.clone());
-            String::from_utf8(bytes.unwrap_or_default())
-        };
-        let cluster = (text("initial-cluster-state")?, text("initial-cluster")?);
         let proxy = format!("HTTPS_PROXY=http://{}", self.proxy);
         let mut args = vec![proxy, self.etcd.display().to_string()];
-        args.extend(flags(&name, &cluster, self.ports[seat], (&dir, &volume)));
+        args.extend(flags(&name, &state, self.ports[seat], (&dir, &volume)));
         args.extend(own);
         let log = self.dir.join(format!("{name}.log"));
         run.process = Some(Process::spawn(&name, "/usr/bin/env".as_ref(), &args, &log)?);
-        Ok(None)
+        Ok(false)
     }
 
     async fn is_ready(&self, seat: usize) -> bool {
@@ -397,13 +417,7 @@ impl Stage {
     }
 
     /// Says in the pod's status how it is.
-    async fn tell(
-        &mut self,
-        seat: usize,
-        pod: &Pod,
-        ready: bool,
-        refused: Option<Refusal>,
-    ) -> Result<()> {
+    async fn tell(&mut self, seat: usize, pod: &Pod, ready: bool, refused: bool) -> Result<()> {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
@@ -412,15 +426,14 @@ impl Stage {
             return Ok(());
         }
         let value = if ready { "True" } else { "False" };
-        let (code, message) = refused.unwrap_or(LOST);
-        let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
-            "message": message, "startedAt": null, "finishedAt": null } });
+        let ended = json!({ "terminated": { "exitCode": 10, "reason": "Error",
+            "message": "VolumeLost: there is no data", "startedAt": null, "finishedAt": null } });
         let gate = json!([{ "name": "gate", "state": ended, "image": "", "imageID": "",
             "ready": false, "restartCount": 0 }]);
         let status = json!({ "status": {
             "conditions": [{ "type": "Ready", "status": value,
                 "lastTransitionTime": Timestamp::now().to_string() }],
-            "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
+            "initContainerStatuses": if refused { gate } else { json!([]) },
         } });
         let pods = self.api::<Pod>();
         let (name, params) = (pod.name_any(), PatchParams::default());
@@ -430,9 +443,4 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
-}
-
-/// Name of the PersistentVolume of a claim.
-pub(crate) fn volume_of(claim_uid: &str) -> String {
-    format!("pv-{claim_uid}")
 }
