@@ -136,11 +136,6 @@ fn refused() -> Vec<Case> {
         ),
         change(bare_load_balancer, load_balancer("a.example/x"), CLASS),
         change(
-            none.clone(),
-            tc(&json!({"etcd": {"replicas": 3}})),
-            "etcd.replicas cannot change; create a new tenant cluster",
-        ),
-        change(
             storage(&json!({"storageClassName": "a"})),
             none.clone(),
             STORAGE_CLASS,

@@ -1,4 +1,5 @@
-//! The replacement of a member of etcd that lost its data.
+//! The replacement of a member of etcd that lost its data, and members that are added or taken away because another
+//! number is wanted: the same steps.
 //!
 //! Invariant: pure: it decides from what it is given ([`facts`]), and says one step at a time ([`plan`]).
 

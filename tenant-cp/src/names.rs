@@ -10,6 +10,8 @@ pub const CONTROLLERS: &str = "controllers";
 pub const ETCD: &str = "etcd";
 /// Component label of the Jobs that restore etcd in place, and of their pods.
 pub const ETCD_RESTORE: &str = "etcd-restore";
+/// Annotation of volumes and their claims: until when they are kept although nothing uses them, RFC 3339, UTC.
+pub const KEEP_UNTIL: &str = "covey.dev/keep-until";
 /// Headless Service of the etcd members, and the name that every peer certificate holds.
 pub const ETCD_PEERS: &str = "etcd-peers";
 /// Container and Secret of the kube-apiserver.
@@ -25,6 +27,10 @@ pub const KONNECTIVITY: &str = "konnectivity";
 /// Key of the Secret `etcd` that says what the flag `--initial-cluster-state` is to be. It is read when
 /// a container starts, so a change of it restarts nobody.
 pub const INITIAL_CLUSTER_STATE: &str = "initial-cluster-state";
+/// The same of the flag `--initial-cluster`.
+pub const INITIAL_CLUSTER: &str = "initial-cluster";
+/// The value of that flag in the template of etcd's pods: what the Secret says when the container starts.
+pub const INITIAL_CLUSTER_OF_SECRET: &str = "$(INITIAL_CLUSTER)";
 /// Key of the Secret `etcd` with the file that the start gate reads: which volume is whose.
 pub const ETCD_IDENTITY: &str = "identity.json";
 /// Init container of etcd's pods: it decides whether the member may start on its volume.

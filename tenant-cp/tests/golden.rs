@@ -38,7 +38,7 @@ fn node_port() -> Validated {
     v.endpoint.port = Some(30443);
     v.endpoint.cert_sans = vec!["api.example.com".to_owned(), "2001:db8::1".to_owned()];
     v.replicas = 3;
-    v.etcd.replicas = 3;
+    (v.etcd.replicas, v.etcd.wanted, v.etcd.servers) = (3, 3, 3);
     v.etcd.storage_size = "20Gi".to_owned();
     v.etcd.storage_class_name = Some("fast".to_owned());
     v.version = semver::Version::new(1, 34, 4);

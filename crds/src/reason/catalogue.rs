@@ -142,6 +142,10 @@ with_backups! {
         ReplacingMember: Waiting, "Nothing; it takes a minute or two. If it stays: `kubectl describe pods` of etcd in the tenant namespace.";
         /// A member of etcd that was lost is replaced, and all members serve.
         MemberReplaced: Fine, "";
+        /// Members of etcd are added or taken away, because `spec.etcd.replicas` changed.
+        ResizingEtcd: Waiting, "Nothing; it takes a minute or two, and may be set back. If it stays: the message says what it waits for.";
+        /// There are as many members of etcd as `spec.etcd.replicas` says, and all serve.
+        EtcdResized: Fine, "";
         /// Two of three members of etcd have lost their data: nothing is written or read, and nothing is begun anew.
         /// Cause: Claims or volumes of two members were deleted, or two nodes with local volumes are gone.
         QuorumLost: Person, "Bring one of the lost volumes back (`kubectl get pvc,pv`), or restore from a backup; leave the volume that is left as it is.";

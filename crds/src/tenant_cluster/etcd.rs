@@ -14,12 +14,13 @@ use crate::quantity::Quantity;
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Etcd {
-    /// Number of members: 1, or 3 to survive the loss of one. Cannot change. Default: 1.
+    /// Number of members: 1, or 3 to survive the loss of one. A change adds one after the other, each without a vote
+    /// until it has all of the data, or takes the last ones away, one after the other; their volumes are kept.
+    /// Requests go on. It may be set back on the way. Default: 1.
     /// Example: 3.
     #[serde(default = "default_members")]
     #[x_kube(
-        validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3"),
-        validation = Rule::new("self == oldSelf").message("etcd.replicas cannot change; create a new tenant cluster")
+        validation = Rule::new("self == 1 || self == 3").message("etcd.replicas must be 1 or 3")
     )]
     pub replicas: i32,
 

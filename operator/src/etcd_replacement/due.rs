@@ -16,6 +16,21 @@ pub(super) enum Due<'a> {
     Learner(&'a str),
     /// etcd does not have it.
     Unlisted,
+    /// etcd has it no more, it is not wanted, and the status knows it.
+    Dropped,
+    /// It is not wanted, and never was one or is none any more; its claim is left.
+    Left,
+    /// It is not wanted.
+    Surplus {
+        /// Its identifier.
+        id: &'a str,
+        /// Whether it votes.
+        votes: bool,
+        /// Whether it runs.
+        alive: bool,
+        /// Whether its data goes with its pod.
+        goes: bool,
+    },
     /// It votes, and its data is lost.
     Lost {
         /// Its identifier.
@@ -25,8 +40,13 @@ pub(super) enum Due<'a> {
     },
 }
 
-/// What there is to be done about a member; none where all is well, or not known.
-pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
+/// What there is to be done about a member; none where all is well, or not known. `repairs`: a member that stays is
+/// lost, so that those that are too many are kept up until it is replaced.
+pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option<Due<'a>> {
+    let stays = seat.wanted || (repairs && facts.recorded(seat).is_some());
+    if !stays {
+        return of_unwanted(facts, seat);
+    }
     let Some(entry) = facts.entry(seat) else {
         return Some(Due::Unlisted);
     };
@@ -40,7 +60,9 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
     if facts.odd.as_ref() == Some(&seat.name) {
         return Some(Due::Lost { id, alive });
     }
-    let lost = Some(Due::Lost { id, alive });
+    // Nobody else has what one has that votes alone.
+    let voters = facts.listed.iter().flatten().filter(|e| !e.is_learner);
+    let lost = Some(Due::Lost { id, alive }).filter(|_| voters.count() > 1);
     match &seat.claim {
         Known::Unknown { .. } => None,
         Known::Absent => lost,
@@ -62,6 +84,36 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
                 _ => lost,
             }
         }
+    }
+}
+
+fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
+    if let Some(entry) = facts.entry(seat) {
+        return Some(Due::Surplus {
+            id: &entry.id,
+            votes: !entry.is_learner,
+            alive: facts.is_alive(seat, &entry.id),
+            goes: is_going(facts, seat),
+        });
+    }
+    if facts.recorded(seat).is_some() {
+        return Some(Due::Dropped);
+    }
+    match &seat.claim {
+        Known::Known(claim) if !claim.kept && !claim.terminating => Some(Due::Left),
+        Known::Known(_) | Known::Absent | Known::Unknown { .. } => None,
+    }
+}
+
+/// Whether its data goes with its pod, for certain.
+fn is_going(facts: &Facts, seat: &Seat) -> bool {
+    match &seat.claim {
+        Known::Known(claim) => {
+            let recorded = facts.recorded(seat);
+            claim.terminating || recorded.is_some_and(|r| r.volume_uid != claim.uid)
+        }
+        Known::Absent => true,
+        Known::Unknown { .. } => false,
     }
 }
 

@@ -23,11 +23,20 @@ pub struct Facts {
     pub patience: Patience,
     /// Whether one may be begun: the user wants it, and nothing else goes on that comes first.
     pub may_begin: bool,
+    /// Whether members may be added or taken away because another number is wanted: nothing else goes on that comes
+    /// first.
+    pub may_resize: bool,
+    /// Whether kube-apiservers do not ask all members yet that are wanted, or there are others.
+    pub is_on_the_way: bool,
+    /// Whether no rollout of kube-apiservers goes on.
+    pub is_calm: bool,
+    /// Whether no kube-apiserver asks a member that is not wanted.
+    pub is_unasked: bool,
     /// Whether members, when they start, are told what the status says.
     pub is_told: bool,
     /// What the status says.
     pub known: EtcdStatus,
-    /// One for each member that is wanted.
+    /// One for each member that there may be, wanted or not.
     pub seats: Vec<Seat>,
     /// etcd's own list, as a majority has it; none where it is not known.
     pub listed: Option<Vec<ListedMember>>,
@@ -40,6 +49,8 @@ pub struct Facts {
 pub struct Seat {
     /// Its name, which is its pod's.
     pub name: String,
+    /// Whether there is to be a member.
+    pub wanted: bool,
     /// The only URL at which peers reach it.
     pub peer_url: String,
     /// Its claim.
@@ -61,6 +72,8 @@ pub struct Claim {
     pub volume: Option<String>,
     /// When it was made.
     pub created: Option<Timestamp>,
+    /// Whether it is that of a member that was taken away, and only kept.
+    pub kept: bool,
 }
 
 /// A pod.

@@ -15,6 +15,8 @@ pub struct Patience {
     pub between: Duration,
     /// Until people are told that a member that was begun to be replaced is not whole.
     pub overdue: Duration,
+    /// All others serve, and none was taken away, before one is taken away that is not wanted.
+    pub shrinking: Duration,
     /// All members serve, before the next one's pod is ended.
     pub serving: Duration,
     /// Age of a pod that is ended only so that its member writes its database anew.
@@ -28,6 +30,7 @@ impl Default for Patience {
             steady: Duration::from_mins(1),
             between: Duration::from_mins(10),
             overdue: Duration::from_mins(15),
+            shrinking: Duration::from_secs(10),
             serving: Duration::from_secs(5),
             fragments: Duration::from_hours(1),
         }

@@ -1,11 +1,15 @@
 //! Replaces one member of three that lost its data: it is removed, and an empty one is added in its place as
-//! a learner, which has no vote until it has everything (`docs/etcd.md`).
+//! a learner, which has no vote until it has everything (`docs/etcd.md`). Where another number of members is wanted,
+//! those that are missing are added in the same way, one after another, and those that are too many are removed, the
+//! last first.
 //!
 //! There is no phase: each step follows from etcd's own list of members, the claims and the pods. What cannot
 //! be seen again (whose data a claim has, which pod is older than that, when the last one was replaced) is in
 //! the status before anything depends on it.
-//! Invariant: a member that votes is removed only while the two others serve; a claim is deleted only if the
+//! Invariant: a member that votes is removed only while all others serve, and never two at once; a claim is deleted only if the
 //! status knows it as that of a member that etcd has no more; what is unknown is waited for.
+
+use std::cmp::Reverse;
 
 use api::tenant_cluster::EtcdStatus;
 
@@ -37,18 +41,38 @@ pub fn next(facts: &Facts) -> Next {
             ..Next::default()
         };
     }
+    // Whoever is too many is needed while one that stays is lost.
+    let is_lost = |seat: &Seat| matches!(due_of(facts, seat, false), Some(Due::Lost { .. }));
+    let repairs = facts.seats.iter().any(|seat| seat.wanted && is_lost(seat));
     let due = facts.seats.iter();
-    let due = due.filter_map(|seat| Some((due_of(facts, seat)?, seat)));
+    let due = due.filter_map(|seat| Some((due_of(facts, seat, repairs)?, seat)));
     let first = due.min_by_key(|(due, seat)| {
         let turn = match due {
             Due::Unrecorded(_) => 0,
             Due::Learner(_) => 1,
-            Due::Unlisted => 2,
+            // etcd takes no other learner beside it.
+            Due::Surplus { votes: false, .. } => 1,
+            Due::Dropped => 2,
+            Due::Unlisted => 3,
             // Where one serves on and another one does not, the first is needed for the second.
-            Due::Lost { alive: false, .. } => 3,
-            Due::Lost { alive: true, .. } => 4,
+            Due::Lost { alive: false, .. } => 4,
+            Due::Lost { alive: true, .. } => 5,
+            Due::Left => 6,
+            Due::Surplus { alive: false, .. } => 7,
+            // The next one is removed while all that are left serve.
+            Due::Surplus { goes: true, .. } => 8,
+            Due::Surplus { .. } => 9,
         };
-        (turn, !facts.is_replacing(seat))
+        let is_surplus = matches!(due, Due::Surplus { .. });
+        let from_the_end = if is_surplus { number(facts, seat) } else { 0 };
+        // One that joins names those that the status knows, so they come before others.
+        let is_new = facts.recorded(seat).is_none();
+        (
+            turn,
+            !facts.is_replacing(seat),
+            is_new,
+            Reverse(from_the_end),
+        )
     });
     match first {
         Some((due, seat)) => steps::of(facts, seat, due),
@@ -56,12 +80,18 @@ pub fn next(facts: &Facts) -> Next {
     }
 }
 
+fn number(facts: &Facts, seat: &Seat) -> usize {
+    let mut names = facts.seats.iter().map(|other| &other.name);
+    names.position(|name| *name == seat.name).unwrap_or(0)
+}
+
 /// The replacement that the status tells of is over once there is nothing to be done about anybody.
 fn ended(facts: &Facts) -> Next {
     if facts.known.replacing.is_none() {
         return Next::default();
     }
-    let Some(seat) = facts.seats.iter().find(|seat| facts.is_replacing(seat)) else {
+    let mut wanted = facts.seats.iter().filter(|seat| seat.wanted);
+    let Some(seat) = wanted.find(|seat| facts.is_replacing(seat)) else {
         // Of a member that is not wanted.
         return Next {
             step: Some(Step::Record(EtcdStatus {

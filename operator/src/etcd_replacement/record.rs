@@ -26,8 +26,16 @@ pub(super) fn with(
     change: impl FnOnce(&mut EtcdMemberStatus),
 ) -> EtcdStatus {
     let mut status = facts.known.clone();
+    let of_it = |member: &EtcdMemberStatus| member.name == seat.name;
+    if !status.members.iter().any(of_it) {
+        status.members.push(EtcdMemberStatus {
+            name: seat.name.clone(),
+            ..EtcdMemberStatus::default()
+        });
+        status.members.sort_by(|a, b| a.name.cmp(&b.name));
+    }
     let mut members = status.members.iter_mut();
-    if let Some(member) = members.find(|member| member.name == seat.name) {
+    if let Some(member) = members.find(|member| of_it(member)) {
         change(member);
     }
     status
@@ -52,6 +60,17 @@ pub(super) fn added(
             pod_uid,
         }),
         // The one before was removed by now.
+        last_replacement: Some(facts.now.to_string()),
+        ..status
+    }
+}
+
+/// The status without a member that was removed and is not wanted.
+pub(super) fn without(facts: &Facts, seat: &Seat) -> EtcdStatus {
+    let mut status = facts.known.clone();
+    status.members.retain(|member| member.name != seat.name);
+    status.replacing = status.replacing.filter(|r| r.member != seat.name);
+    EtcdStatus {
         last_replacement: Some(facts.now.to_string()),
         ..status
     }

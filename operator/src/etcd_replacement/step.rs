@@ -40,6 +40,15 @@ pub enum Step {
         /// UID of the pod, where there is one.
         pod_uid: Option<String>,
     },
+    /// Keep the volume of a member that is not wanted, with its claim.
+    Keep {
+        /// Its name.
+        member: String,
+        /// UID of the claim.
+        claim_uid: String,
+        /// Name of the PersistentVolume, where it has one.
+        volume: Option<String>,
+    },
     /// Make an empty claim.
     MakeClaim {
         /// The member's name.

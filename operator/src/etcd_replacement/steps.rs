@@ -2,11 +2,13 @@
 //!
 //! Invariant: whatever was done and is not known to have been done is seen before it is done again.
 
+use std::time::Duration;
+
 use kit_objects::known::Known;
 
 use crate::etcd_replacement::due::{Due, refusal};
 use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat, is_of};
-use crate::etcd_replacement::record::{added, adopted, begun, served, with};
+use crate::etcd_replacement::record::{added, adopted, begun, served, with, without};
 use crate::etcd_replacement::step::{Next, Step};
 use crate::etcd_replacement::wait::{Slow, Wait};
 use crate::tenant_session::etcd::answers::MemberStatus;
@@ -51,12 +53,135 @@ fn step_or_wait(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
         }
         Due::Lost { id, alive } => lost(facts, seat, id, alive),
         // Somebody took it away, or we did and it is not known any more.
-        Due::Unlisted | Due::Learner(_) if !facts.is_replacing(seat) => match facts.may_begin {
-            true => Next::step(seat, Step::Record(begun(facts, seat))),
-            false => Next::wait(seat, Wait::NotAllowed),
-        },
+        Due::Unlisted | Due::Learner(_) if !facts.is_replacing(seat) => begin(facts, seat, due),
+        Due::Dropped if !are_seen(facts) => Next::wait(seat, Wait::Member(Slow::Unseen)),
+        Due::Dropped => Next::step(seat, Step::Record(without(facts, seat))),
+        Due::Left => left(seat),
+        Due::Surplus { id, votes, .. } => surplus(facts, seat, (id, votes)),
         Due::Unlisted => unlisted(facts, seat),
         Due::Learner(id) => learner(facts, seat, id),
+    }
+}
+
+/// One that is to become a member, or again.
+fn begin(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
+    let is_new = facts.recorded(seat).is_none();
+    let may_begin = if is_new {
+        facts.may_resize
+    } else {
+        facts.may_begin
+    };
+    if !may_begin {
+        return Next::wait(seat, not_allowed(is_new));
+    }
+    if is_new && due == Due::Unlisted {
+        // What goes on comes first (operations.md §1.2, law 5), but two are not left at two for it.
+        let votes = facts.listed.iter().flatten().filter(|e| !e.is_learner);
+        if !facts.is_calm && votes.count() == 1 {
+            return Next::wait(seat, Wait::Busy);
+        }
+        if let Some(next) = missing(facts, seat) {
+            return next;
+        }
+        if voters(facts, seat).is_none() {
+            return Next::wait(seat, Wait::Stays);
+        }
+    }
+    Next::step(seat, Step::Record(begun(facts, seat)))
+}
+
+/// What is missing before one is added. With one that votes beside one, both are needed: that is to be short, so nothing
+/// of those that are to come may be missing then.
+fn missing(facts: &Facts, seat: &Seat) -> Option<Next> {
+    let is_to_come = |other: &&Seat| {
+        other.wanted && facts.recorded(other).is_none() && facts.entry(other).is_none()
+    };
+    facts.seats.iter().filter(is_to_come).find_map(|other| {
+        let has_pod = matches!(other.pod, Known::Known(_));
+        match &other.claim {
+            Known::Known(claim) if claim.terminating => Some(let_go(other)),
+            Known::Known(claim) if claim.kept => Some(retire(other, claim)),
+            Known::Known(claim) if claim.volume.is_some() && has_pod => None,
+            Known::Known(_) | Known::Absent => Some(Next::wait(seat, Wait::Claims)),
+            Known::Unknown { .. } => Some(Next::wait(seat, Wait::Member(Slow::Unseen))),
+        }
+    })
+}
+
+fn not_allowed(is_new: bool) -> Wait {
+    match is_new {
+        true => Wait::Busy,
+        false => Wait::NotAllowed,
+    }
+}
+
+/// Whether it is known of every claim what there is of it: of those that are not seen one may be lost, and then those
+/// that are too many are needed.
+fn are_seen(facts: &Facts) -> bool {
+    let is_seen = |seat: &Seat| !matches!(seat.claim, Known::Unknown { .. });
+    facts.seats.iter().all(is_seen)
+}
+
+/// The claim of one that is not wanted, and has none of etcd's data that counts.
+fn left(seat: &Seat) -> Next {
+    match &seat.claim {
+        Known::Known(claim) => Next::step(
+            seat,
+            Step::Keep {
+                member: seat.name.clone(),
+                claim_uid: claim.uid.clone(),
+                volume: claim.volume.clone(),
+            },
+        ),
+        Known::Absent | Known::Unknown { .. } => Next::wait(seat, Wait::Member(Slow::Unseen)),
+    }
+}
+
+/// One that is not wanted, and that etcd has.
+fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
+    if !facts.may_resize {
+        return Next::wait(seat, Wait::Busy);
+    }
+    if !are_seen(facts) {
+        return Next::wait(seat, Wait::Member(Slow::Unseen));
+    }
+    let Some(answers) = voters(facts, seat) else {
+        return Next::wait(seat, Wait::Stays);
+    };
+    if !votes {
+        return Next::step(seat, Step::Remove { id: id.to_owned() });
+    }
+    if !facts.is_unasked {
+        return Next::wait(seat, Wait::Asked);
+    }
+    let last = facts.last_replacement();
+    let is_calm = last.is_none_or(|last| facts.elapsed(last) >= facts.patience.shrinking);
+    if !is_calm || !have_served(facts, seat, facts.patience.shrinking) {
+        return Next::wait(seat, Wait::Calm);
+    }
+    // The first one stays.
+    let stays = facts.seats.first().and_then(|first| facts.entry(first));
+    let Some(stays) = stays.filter(|stays| !stays.is_learner) else {
+        return Next::wait(seat, Wait::Stays);
+    };
+    let leads = answers.first().and_then(|answer| answer.leader.as_deref());
+    if leads == Some(stays.id.as_str()) {
+        return Next::step(seat, Step::Remove { id: id.to_owned() });
+    }
+    // One that is gone a moment ago hands nothing over; the others choose.
+    let leads = |other: &&Seat| {
+        let entry = facts.entry(other);
+        entry.is_some_and(|e| Some(e.id.as_str()) == leads && facts.is_alive(other, &e.id))
+    };
+    match facts.seats.iter().find(leads) {
+        Some(leads) => Next::step(
+            seat,
+            Step::MoveLeader {
+                from: leads.name.clone(),
+                to: stays.id.clone(),
+            },
+        ),
+        None => Next::wait(seat, Wait::Stays),
     }
 }
 
@@ -69,7 +194,7 @@ fn lost(facts: &Facts, seat: &Seat, id: &str, alive: bool) -> Next {
     let Some(answers) = others.as_ref().filter(|others| others.len() >= 2) else {
         return Next::wait(seat, Wait::Others);
     };
-    if !are_steady(facts, seat) {
+    if !have_served(facts, seat, facts.patience.steady) {
         return Next::wait(seat, Wait::Others);
     }
     // One that was added a moment ago, and is lost again, is another one.
@@ -117,10 +242,14 @@ fn unlisted(facts: &Facts, seat: &Seat) -> Next {
         return Next::step(seat, Step::Disarm { id: id.clone() });
     }
     let of_it = facts.recorded(seat).map(|r| r.volume_uid.as_str());
+    if let Some(next) = missing(facts, seat).filter(|_| of_it.is_none()) {
+        return next;
+    }
     match &seat.claim {
         Known::Unknown { .. } => Next::wait(seat, Wait::Member(Slow::Unseen)),
         Known::Absent => make_claim(seat),
         Known::Known(claim) if claim.terminating => let_go(seat),
+        Known::Known(claim) if claim.kept => retire(seat, claim),
         // What a member had that was removed is of no use to one that is added.
         Known::Known(claim) if of_it == Some(&claim.uid) => retire(seat, claim),
         Known::Known(_) => Next::step(
@@ -285,13 +414,13 @@ fn voters<'a>(facts: &'a Facts, seat: &Seat) -> Option<Vec<&'a MemberStatus>> {
     agree.then_some(answers)
 }
 
-/// Whether all others have served for long enough.
-fn are_steady(facts: &Facts, seat: &Seat) -> bool {
-    let mut others = facts.seats.iter().filter(|other| other.name != seat.name);
+/// Whether all others that vote have served for so long.
+fn have_served(facts: &Facts, seat: &Seat, long: Duration) -> bool {
+    let votes = |other: &&Seat| facts.entry(other).is_some_and(|entry| !entry.is_learner);
+    let others = facts.seats.iter().filter(|other| other.name != seat.name);
+    let mut others = others.filter(votes);
     others.all(|other| match &other.pod {
-        Known::Known(pod) => pod
-            .since
-            .is_some_and(|since| facts.elapsed(since) >= facts.patience.steady),
+        Known::Known(pod) => pod.since.is_some_and(|since| facts.elapsed(since) >= long),
         Known::Absent | Known::Unknown { .. } => false,
     })
 }

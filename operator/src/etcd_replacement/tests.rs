@@ -6,6 +6,7 @@ use super::plan::next;
 use super::step::{Next, Step};
 use super::wait::{Slow, Wait};
 
+mod sizes;
 mod world;
 
 use world::{Fate, Hidden, World};
@@ -22,6 +23,7 @@ enum Happening {
     AddByHand(usize),
     Pass(i64),
     ErasePhase,
+    Want(usize),
     Reconcile(Hidden, Fate, usize),
 }
 
@@ -51,6 +53,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..3_usize).prop_map(AddByHand),
         4 => prop_oneof![1..5_i64, 30..90_i64, 300..900_i64].prop_map(Pass),
         2 => Just(ErasePhase),
+        1 => prop_oneof![Just(1_usize), Just(3)].prop_map(Want),
         12 => (hidden, fate, 1..4_usize).prop_map(|(hidden, fate, most)| {
             Reconcile(hidden, fate, most)
         }),
@@ -70,6 +73,7 @@ fn live(world: &mut World, happening: Happening) {
         Happening::AddByHand(seat) => world.add_by_hand(seat),
         Happening::Pass(seconds) => world.pass(seconds),
         Happening::ErasePhase => world.erase_phase(),
+        Happening::Want(members) => world.wanted = members,
         Happening::Reconcile(hidden, fate, most) => {
             world.some_steps(hidden, fate, most);
         }

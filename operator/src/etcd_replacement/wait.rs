@@ -24,6 +24,16 @@ pub enum Wait {
     Others,
     /// It was hardly a moment ago that one was replaced.
     Pause,
+    /// Volumes of members that are to be added are not all bound, or their pods are not there.
+    Claims,
+    /// Pods of etcd or of kube-apiservers are being replaced.
+    Busy,
+    /// A kube-apiserver still asks one that is to be taken away.
+    Asked,
+    /// Members have not all served for long enough since one was taken away.
+    Calm,
+    /// A member that is to stay, or is to be given the data, does not serve.
+    Stays,
     /// The user does not want it, or something else comes first.
     NotAllowed,
     /// Something about the member that goes by itself.
@@ -71,11 +81,25 @@ impl Wait {
         match self {
             Self::Absence => "it is replaced if it is not back after a minute".to_owned(),
             Self::Others => {
-                "it is replaced once both other members have served for a minute".to_owned()
+                "it goes on once all other members serve, and have for a minute where one is lost".to_owned()
             }
             Self::Pause => {
                 "it is replaced ten minutes after the last replacement of a member".to_owned()
             }
+            Self::Claims => {
+                "it is added once the volumes of all that are to be added are bound, and their pods are there"
+                    .to_owned()
+            }
+            Self::Busy => {
+                "it waits until no pod of etcd or of kube-apiservers is being replaced".to_owned()
+            }
+            Self::Asked => {
+                "it is taken away once every kube-apiserver was made anew and asks it no more".to_owned()
+            }
+            Self::Calm => {
+                "it is taken away once all others have served for ten seconds since the last change".to_owned()
+            }
+            Self::Stays => "first all other members have to serve".to_owned(),
             Self::NotAllowed => {
                 "it is not replaced by itself (spec.etcd.autoReplace is false, or a pod of etcd is ending)"
                     .to_owned()

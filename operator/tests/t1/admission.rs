@@ -208,10 +208,6 @@ async fn what_may_change_changes_and_what_may_not_is_refused() -> Result<()> {
             "spec.controlPlane.endpoint.loadBalancerClass: Invalid value: endpoint.loadBalancerClass cannot be added, changed or removed later (Kubernetes does not allow it on a Service); create a new tenant cluster",
         ),
         (
-            spec(json!({ "etcd": { "replicas": 1 } })),
-            "spec.etcd.replicas: Invalid value: 1: etcd.replicas cannot change; create a new tenant cluster",
-        ),
-        (
             spec(json!({ "etcd": { "storage": { "size": "2Gi" } } })),
             "spec.etcd.storage.size: 2Gi is less than ",
         ),

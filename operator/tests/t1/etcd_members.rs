@@ -19,7 +19,7 @@ use testkit::fixtures::{is_settled, wait_for};
 
 use crate::crash::{dies, for_every_k};
 use crate::support::PATIENCE;
-use crate::support::etcd_members::Writer;
+use crate::support::etcd_members::{Writer, volume_of};
 use crate::support::etcd_stage::{Stage, check, whole};
 
 /// What a replacement may take (`operations.md` §8, E1).
@@ -41,13 +41,13 @@ async fn lose(stage: &Stage, seat: usize) -> Result<()> {
     Ok(())
 }
 
-/// Binds a member's claim to a volume that goes with it, as it is where a StorageClass says so. Gives the
+/// Makes the volume of a member's claim, which goes with it, as it is where a StorageClass says so. Gives the
 /// volume's name.
 async fn bind(stage: &Stage, seat: usize) -> Result<String> {
     let claims: Api<PersistentVolumeClaim> =
         Api::namespaced(stage.site.admin.clone(), &stage.namespace);
     let claim = claims.get(&format!("data-etcd-{seat}")).await?;
-    let name = format!("of-{}", stage.namespace);
+    let name = volume_of(&claim.uid().unwrap_or_default());
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
         "spec": {
@@ -62,9 +62,6 @@ async fn bind(stage: &Stage, seat: usize) -> Result<String> {
     volumes(stage)
         .create(&PostParams::default(), &volume)
         .await?;
-    let patch = Patch::Merge(json!({ "spec": { "volumeName": name } }));
-    let params = PatchParams::default();
-    claims.patch(&claim.name_any(), &params, &patch).await?;
     Ok(name)
 }
 

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::names;
+
 /// What is known of a tenant cluster's etcd.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EtcdIdentity {
@@ -63,6 +65,17 @@ impl InitialClusterState {
 }
 
 impl EtcdIdentity {
+    /// etcd's flag `--initial-cluster`: the members and where their peers reach them. It counts for one without data,
+    /// which has to name exactly those that there are.
+    #[must_use]
+    pub fn initial_cluster(&self) -> String {
+        let each = self.members.iter().map(|member| {
+            let (name, port) = (&member.name, names::ETCD_PEER_PORT);
+            format!("{name}=https://{name}:{port}")
+        });
+        each.collect::<Vec<_>>().join(",")
+    }
+
     /// The gate's file: the key [`crate::names::ETCD_IDENTITY`] of the Secret `etcd`.
     #[must_use]
     pub fn file(&self) -> String {

@@ -103,6 +103,7 @@ pub fn leaf_secrets(
         if name == names::ETCD {
             let etcd = etcd?;
             files.put(names::INITIAL_CLUSTER_STATE, etcd.state.as_str());
+            files.put(names::INITIAL_CLUSTER, &etcd.initial_cluster());
             files.put(names::ETCD_IDENTITY, &etcd.file());
         }
         Some(files.into_secret(v, name))

@@ -38,15 +38,6 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
     let any = any_address(addresses);
     let dir = names::SECRET_DIR;
     let (client, peer) = (names::ETCD_CLIENT_PORT, names::ETCD_PEER_PORT);
-    let members: Vec<_> = (0..v.etcd.replicas)
-        .map(|number| {
-            format!(
-                "{}={}",
-                names::etcd_member(number),
-                names::etcd_peer_url(number)
-            )
-        })
-        .collect();
     let asked = v.etcd.quota_backend_bytes;
     let quota = asked.unwrap_or_else(|| quota(&v.etcd.storage_size));
     [
@@ -72,7 +63,10 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             "initial-advertise-peer-urls",
             format!("https://$(POD_NAME):{peer}"),
         ),
-        ("initial-cluster", members.join(",")),
+        (
+            "initial-cluster",
+            names::INITIAL_CLUSTER_OF_SECRET.to_owned(),
+        ),
         ("initial-cluster-state", INITIAL_CLUSTER_STATE.to_owned()),
         ("initial-cluster-token", v.uid.clone()),
         ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
@@ -223,6 +217,8 @@ fn variables() -> Vec<EnvVar> {
             names::ETCD,
             names::INITIAL_CLUSTER_STATE,
         ),
+        // One that joins has to name those that there are: with a number that changes this is no flag of all.
+        pod::of_secret("INITIAL_CLUSTER", names::ETCD, names::INITIAL_CLUSTER),
     ]
 }
 

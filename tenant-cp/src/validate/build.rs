@@ -64,6 +64,8 @@ pub(crate) fn build(tc: &TenantCluster, settings: &Settings) -> Result<Validated
         pod_metadata: control_plane.pod_metadata.clone(),
         etcd: Etcd {
             replicas: spec.etcd.replicas,
+            wanted: spec.etcd.replicas,
+            servers: spec.etcd.replicas,
             storage_size: spec.etcd.storage.size.0.clone(),
             storage_class_name: spec.etcd.storage.storage_class_name.clone(),
             requests,

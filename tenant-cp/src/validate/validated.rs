@@ -155,8 +155,13 @@ pub struct Component {
 /// Settings of etcd.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Etcd {
-    /// 1 or 3.
+    /// Members that there are or are to be, from the first on: as many as are wanted, or more while some are to be
+    /// taken away.
     pub replicas: i32,
+    /// Members that are wanted: 1 or 3.
+    pub wanted: i32,
+    /// Members that kube-apiservers ask: as many as are wanted, or fewer while some have no vote yet.
+    pub servers: i32,
     /// Size of each member's volume.
     pub storage_size: String,
     /// StorageClass; none means the management cluster's default.

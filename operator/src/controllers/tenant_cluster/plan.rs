@@ -84,7 +84,8 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(ranges) {
         return Plan::own(observed, Action::KeepNetwork(ranges.clone()));
     }
-    match validate::validate(cluster, settings) {
+    let valid = validate::validate(cluster, settings);
+    match valid.map(|valid| etcd::sizes::as_it_is(valid, observed)) {
         Ok(valid) => match restoring::own(&valid, observed, now) {
             Some(action) => Plan::own(observed, action),
             None => plan_parts(&valid, observed, settings, now),

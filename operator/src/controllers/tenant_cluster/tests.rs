@@ -24,6 +24,7 @@ mod controllers;
 mod csi;
 mod etcd;
 mod etcd_members;
+mod etcd_sizes;
 mod etcd_space;
 mod fields;
 mod handover;

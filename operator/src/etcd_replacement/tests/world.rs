@@ -5,7 +5,7 @@
 //! Invariant: a write is acknowledged only once a majority of the members that vote has it; one that is gone
 //! later fails the test.
 
-use std::time::Duration;
+mod laws;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -34,6 +34,9 @@ struct Volume {
     uid: String,
     created: Timestamp,
     terminating: bool,
+    /// Whether there is a PersistentVolume: a pod has used it.
+    bound: bool,
+    kept: bool,
     data: Option<Data>,
 }
 
@@ -94,8 +97,14 @@ pub(super) struct World {
     /// Learners that were added, by us.
     pub(super) added: usize,
     pub(super) auto_replace: bool,
+    /// How many members there are to be.
+    pub(super) wanted: usize,
+    /// How many of them kube-apiservers ask.
+    asked: usize,
     /// Whether learners are given no more of the data than they have.
     pub(super) learners_lag: bool,
+    /// What was carried out.
+    pub(super) done: Vec<Step>,
     /// Whether somebody meddled with etcd's members.
     pub(super) meddled: bool,
 }
@@ -103,6 +112,11 @@ pub(super) struct World {
 impl World {
     /// A whole one that has run for an hour.
     pub(super) fn new() -> Self {
+        Self::of(3)
+    }
+
+    /// The same with so many members.
+    pub(super) fn of(members: usize) -> Self {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
         let mut world = Self {
             now,
@@ -121,10 +135,13 @@ impl World {
             last_removal: None,
             added: 0,
             auto_replace: true,
+            wanted: members,
+            asked: members,
             learners_lag: false,
+            done: Vec::new(),
             meddled: false,
         };
-        for seat in 0..3 {
+        for seat in 0..members {
             let id = world.make();
             let uid = format!("claim-{}", world.make());
             world.list.push(Entry {
@@ -137,6 +154,8 @@ impl World {
                 uid: uid.clone(),
                 created: now,
                 terminating: false,
+                bound: true,
+                kept: false,
                 data: Some(Data {
                     member: id,
                     applied: 100,
@@ -178,9 +197,35 @@ impl World {
             self.play_gate(seat);
         }
         self.play_etcd();
+        self.play_control_plane();
+    }
+
+    /// It asks members that are not wanted no more, and those that are once all of them vote.
+    fn play_control_plane(&mut self) {
+        let whole = |member: &&EtcdMemberStatus| member.started && !member.learner;
+        let whole = self.status.members.iter().filter(whole).count();
+        let all = whole == self.wanted && self.status.members.len() == self.wanted;
+        if self.wanted < self.asked || all {
+            self.asked = self.wanted;
+        }
     }
 
     fn play_stateful_set(&mut self, seat: usize) {
+        let last = self
+            .status
+            .members
+            .last()
+            .map(|last| self::seat(&last.name));
+        if seat >= self.wanted.max(last.map_or(0, |last| last + 1)) {
+            self.pods[seat] = None;
+            return;
+        }
+        if let Some(volume) = self.volumes[seat]
+            .as_mut()
+            .filter(|_| self.pods[seat].is_some())
+        {
+            volume.bound = true;
+        }
         if self.pods[seat].is_some() {
             return;
         }
@@ -212,15 +257,19 @@ impl World {
             uid,
             created: self.now,
             terminating: false,
+            bound: false,
+            kept: false,
             data: None,
         });
     }
 
     /// The start gate, and etcd's own look at the cluster that it is to join.
     fn play_gate(&mut self, seat: usize) {
-        let member = self.told.members[seat].clone();
+        let name = format!("etcd-{seat}");
+        let member = self.told.members.iter().find(|m| m.name == name).cloned();
         let entry = self.list.iter().find(|entry| entry.seat == seat).cloned();
-        let whole = self.list.len() == 3;
+        // Its `--initial-cluster` are the members that the status knows.
+        let whole = self.list.len() == self.told.members.len();
         let (Some(pod), Some(volume)) = (&mut self.pods[seat], &mut self.volumes[seat]) else {
             return;
         };
@@ -231,6 +280,11 @@ impl World {
             pod.refused = None;
             return;
         }
+        let Some(member) = member else {
+            // It is named nowhere.
+            pod.refused = Some(Refusal::Other);
+            return;
+        };
         let is_its = |data: &Data| {
             let told = member.id.as_deref();
             told.is_none_or(|told| told == format!("{:x}", data.member))
@@ -345,8 +399,9 @@ impl World {
             let claim = Known::found(self.volumes[number].as_ref().map(|volume| Claim {
                 uid: volume.uid.clone(),
                 terminating: volume.terminating,
-                volume: Some(format!("pv-of-{}", volume.uid)),
+                volume: volume.bound.then(|| format!("pv-of-{}", volume.uid)),
                 created: Some(volume.created),
+                kept: volume.kept,
             }));
             let pod = Known::found(self.pods[number].as_ref().map(|pod| Pod {
                 uid: pod.uid.clone(),
@@ -358,6 +413,7 @@ impl World {
             }));
             Seat {
                 name: format!("etcd-{number}"),
+                wanted: number < self.wanted,
                 peer_url: url(number),
                 claim: if hidden.claims { unknown() } else { claim },
                 pod: if hidden.pods {
@@ -381,6 +437,10 @@ impl World {
             now: self.now,
             patience: Patience::default(),
             may_begin: self.auto_replace,
+            may_resize: true,
+            is_on_the_way: self.asked != self.wanted,
+            is_calm: true,
+            is_unasked: self.asked <= self.wanted,
             is_told: self.told == self.status,
             known: self.status.clone(),
             seats: (0..3).map(seat).collect(),
@@ -434,78 +494,17 @@ impl World {
             .find(|entry| format!("{:x}", entry.id) == id)
     }
 
-    fn is_lawful(&self, step: &Step, hidden: Hidden) {
-        let serves = |entry: &Entry| self.runs(entry.seat) == Some(entry.id);
-        match step {
-            Step::Remove { id } => {
-                let entry = self.seat_of(id).expect("it is removed once");
-                let others = self.list.iter().filter(|o| o.id != entry.id && !o.learner);
-                let others: Vec<_> = others.collect();
-                assert!(
-                    others.iter().all(|other| serves(other)),
-                    "{step:?}: another is not well"
-                );
-                assert!(
-                    !hidden.claims && !hidden.pods,
-                    "what is unknown is not lost"
-                );
-                let recorded = &self.status.members[entry.seat];
-                let is_whole = self.volumes[entry.seat].as_ref().is_some_and(|volume| {
-                    let has_data = volume.data.as_ref();
-                    let has_data = has_data.is_some_and(|d| d.member == entry.id && !d.is_damaged);
-                    has_data && !volume.terminating && volume.uid == recorded.volume_uid
-                });
-                assert!(!is_whole, "{step:?}: it has all its data");
-                if entry.learner {
-                    return;
-                }
-                assert!(others.len() >= 2, "{step:?}: too few are left");
-                if let Some(last) = self.last_removal {
-                    let since = Duration::try_from(self.now.duration_since(last)).unwrap();
-                    assert!(since >= Patience::default().between, "{step:?}: {since:?}");
-                }
-            }
-            Step::Retire {
-                member, claim_uid, ..
-            } => {
-                let seat = seat(member);
-                assert_eq!(
-                    &self.status.members[seat].volume_uid, claim_uid,
-                    "nobody knows it"
-                );
-                let volume = self.volumes[seat].as_ref().unwrap();
-                assert_eq!(&volume.uid, claim_uid);
-                let data = volume.data.as_ref();
-                let is_used = data.is_some_and(|d| self.list.iter().any(|e| e.id == d.member));
-                assert!(!is_used, "{step:?}: a member has its data there");
-            }
-            Step::MakeClaim { member } => {
-                assert!(
-                    self.volumes[seat(member)].is_none(),
-                    "{step:?}: there is one"
-                );
-            }
-            Step::AddLearner { peer_url } => {
-                let is_there = self.list.iter().any(|entry| url(entry.seat) == *peer_url);
-                assert!(!is_there, "{step:?}: it is there");
-            }
-            Step::Promote { id } => {
-                let voters = self.list.iter().filter(|entry| !entry.learner);
-                assert!(
-                    voters.into_iter().all(serves),
-                    "{step:?}: another is not well"
-                );
-                assert!(self.seat_of(id).is_some_and(serves));
-            }
-            Step::Record(_)
-            | Step::MoveLeader { .. }
-            | Step::Disarm { .. }
-            | Step::Restart { .. } => {}
-        }
+    fn recorded(&self, seat: usize) -> Option<&EtcdMemberStatus> {
+        let name = format!("etcd-{seat}");
+        self.status
+            .members
+            .iter()
+            .find(|member| member.name == name)
     }
 
     /// False where etcd refuses.
     fn carry_out(&mut self, step: &Step) -> bool {
+        self.done.push(step.clone());
         match step {
             Step::Record(status) => {
                 assert_ne!(*status, self.status, "written once more");
@@ -536,6 +535,9 @@ impl World {
                 self.end(seat, pod_uid.as_deref());
             }
             Step::MakeClaim { member } => self.make_claim(seat(member)),
+            Step::Keep { member, .. } => {
+                self.volumes[seat(member)].as_mut().unwrap().kept = true;
+            }
             Step::AddLearner { peer_url } => {
                 if self.list.iter().any(|entry| entry.learner) {
                     return false;
@@ -574,6 +576,14 @@ impl World {
 
     /// Whether the others can do without this one's data.
     pub(super) fn can_lose(&self, seat: usize) -> bool {
+        // Of a member that is not there somebody may lose what there is of it.
+        if self
+            .list
+            .iter()
+            .all(|entry| entry.seat != seat || entry.learner)
+        {
+            return self.list.iter().filter(|entry| !entry.learner).count() != 1 || seat != 0;
+        }
         let mut others = self.list.iter().filter(|entry| entry.seat != seat);
         let serve = others.all(|o| self.runs(o.seat) == Some(o.id) && !o.learner);
         serve && self.list.iter().filter(|entry| entry.seat != seat).count() == 2
@@ -669,18 +679,15 @@ impl World {
         self.status.replacing = None;
     }
 
-    /// Three members vote, serve, and have everything.
+    /// As many members as are wanted vote, serve, and have everything, and there is nobody else.
     pub(super) fn is_whole(&self) -> Result<(), String> {
         let voters = self.list.iter().filter(|entry| !entry.learner);
         let serve = voters
             .filter(|entry| self.runs(entry.seat) == Some(entry.id))
             .count();
-        let data = self
-            .volumes
-            .iter()
-            .flatten()
-            .filter_map(|v| v.data.as_ref());
+        let data = self.volumes[..self.wanted].iter().flatten();
         let have_all = data
+            .filter_map(|volume| volume.data.as_ref())
             .filter(|data| data.applied == self.acknowledged)
             .count();
         let known = self
@@ -695,8 +702,18 @@ impl World {
                     && member.started
                     && !member.learner
             });
-        match (serve, have_all, known && self.status.replacing.is_none()) {
-            (3, 3, true) => Ok(()),
+        let sizes = [
+            serve,
+            have_all,
+            self.list.len(),
+            self.status.members.len(),
+            self.asked,
+        ];
+        let is_kept = |volume: &Volume| volume.kept || volume.terminating;
+        let kept = self.volumes[self.wanted..].iter().flatten().all(is_kept);
+        let is_over = known && kept && self.status.replacing.is_none();
+        match (sizes.iter().all(|size| *size == self.wanted), is_over) {
+            (true, true) => Ok(()),
             _ => Err(format!("{self:#?}")),
         }
     }

@@ -7,13 +7,13 @@
 
 mod flags;
 mod peers;
+mod ports;
 mod volume;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,7 @@ use tokio::task::JoinHandle;
 
 use self::flags::{flags, own_flags};
 use self::peers::Peers;
+use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, takes_over, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
@@ -42,15 +43,6 @@ pub(crate) const MEMBERS: usize = 3;
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a kubelet waits before it starts a container that ended.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// Where a member listens.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ports {
-    client: u16,
-    http: u16,
-    peer: u16,
-    metrics: u16,
-}
 
 /// Members that are played until this is dropped.
 pub(crate) struct EtcdMembers {
@@ -147,39 +139,6 @@ impl Drop for EtcdMembers {
     }
 }
 
-/// Below those that the kernel gives connections of (`net.ipv4.ip_local_port_range`, 32768 to 60999): a member that is
-/// restarted binds its ports anew, and meanwhile a connection of another test may have got one. A test is a process
-/// here, and each begins at another number.
-fn ports() -> Result<[Ports; MEMBERS]> {
-    const FIRST: u32 = 12_000;
-    const MOST: u32 = 20_000;
-    // Four of each member.
-    const EACH: u32 = 12;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Held together, so that they differ.
-    let mut held = Vec::new();
-    let mut port = || -> Result<u16> {
-        for _ in 0..MOST {
-            let offset = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
-            let port = u16::try_from(FIRST + offset % MOST)?;
-            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-                held.push(listener);
-                return Ok(port);
-            }
-        }
-        anyhow::bail!("no free port")
-    };
-    let mut all = || -> Result<Ports> {
-        Ok(Ports {
-            client: port()?,
-            http: port()?,
-            peer: port()?,
-            metrics: port()?,
-        })
-    };
-    Ok([all()?, all()?, all()?])
-}
-
 struct Stage {
     etcd: PathBuf,
     dir: PathBuf,
@@ -199,8 +158,17 @@ struct Run {
     process: Option<Process>,
     /// When it ended last.
     ended: Option<Instant>,
-    told: Option<(bool, bool)>,
+    told: Option<(bool, Option<Refusal>)>,
 }
+
+/// What the gate says, and its exit code.
+type Refusal = (i32, &'static str);
+
+const LOST: Refusal = (10, "VolumeLost: there is no data");
+const UNNAMED: Refusal = (
+    15,
+    "IdentityUnusable: the operator's file does not name this member",
+);
 
 impl Stage {
     fn api<K>(&self) -> Api<K>
@@ -231,19 +199,17 @@ impl Stage {
         let Some(set) = self.api::<StatefulSet>().get_opt("etcd").await? else {
             return Ok(());
         };
-        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
-            return Ok(());
-        };
+        let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
         let mut ready = 0;
         for seat in 0..MEMBERS {
-            ready += i32::from(self.member(seat, &set, &secret).await?);
+            ready += i32::from(self.member(seat, &set).await?);
         }
         let status = set.status.clone().unwrap_or_default();
         let generation = set.metadata.generation;
         if status.ready_replicas.unwrap_or(0) != ready || status.observed_generation != generation {
             let status = json!({ "status": {
-                "observedGeneration": generation, "replicas": 3, "readyReplicas": ready,
-                "availableReplicas": ready, "updatedReplicas": 3,
+                "observedGeneration": generation, "replicas": replicas, "readyReplicas": ready,
+                "availableReplicas": ready, "updatedReplicas": replicas,
             } });
             let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
             let sets = self.api::<StatefulSet>();
@@ -253,7 +219,7 @@ impl Stage {
     }
 
     /// Whether it is ready.
-    async fn member(&mut self, seat: usize, set: &StatefulSet, secret: &Secret) -> Result<bool> {
+    async fn member(&mut self, seat: usize, set: &StatefulSet) -> Result<bool> {
         self.find_address(seat).await?;
         let name = format!("etcd-{seat}");
         let pod = self.api::<Pod>().get_opt(&name).await?;
@@ -269,6 +235,10 @@ impl Stage {
         let (Some(pod), Some(pod_uid)) = (pod, pod_uid) else {
             return Ok(false);
         };
+        // As it is once there is a pod: whoever told it something ended the one before after that.
+        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
+            return Ok(false);
+        };
         let run = self.runs[seat].get_or_insert_with(|| Run {
             pod: pod_uid,
             claim: claim.clone(),
@@ -278,11 +248,11 @@ impl Stage {
         });
         if run.claim != claim {
             // It mounts one that is gone.
-            return self.tell(seat, &pod, false, false).await.map(|()| false);
+            return self.tell(seat, &pod, false, None).await.map(|()| false);
         }
-        let is_refused = self.start(seat, &claim, (set, secret))?;
-        let is_ready = !is_refused && self.is_ready(seat).await;
-        self.tell(seat, &pod, is_ready, is_refused).await?;
+        let refusal = self.start(seat, &claim, (set, &secret))?;
+        let is_ready = refusal.is_none() && self.is_ready(seat).await;
+        self.tell(seat, &pod, is_ready, refusal).await?;
         Ok(is_ready)
     }
 
@@ -329,6 +299,13 @@ impl Stage {
         };
         let uid = claim.uid().context("a claim has a UID")?;
         if claim.metadata.deletion_timestamp.is_none() {
+            let volume = claim.spec.as_ref().and_then(|s| s.volume_name.as_ref());
+            if is_needed && volume.is_none() {
+                // It is bound once a pod needs it.
+                let patch = json!({ "spec": { "volumeName": volume_of(&uid) } });
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                claims.patch(&name, &params, &patch).await?;
+            }
             return Ok(Some(uid));
         }
         let is_used = self.runs[seat].as_ref().is_some_and(|run| run.claim == uid);
@@ -348,17 +325,17 @@ impl Stage {
         self.dir.join("volumes").join(claim)
     }
 
-    /// Starts the gate and etcd where they do not run; true where the gate refuses.
+    /// Starts the gate and etcd where they do not run; what the gate says where it refuses.
     fn start(
         &mut self,
         seat: usize,
         claim: &str,
         (set, secret): (&StatefulSet, &Secret),
-    ) -> Result<bool> {
+    ) -> Result<Option<Refusal>> {
         let own = own_flags(set, &self.instead);
         let volume = self.volume(claim);
         let Some(run) = &mut self.runs[seat] else {
-            return Ok(false);
+            return Ok(None);
         };
         if let Some(process) = &mut run.process {
             if process.exited().is_some() {
@@ -366,14 +343,14 @@ impl Stage {
                 run.process = None;
                 run.ended = Some(Instant::now());
             }
-            return Ok(false);
+            return Ok(None);
         }
         if run.ended.is_some_and(|ended| ended.elapsed() < PAUSE) {
-            return Ok(false);
+            return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if matches!(run.told, Some((_, true))) {
-            return Ok(true);
+        if let Some((_, Some(refusal))) = run.told {
+            return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
         let identity = files.get("identity.json").context("no identity")?;
@@ -385,28 +362,31 @@ impl Stage {
         let pod = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&pod)?;
         if identity.restore.is_some() && !takes_over(&name, text, &pod, &volume)? {
-            return Ok(true);
+            return Ok(Some(LOST));
         }
-        if verdict(&identity, &name, claim, &volume) == Verdict::Refused {
-            return Ok(true);
+        match verdict(&identity, &name, claim, &volume) {
+            Verdict::Starts => {}
+            Verdict::Refused => return Ok(Some(LOST)),
+            Verdict::Unnamed => return Ok(Some(UNNAMED)),
         }
         std::fs::create_dir_all(&volume)?;
         let dir = self.dir.join("pods").join(&run.pod);
         std::fs::create_dir_all(&dir)?;
-        let mut state = "existing".to_owned();
         for (file, bytes) in &files {
             std::fs::write(dir.join(file), &bytes.0)?;
-            if file == "initial-cluster-state" {
-                state = String::from_utf8(bytes.0.clone())?;
-            }
         }
+        let text = |file: &str| {
+            let bytes = files.get(file).map(|bytes| bytes.0.clone());
+            String::from_utf8(bytes.unwrap_or_default())
+        };
+        let cluster = (text("initial-cluster-state")?, text("initial-cluster")?);
         let proxy = format!("HTTPS_PROXY=http://{}", self.proxy);
         let mut args = vec![proxy, self.etcd.display().to_string()];
-        args.extend(flags(&name, &state, self.ports[seat], (&dir, &volume)));
+        args.extend(flags(&name, &cluster, self.ports[seat], (&dir, &volume)));
         args.extend(own);
         let log = self.dir.join(format!("{name}.log"));
         run.process = Some(Process::spawn(&name, "/usr/bin/env".as_ref(), &args, &log)?);
-        Ok(false)
+        Ok(None)
     }
 
     async fn is_ready(&self, seat: usize) -> bool {
@@ -417,7 +397,13 @@ impl Stage {
     }
 
     /// Says in the pod's status how it is.
-    async fn tell(&mut self, seat: usize, pod: &Pod, ready: bool, refused: bool) -> Result<()> {
+    async fn tell(
+        &mut self,
+        seat: usize,
+        pod: &Pod,
+        ready: bool,
+        refused: Option<Refusal>,
+    ) -> Result<()> {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
@@ -426,14 +412,15 @@ impl Stage {
             return Ok(());
         }
         let value = if ready { "True" } else { "False" };
-        let ended = json!({ "terminated": { "exitCode": 10, "reason": "Error",
-            "message": "VolumeLost: there is no data", "startedAt": null, "finishedAt": null } });
+        let (code, message) = refused.unwrap_or(LOST);
+        let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
+            "message": message, "startedAt": null, "finishedAt": null } });
         let gate = json!([{ "name": "gate", "state": ended, "image": "", "imageID": "",
             "ready": false, "restartCount": 0 }]);
         let status = json!({ "status": {
             "conditions": [{ "type": "Ready", "status": value,
                 "lastTransitionTime": Timestamp::now().to_string() }],
-            "initContainerStatuses": if refused { gate } else { json!([]) },
+            "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
         } });
         let pods = self.api::<Pod>();
         let (name, params) = (pod.name_any(), PatchParams::default());
@@ -443,4 +430,9 @@ impl Stage {
             told => told.map(drop).context("cannot write a pod's status"),
         }
     }
+}
+
+/// Name of the PersistentVolume of a claim.
+pub(crate) fn volume_of(claim_uid: &str) -> String {
+    format!("pv-{claim_uid}")
 }

@@ -26,13 +26,22 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// One whose members run with these flags instead of the StatefulSet's.
+    /// One of three members that run with these flags instead of the StatefulSet's.
     pub(crate) async fn new(prefix: &str, instead: &[(&str, &str)]) -> Result<Option<Self>> {
+        Self::of(prefix, 3, instead).await
+    }
+
+    /// One of so many members.
+    pub(crate) async fn of(
+        prefix: &str,
+        members: i32,
+        instead: &[(&str, &str)],
+    ) -> Result<Option<Self>> {
         let Some(site) = Site::without_etcd(prefix).await? else {
             return Ok(None);
         };
         let mut cluster = minimal(&site.users, "demo");
-        cluster.spec.etcd.replicas = 3;
+        cluster.spec.etcd.replicas = members;
         let cluster = site.create_as(&cluster).await?;
         let namespace = tenant_namespace(&cluster);
         let members = EtcdMembers::start(&site.admin, &namespace, instead).await?;

@@ -31,7 +31,7 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses, material: &Material) -
     let mut audiences = vec![own];
     audiences.extend(tokens.issuer.iter().cloned());
     audiences.extend(tokens.audiences.iter().cloned());
-    let servers: Vec<_> = (0..v.etcd.replicas)
+    let servers: Vec<_> = (0..v.etcd.servers)
         .map(|member| {
             format!(
                 "https://{}:{}",

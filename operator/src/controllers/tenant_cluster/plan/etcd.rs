@@ -18,6 +18,7 @@ mod facts;
 pub(super) mod identity;
 mod members;
 pub(super) mod replacement;
+pub(super) mod sizes;
 pub(super) mod space;
 pub(super) mod volumes;
 
@@ -80,6 +81,8 @@ pub(super) fn plan(
     );
     let members = members.map(|members| volumes::keeping_their_template(members, observed));
     part.apply("etcd", observed, members.into_iter().collect());
+    part.deletions
+        .extend(sizes::without_members(valid, observed));
     let is_full = alarm(observed).is_some_and(|told| told.reason == Reason::NoSpace);
     // What is dropped now would be missing in the backup.
     let mut relief = match care {
@@ -96,7 +99,7 @@ pub(super) fn plan(
     }
     let repairs = replacing.waiting.take().or(relief.waiting.take());
     part.waiting = repairs.or(part.waiting);
-    part.problem = told(valid, &observed.cluster, &lost)
+    part.problem = told(valid, observed, &lost)
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
@@ -314,10 +317,11 @@ fn backed_up(cluster: &TenantCluster) -> String {
     }
 }
 
-fn told(valid: &Validated, cluster: &TenantCluster, lost: &[Loss]) -> Option<Waiting> {
+fn told(valid: &Validated, observed: &Observed, lost: &[Loss]) -> Option<Waiting> {
     if lost.is_empty() {
         return None;
     }
+    let members = identity(observed).map_or(0, |known| known.members.len());
     let each: Vec<_> = lost
         .iter()
         .map(|loss| {
@@ -330,7 +334,7 @@ fn told(valid: &Validated, cluster: &TenantCluster, lost: &[Loss]) -> Option<Wai
         })
         .collect();
     let (reason, then) = match lost.len() {
-        lost if i32::try_from(lost).is_ok_and(|lost| lost >= valid.etcd.replicas) => (
+        lost if lost >= members => (
             Reason::VolumeLost,
             "the data of the tenant cluster went with it, and no empty one is made in its place; \
              restore it from a backup, or delete this TenantCluster and create it anew",
@@ -354,7 +358,7 @@ fn told(valid: &Validated, cluster: &TenantCluster, lost: &[Loss]) -> Option<Wai
             valid.tenant_namespace,
             match reason {
                 Reason::MemberLost => String::new(),
-                _ => backed_up(cluster),
+                _ => backed_up(&observed.cluster),
             }
         ),
     })

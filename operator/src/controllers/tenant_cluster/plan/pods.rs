@@ -2,18 +2,37 @@
 
 use api::Reason;
 use api::names::LABEL_COMPONENT;
+use tenant_cp::names;
 
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::etcd_replacement::facts::MEMBERS;
 use crate::pod_failures::{self, PodFailure};
 use crate::status::Waiting;
 
 /// The first pod of a component that fails, those first that do not mend themselves.
 pub(super) fn failure(observed: &Observed, component: &str) -> Option<PodFailure> {
     let pods = observed.objects.iter().filter(|(key, pod)| {
-        key.kind == "Pod" && pod["metadata"]["labels"][LABEL_COMPONENT] == component
+        let is_of_it = pod["metadata"]["labels"][LABEL_COMPONENT] == component;
+        key.kind == "Pod" && is_of_it && !is_about_to_join(observed, &key.name, component)
     });
     pods.filter_map(|(_, pod)| pod_failures::of_object(pod))
         .min_by_key(|failure| !failure.lasts)
+}
+
+/// A pod of a member of etcd that is to be added: its gate refuses until it is a member.
+fn is_about_to_join(observed: &Observed, pod: &str, component: &str) -> bool {
+    let status = observed.cluster.status.as_ref();
+    let known = status.and_then(|status| status.etcd.as_ref());
+    known
+        .filter(|_| component == names::ETCD)
+        .is_some_and(|known| {
+            let mut members = known.members.iter();
+            let is_member = members.any(|member| member.name == pod);
+            let may_be_one = (0..)
+                .take(MEMBERS)
+                .any(|number| names::etcd_member(number) == pod);
+            !is_member && !known.members.is_empty() && may_be_one
+        })
 }
 
 /// One that does not mend itself.

@@ -176,7 +176,11 @@ pub(super) fn report(
         let notice = Notice::warning(problem.reason, problem.message.clone());
         plan.events.push(notice);
     }
-    let repairs = [Reason::ReplacingMember, Reason::Defragmenting];
+    let repairs = [
+        Reason::ReplacingMember,
+        Reason::ResizingEtcd,
+        Reason::Defragmenting,
+    ];
     let replacing = waiting.as_ref().filter(|w| repairs.contains(&w.reason));
     if let Some(Waiting { reason, message }) = replacing {
         plan.events.push(Notice::normal(*reason, message.clone()));
@@ -190,6 +194,11 @@ pub(super) fn report(
     let is_relieved = etcd::space::is_relieved(observed);
     plan.events
         .extend(is_relieved.then(etcd::space::told_at_the_end));
+    let mut waits = waiting.iter();
+    let is_resized = waits.all(|w| w.reason != Reason::ResizingEtcd)
+        && etcd::replacement::is_resized(valid, observed);
+    plan.events
+        .extend(is_resized.then(etcd::replacement::told_of_the_number));
     transitions(&mut plan, observed);
     let replaces = plan.parts.iter().filter_map(|part| part.waiting.as_ref());
     let replaces = replaces
@@ -219,7 +228,9 @@ pub(super) fn report(
 /// After which time what mends etcd is gone on with.
 fn repair_pause(reason: Reason) -> Option<Duration> {
     match reason {
-        Reason::ReplacingMember | Reason::Defragmenting => Some(REPLACING_PAUSE),
+        Reason::ReplacingMember | Reason::ResizingEtcd | Reason::Defragmenting => {
+            Some(REPLACING_PAUSE)
+        }
         Reason::MemberLost => Some(MEMBER_LOST_PAUSE),
         // Nobody is woken when the last pod is gone, or a Job is over.
         Reason::Restoring => Some(REPLACING_PAUSE),

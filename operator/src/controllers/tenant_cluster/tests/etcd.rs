@@ -11,7 +11,7 @@ use crate::etcd_replacement::step::Step;
 use crate::tenant_session::etcd::answers::{Alarm, ListedMember};
 
 /// What the Secret of etcd's members says under this key.
-fn of_etcd(world: &World, key: &str) -> String {
+pub(super) fn of_etcd(world: &World, key: &str) -> String {
     let secret = world.secret("etcd").unwrap();
     let text = secret["data"][key].as_str().unwrap();
     let text = base64::engine::general_purpose::STANDARD.decode(text);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-use super::{MEMBERS, Ports};
+use super::ports::Ports;
 
 /// Flags that are those of the StatefulSet, because nothing here stands in for what they are about.
 const OWN_FLAGS: [&str; 3] = [
@@ -32,16 +32,13 @@ pub(super) fn own_flags(set: &StatefulSet, instead: &BTreeMap<String, String>) -
 /// As `tenant_cp::desired::etcd` has them, but for where a member listens.
 pub(super) fn flags(
     name: &str,
-    state: &str,
+    (state, cluster): &(String, String),
     ports: Ports,
     (files, volume): (&Path, &Path),
 ) -> Vec<String> {
     let file = |file: &str| files.join(file).display().to_string();
     let own = |kind: &str| file(&format!("{name}-{kind}"));
     let local = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
-    let cluster: Vec<_> = (0..MEMBERS)
-        .map(|seat| format!("etcd-{seat}=https://etcd-{seat}:2380"))
-        .collect();
     [
         ("advertise-client-urls", local("https", ports.client)),
         ("cert-file", own("server.crt")),
@@ -51,8 +48,8 @@ pub(super) fn flags(
             "initial-advertise-peer-urls",
             format!("https://{name}:2380"),
         ),
-        ("initial-cluster", cluster.join(",")),
-        ("initial-cluster-state", state.to_owned()),
+        ("initial-cluster", cluster.clone()),
+        ("initial-cluster-state", state.clone()),
         ("initial-cluster-token", "t1".to_owned()),
         ("key-file", own("server.key")),
         ("listen-client-http-urls", local("https", ports.http)),

@@ -31,13 +31,17 @@ struct Member {
 pub(super) enum Verdict {
     Starts,
     Refused,
+    /// The operator's file does not name the member.
+    Unnamed,
 }
 
 pub(super) fn verdict(identity: &Identity, name: &str, claim: &str, volume: &Path) -> Verdict {
     let member = identity.members.iter().find(|member| member.name == name);
+    let Some(member) = member else {
+        return Verdict::Unnamed;
+    };
     let has_data = volume.join("data/member/wal").exists();
-    let starts = member.is_some_and(|m| m.claim == claim && (has_data || m.may_start_empty));
-    match starts {
+    match member.claim == claim && (has_data || member.may_start_empty) {
         true => Verdict::Starts,
         false => Verdict::Refused,
     }

@@ -14,7 +14,7 @@ use kit_objects::object::Key;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use tenant_cp::names;
+use tenant_cp::names::{self, KEEP_UNTIL};
 
 use super::super::deletion::delete;
 use super::{CHANGE_PATIENCE, Members, ask, call, speaker};
@@ -28,8 +28,6 @@ use crate::tenant_session::session;
 
 /// How long the volume of a member that was replaced is kept.
 const KEEP_VOLUME: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Annotation: until when what bears it is kept, RFC 3339, UTC.
-const KEEP_UNTIL: &str = "covey.dev/keep-until";
 
 /// Why a step could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +95,18 @@ pub(in super::super) async fn replace(
             if let Some(uid) = pod_uid {
                 remove(ctx, observed, ("Pod", member), uid).await?;
             }
+            Ok(())
+        }
+        Step::Keep {
+            member,
+            claim_uid,
+            volume,
+        } => {
+            if let Some(volume) = volume {
+                retain(ctx, volume, claim_uid, now).await?;
+            }
+            let claim = names::volume_of(member);
+            mark(ctx, observed, (&claim, claim_uid), now).await?;
             Ok(())
         }
         Step::Restart { member, pod_uid } => {
@@ -188,6 +198,33 @@ async fn retain(ctx: &Context, name: &str, claim_uid: &str, now: Timestamp) -> R
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
     let patched = volumes.patch(name, &params, &patch).await;
     patched.map(drop).map_err(failed)
+}
+
+/// Says of a claim that it is only kept, and until when.
+async fn mark(
+    ctx: &Context,
+    observed: &Observed,
+    (name, uid): (&str, &str),
+    now: Timestamp,
+) -> Result<(), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let until = now.saturating_add(KEEP_VOLUME).unwrap_or(now);
+    // Of another claim of the same name it is refused.
+    let patch = json!({
+        "metadata": { "annotations": { KEEP_UNTIL: until.to_string() }, "uid": uid },
+    });
+    let namespace = observed.tenant_namespace();
+    let claims = untyped::of(
+        kinds::PERSISTENT_VOLUME_CLAIM,
+        &ctx.client,
+        Some(&namespace),
+    );
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let patched = claims.patch(name, &params, &patch).await;
+    patched.map(drop).map_err(|source| Error::Retain {
+        volume: name.to_owned(),
+        source: Box::new(source),
+    })
 }
 
 async fn remove(

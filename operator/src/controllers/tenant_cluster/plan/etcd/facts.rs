@@ -10,6 +10,8 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
+use super::identity::SEATS;
+use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
 use crate::pod_failures;
@@ -26,8 +28,14 @@ pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: 
     else {
         return false;
     };
-    let is_three = seats(valid) == MEMBERS && known.members.len() == MEMBERS;
-    if !is_three || known.cluster_id.is_none() || observed.pods.is_none() {
+    if known.cluster_id.is_none() || known.members.is_empty() || observed.pods.is_none() {
+        return false;
+    }
+    let wanted = usize::try_from(valid.etcd.wanted).unwrap_or(0);
+    if known.members.len() != wanted || known.replacing.is_some() || is_one_left(valid, observed) {
+        return true;
+    }
+    if wanted != MEMBERS {
         return false;
     }
     let is_unready = |name: &str| match pod(observed, name) {
@@ -38,9 +46,17 @@ pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: 
     let mut members = known.members.iter();
     let mut answers = observed.etcd.answers();
     is_lost
-        || known.replacing.is_some()
         || members.any(|member| member.learner || is_unready(&member.name))
         || answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt))
+}
+
+/// Whether a claim is there of a member that is not wanted, and it does not say that it is only kept.
+fn is_one_left(valid: &Validated, observed: &Observed) -> bool {
+    let mut unwanted = SEATS.filter(|number| *number >= valid.etcd.wanted);
+    unwanted.any(|number| match seat(valid, observed, number).claim {
+        Known::Known(claim) => !claim.kept && !claim.terminating,
+        Known::Absent | Known::Unknown { .. } => false,
+    })
 }
 
 /// Everything that is decided by; `may_begin`: nothing else comes first; `is_told`: members that start are told
@@ -61,21 +77,19 @@ pub(super) fn facts(
         now,
         patience: observed.etcd_patience,
         may_begin: may_begin && valid.etcd.auto_replace,
+        may_resize: may_begin,
+        is_on_the_way: valid.etcd.servers != valid.etcd.wanted,
+        is_calm: is_calm(observed),
+        is_unasked: is_unasked(valid, observed),
         is_told,
         known: known.unwrap_or_default(),
-        seats: (0..valid.etcd.replicas)
-            .map(|number| seat(observed, number))
-            .collect(),
+        seats: SEATS.map(|number| seat(valid, observed, number)).collect(),
         listed: listing.and_then(|listing| listing.members.clone()),
         odd: listing.and_then(|listing| listing.odd.clone()),
     }
 }
 
-fn seats(valid: &Validated) -> usize {
-    usize::try_from(valid.etcd.replicas).unwrap_or(0)
-}
-
-fn seat(observed: &Observed, number: i32) -> Seat {
+fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
     let name = names::etcd_member(number);
     let answer = match &observed.etcd {
         Etcd::NotAsked => None,
@@ -84,6 +98,7 @@ fn seat(observed: &Observed, number: i32) -> Seat {
     let ns = observed.tenant_namespace();
     let claim = observed.find("PersistentVolumeClaim", &ns, &names::etcd_volume(number));
     Seat {
+        wanted: number < valid.etcd.wanted,
         peer_url: names::etcd_peer_url(number),
         claim: claim.and_then(|claim| match text(claim, "/metadata/uid") {
             Some(uid) => Known::Known(Claim {
@@ -91,6 +106,7 @@ fn seat(observed: &Observed, number: i32) -> Seat {
                 terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
                 volume: text(claim, "/spec/volumeName").map(str::to_owned),
                 created: time(claim, "/metadata/creationTimestamp"),
+                kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
             }),
             None => Known::Unknown {
                 why: "the claim has no UID",

@@ -3,6 +3,7 @@
 //! Invariant: nothing is told of members before every one of them has its claim.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use base64::Engine as _;
@@ -11,6 +12,9 @@ use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::{Validated, names};
 
 use crate::controllers::tenant_cluster::observed::Observed;
+
+/// Numbers of the members that there may be.
+pub(super) const SEATS: Range<i32> = 0..3;
 
 /// The members' Services.
 pub(in super::super) fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {

@@ -11,8 +11,10 @@ use tenant_cp::{Validated, names};
 
 use super::facts::{facts, has_to_be_listed};
 use super::identity::{addresses, identity, is_told};
+use super::sizes::names_members;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
+use crate::etcd_replacement::facts::{Facts, Seat};
 use crate::etcd_replacement::plan::next;
 use crate::etcd_replacement::step::{Next, Step};
 use crate::etcd_replacement::wait::Wait;
@@ -66,16 +68,17 @@ pub(super) fn plan(
             ..Replacing::default()
         };
     }
-    let told = is_told(valid, observed);
+    let told = is_told(valid, observed) && names_members(valid, observed);
     let may_begin = pods_stay(observed);
     let seen = facts(valid, observed, (may_begin, told), now);
     let next = next(&seen);
     let is_due = is_lost || next.member.is_some();
+    let resizes = resizes(&seen, &next);
     let mut replacing = Replacing {
         has_to_be_listed,
         is_due,
-        waiting: waiting(observed, &next),
-        problem: problem(valid, &next),
+        waiting: waiting(observed, &next, resizes),
+        problem: problem(valid, &next, resizes),
         ..Replacing::default()
     };
     if observed.etcd_steps.refusal.is_some() || observed.etcd_steps.done >= MOST_STEPS {
@@ -127,7 +130,34 @@ fn pods_stay(observed: &Observed) -> bool {
     !pods.any(|pod| pod.component == names::ETCD && pod.terminating)
 }
 
-fn waiting(observed: &Observed, next: &Next) -> Option<Waiting> {
+/// Whether it is about another number of members, and not about one that is lost.
+fn resizes(facts: &Facts, next: &Next) -> bool {
+    let named = |seat: &&Seat| Some(&seat.name) == next.member.as_ref();
+    let seat = facts.seats.iter().find(named);
+    let is_new =
+        |seat: &Seat| facts.recorded(seat).is_none_or(|r| r.learner) && facts.is_on_the_way;
+    seat.is_some_and(|seat| !seat.wanted || is_new(seat))
+}
+
+/// Whether members were added or taken away, and the status still tells of it.
+pub(in super::super) fn is_resized(valid: &Validated, observed: &Observed) -> bool {
+    let members = identity(observed).map_or(0, |known| known.members.len());
+    let wanted = usize::try_from(valid.etcd.wanted).unwrap_or(0);
+    let status = observed.cluster.status.as_ref();
+    let conditions = status.iter().flat_map(|status| &status.conditions);
+    let mut told = conditions.filter(|c| c.type_ == ConditionType::Progressing.as_str());
+    members == wanted && told.any(|told| told.reason == Reason::ResizingEtcd.as_str())
+}
+
+/// What people are told then.
+pub(in super::super) fn told_of_the_number() -> Notice {
+    Notice::normal(
+        Reason::EtcdResized,
+        "etcd has as many members as are wanted, and all serve",
+    )
+}
+
+fn waiting(observed: &Observed, next: &Next, resizes: bool) -> Option<Waiting> {
     let is_begun = identity(observed).is_some_and(|known| known.replacing.is_some());
     let is_overdue = matches!(next.wait, Some(Wait::Overdue(_)));
     let is_under_way = (is_begun || next.step.is_some()) && !is_overdue;
@@ -135,12 +165,14 @@ fn waiting(observed: &Observed, next: &Next) -> Option<Waiting> {
         return None;
     }
     let reason = match is_under_way {
+        _ if resizes => Reason::ResizingEtcd,
         true => Reason::ReplacingMember,
         false => Reason::MemberLost,
     };
     let member = next.member.as_deref().unwrap_or("etcd");
     let what = match &next.wait {
         Some(wait) => wait.text(),
+        None if resizes => "it is added to etcd, or taken away".to_owned(),
         None => "an empty member takes its place".to_owned(),
     };
     let refusal = observed.etcd_steps.refusal.as_ref();
@@ -151,8 +183,22 @@ fn waiting(observed: &Observed, next: &Next) -> Option<Waiting> {
     })
 }
 
-fn problem(valid: &Validated, next: &Next) -> Option<Waiting> {
+fn problem(valid: &Validated, next: &Next, resizes: bool) -> Option<Waiting> {
     let member = next.member.as_ref()?;
+    if resizes {
+        let overdue = next
+            .wait
+            .as_ref()
+            .filter(|wait| matches!(wait, Wait::Overdue(_)))?;
+        return Some(Waiting {
+            reason: Reason::ResizingEtcd,
+            message: format!(
+                "{member} in namespace {}: {}",
+                valid.tenant_namespace,
+                overdue.text()
+            ),
+        });
+    }
     let overdue = match &next.wait {
         Some(wait @ Wait::Overdue(_)) => format!("; {}", wait.text()),
         _ => String::new(),
