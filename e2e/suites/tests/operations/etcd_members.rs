@@ -1,14 +1,15 @@
 //! Needs: operator
 //!
-//! Three etcd members lose one, and then the leader, under a writer: nothing that was
-//! acknowledged is lost, and writes go on.
+//! Three etcd members lose one, and then the leader, and one member becomes three and one again, under a writer: nothing
+//! that was acknowledged is lost, and writes go on.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
+use api::tenant_cluster::EtcdMemberStatus;
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::DeleteParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 use suites::{
     cluster::{Tenant, parts::restarts, wait::wait_for},
     scenario::{
@@ -24,10 +25,49 @@ use crate::writer::Writer;
 /// connection to it after 40 s (etcd's client in `storagebackend/factory`: keep-alive of 30 s, 10 s to
 /// answer).
 const HUNG: Duration = Duration::from_secs(180);
+/// How long members may take to be another number: each joins by itself, catches up, and is told to all others.
+const CHANGED: Duration = Duration::from_secs(600);
 
 #[tokio::test]
 async fn three_members_lose_one_and_then_the_leader_without_losing_a_write() {
     scenario::run("etcd-loss", etcd_loss).await;
+}
+
+#[tokio::test]
+async fn one_member_becomes_three_and_one_again_without_losing_a_write() {
+    scenario::run("etcd-sizes", etcd_sizes).await;
+}
+
+async fn etcd_sizes(s: &Scenario) -> Result<()> {
+    let tenant = s.tenant("demo", |_| {}).await?;
+    let admin = tenant.usable(PATIENCE).await?.client;
+    tenant.settled(PATIENCE).await?;
+    let writer = Writer::start(admin);
+    writer.more(20, Duration::from_secs(60)).await?;
+    for members in [3, 1] {
+        let wanted = json!({ "etcd": { "replicas": members } });
+        tenant.change(&wanted).await?;
+        let what = format!("{members} members have votes, and no other is there");
+        wait_for(&tenant.api(), &tenant.name, &what, CHANGED, |cluster| {
+            let etcd = cluster.status.as_ref()?.etcd.as_ref()?;
+            let vote = |member: &EtcdMemberStatus| member.started && !member.learner;
+            let are = etcd.members.len() == members && etcd.members.iter().all(vote);
+            (are && etcd.replacing.is_none()).then_some(())
+        })
+        .await?;
+        tenant.settled(CHANGED).await?;
+        let sets: kube::Api<StatefulSet> = tenant.parts();
+        let what = format!("{members} members are ready, and no other is left");
+        wait_for(&sets, "etcd", &what, CHANGED, |set| {
+            let status = set.status.as_ref()?;
+            let there = i32::try_from(members).ok()?;
+            let ready = status.ready_replicas == Some(there);
+            (ready && status.replicas == there).then_some(())
+        })
+        .await?;
+        writer.more(20, Duration::from_secs(60)).await?;
+    }
+    writer.finish().await
 }
 
 async fn etcd_loss(s: &Scenario) -> Result<()> {
