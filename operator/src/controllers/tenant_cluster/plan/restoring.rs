@@ -240,7 +240,19 @@ pub(super) fn part(
         reason: Reason::Restoring,
         message: format!("Restore {}: {words}", facts.name),
     });
+    part.waiting = part.waiting.or_else(|| resizes_later(valid, facts));
     part
+}
+
+/// Another number of members is wanted, and what is built was built for those that there were.
+fn resizes_later(valid: &Validated, facts: &RestoreProgress) -> Option<Waiting> {
+    let (there, wanted, name) = (valid.etcd.replicas, valid.etcd.wanted, &facts.name);
+    (there != wanted).then(|| Waiting {
+        reason: Reason::ResizingEtcd,
+        message: format!(
+            "etcd gets {wanted} members in place of {there} once Restore {name} is confirmed or deleted"
+        ),
+    })
 }
 
 /// What is said while it goes on; words that stay the same from one look to the next.

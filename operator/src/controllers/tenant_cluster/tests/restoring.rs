@@ -242,6 +242,32 @@ fn restore_that_is_deleted_before_members_run_on_it_is_given_up_and_later_is_as_
 }
 
 #[test]
+fn number_of_members_that_changes_meanwhile_waits_until_it_is_confirmed() {
+    for (members, wanted) in [(1, 3), (3, 1)] {
+        let mut world = backed_up(members);
+        world.restore = Some(Play::new());
+        world.reconcile(&mut usize::MAX.clone());
+        assert!(facts(&world).is_some(), "it is begun");
+        world.cluster.spec.etcd.replicas = wanted;
+        go_on(&mut world, usize::MAX, false);
+        assert_eq!(cluster_id(&world).as_deref(), Some(NEW));
+        assert_eq!(i32::try_from(jobs(&world, "restore-")), Ok(members));
+        assert!(facts(&world).is_some_and(|facts| facts.prepared));
+        let told = world.condition("Progressing");
+        assert_eq!(told, ("True".into(), "ResizingEtcd".into()));
+        world.restore.as_mut().unwrap().restore = None;
+        go_on(&mut world, usize::MAX, false);
+        assert!(facts(&world).is_none(), "deleted, which confirms it");
+        assert_eq!(i32::try_from(jobs(&world, "restored-")), Ok(members));
+        let set = &world.objects[&Key::new("StatefulSet", NS, "etcd")];
+        assert_eq!(
+            set["spec"]["replicas"], 3,
+            "3, or 3 until they are taken away"
+        );
+    }
+}
+
+#[test]
 fn volumes_that_are_lost_are_made_anew_for_what_is_built_on_them() {
     let mut world = backed_up(1);
     world

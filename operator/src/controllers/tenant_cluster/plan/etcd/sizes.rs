@@ -24,6 +24,11 @@ pub(in super::super) fn as_it_is(valid: Validated, observed: &Observed) -> Valid
             Some(members) => (members, members),
             None => return valid,
         },
+        // What is built for members is built for those that there were when it was begun.
+        known if is_restoring(observed) => {
+            let there = after_the_last(known);
+            (there, servers(wanted, known, observed).min(there))
+        }
         known => (
             wanted.max(after_the_last(known)),
             servers(wanted, known, observed),
@@ -35,6 +40,11 @@ pub(in super::super) fn as_it_is(valid: Validated, observed: &Observed) -> Valid
         ..valid.etcd
     };
     Validated { etcd, ..valid }
+}
+
+fn is_restoring(observed: &Observed) -> bool {
+    let status = observed.cluster.status.as_ref();
+    status.is_some_and(|status| status.restore.is_some())
 }
 
 /// The number that the StatefulSet was made with, whose members may have begun by themselves.
