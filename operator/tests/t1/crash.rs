@@ -63,7 +63,8 @@ where
     for_deaths(Deaths::asked_for(), name, sites, least, life).await
 }
 
-async fn for_deaths<S, F>(
+/// The same for these deaths.
+pub(crate) async fn for_deaths<S, F>(
     deaths: Deaths,
     name: &str,
     sites: Vec<S>,

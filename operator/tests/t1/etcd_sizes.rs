@@ -17,9 +17,10 @@ use operator::etcd_replacement::patience::Patience;
 use operator::tenant_session::etcd;
 use serde_json::json;
 use testkit::FaultPlan;
+use testkit::faults::Deaths;
 use testkit::fixtures::{is_settled, wait_for};
 
-use crate::crash::{dies, for_every_k};
+use crate::crash::{dies, for_deaths};
 use crate::support::etcd_members::{Writer, has_all};
 use crate::support::etcd_stage::Stage;
 
@@ -136,10 +137,15 @@ async fn one_member_becomes_three_and_one_again_and_no_acknowledged_write_is_los
     eprintln!("{count} acknowledged, {failed} failed, longest gap {gap:.1?}");
     ensure!(count > 100 && failed == 0, "{failed} of {count} failed");
     check(&stage, &one, &written.acknowledged).await?;
-    // And three again, on other volumes.
+    // And three again, on other volumes. Somebody writes, as a kube-apiserver does all the time: one that begins with a
+    // snapshot takes no request before it applied an entry that came later (etcd 3.6 sets the index that it measures how
+    // far it is behind by only there), so it never serves where more than 5,000 came before and none comes any more.
+    let file = stage.members.file("acknowledged-again");
+    let writer = Writer::start(vec![first(&stage).await?], &file)?;
     ask_for(&stage, 3).await?;
     let again = wait_until_of(&stage, 3).await?;
     ensure!(again.members[1].volume_uid != three.members[1].volume_uid);
+    check(&stage, &again, &writer.stop().await?).await?;
     check(&stage, &again, &written.acknowledged).await
 }
 
@@ -185,7 +191,9 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
         Ok(died)
     };
     let all = lanes.iter().collect();
-    for_every_k("sizes", all, 6, async |lane: &&Lane, crash| {
+    // The model dies after each (`operator/src/etcd_replacement/tests/sizes.rs`).
+    let deaths = Deaths::asked_for_beside_the_model(4);
+    for_deaths(deaths, "sizes", all, 6, async |lane: &&Lane, crash| {
         life(lane, crash).await
     })
     .await?;
