@@ -1,9 +1,8 @@
-//! `cargo xtask conformance …`: builds and runs crate `conformance` against the running lab.
-//!
-//! Invariant: it is a crate of its own, so that nobody who builds xtask pays for what it needs.
+//! `cargo xtask conformance …`: crate `conformance`, with its own arguments.
 
-use anyhow::{Context as _, Result, bail};
-use lab::Layout;
+use anyhow::Result;
+
+use crate::lab_program;
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -14,15 +13,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let layout = Layout::discover()?;
-    let status = lab::run::cargo()
-        .args(["run", "--quiet", "--package", "conformance", "--"])
-        .args(&args.args)
-        .current_dir(layout.checkout())
-        .status()
-        .context("cargo cannot be run")?;
-    if !status.success() {
-        bail!("not every test passed that can run here ({status})")
-    }
-    Ok(())
+    lab_program::run(
+        "conformance",
+        &args.args,
+        "not every test passed that can run here",
+    )
 }

@@ -1,9 +1,8 @@
-//! `cargo xtask drill …`: builds and runs crate `drill` against the running lab.
-//!
-//! Invariant: it is a crate of its own, so that nobody who builds xtask pays for what it needs.
+//! `cargo xtask drill …`: crate `drill`, with its own arguments.
 
-use anyhow::{Context as _, Result, bail};
-use lab::Layout;
+use anyhow::Result;
+
+use crate::lab_program;
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -14,15 +13,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let layout = Layout::discover()?;
-    let status = lab::run::cargo()
-        .args(["run", "--quiet", "--package", "drill", "--"])
-        .args(&args.args)
-        .current_dir(layout.checkout())
-        .status()
-        .context("cargo cannot be run")?;
-    if !status.success() {
-        bail!("the drill failed ({status})")
-    }
-    Ok(())
+    lab_program::run("drill", &args.args, "the drill failed")
 }

@@ -12,6 +12,7 @@ mod drill;
 mod foreign;
 mod generated;
 mod lab;
+mod lab_program;
 mod test;
 mod tidy;
 mod workspace;

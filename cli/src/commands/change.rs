@@ -6,7 +6,7 @@ use api::{NodePool, TenantCluster};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use super::wait::{begun, until};
+use super::wait::until;
 use crate::args::{Global, Named, Scale};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
@@ -44,16 +44,8 @@ pub(super) async fn scale(global: &Global, args: &Scale) -> Result<Exit, Failure
     if !args.waiting.wait {
         return Ok(Exit::Done);
     }
-    let (goal, begun) = (Goal::Machines(wanted), begun(&scaled));
-    until(
-        &pools,
-        name,
-        &goal,
-        &begun,
-        args.waiting.timeout,
-        global.quiet,
-    )
-    .await
+    let goal = Goal::Machines(wanted);
+    until(&pools, &scaled, &goal, args.waiting.timeout, global.quiet).await
 }
 
 pub(super) async fn pause(global: &Global, args: &Named, on: bool) -> Result<Exit, Failure> {

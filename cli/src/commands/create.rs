@@ -8,7 +8,7 @@ use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::Value;
 
 use super::change::MANAGER;
-use super::wait::{begun, say_readiness, until};
+use super::wait::{say_readiness, until};
 use crate::args::create::{CreateCluster, CreatePool, DryRun};
 use crate::args::waiting::Waiting;
 use crate::args::{Format, Global};
@@ -38,12 +38,10 @@ pub(super) async fn cluster(global: &Global, args: &CreateCluster) -> Result<Exi
     let made = clusters.get(name).await;
     let made =
         made.map_err(|error| Failure::of(&format!("get the TenantCluster {name}"), &error))?;
-    let (goal, begun) = (Goal::ready(), begun(&made));
     until(
         &clusters,
-        name,
-        &goal,
-        &begun,
+        &made,
+        &Goal::ready(),
         args.waiting.timeout,
         global.quiet,
     )
@@ -95,15 +93,7 @@ async fn wait_pool(
         Some(_) => Goal::ready(),
         None => Goal::Machines(made.spec.replicas),
     };
-    until(
-        &pools,
-        name,
-        &goal,
-        &begun(&made),
-        waiting.timeout,
-        global.quiet,
-    )
-    .await
+    until(&pools, &made, &goal, waiting.timeout, global.quiet).await
 }
 
 fn hint(global: &Global, line: &str) {

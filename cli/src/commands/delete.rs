@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, Preconditions};
 
 use super::describe::find;
-use super::wait::{Watched, begun, until};
+use super::wait::{Watched, until};
 use crate::args::{DeleteOne, Global};
 use crate::connect::{Connection, connect};
 use crate::exit::{Exit, Failure};
@@ -81,12 +81,10 @@ where
     if !args.waiting.wait {
         return Ok(Exit::Done);
     }
-    let begun = begun(object);
     until(
         api,
-        &args.name,
+        object,
         &Goal::Deleted,
-        &begun,
         args.waiting.timeout,
         global.quiet,
     )

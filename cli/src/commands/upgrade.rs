@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::change::MANAGER;
 use super::describe::find;
-use super::wait::{begun, until};
+use super::wait::until;
 use crate::args::{Global, Upgrade};
 use crate::connect::connect;
 use crate::exit::{Exit, Failure};
@@ -51,12 +51,10 @@ pub(super) async fn run(global: &Global, args: &Upgrade) -> Result<Exit, Failure
         }
         return Ok(Exit::Done);
     }
-    let (goal, begun) = (Goal::Version(to.to_owned()), begun(&changed));
     until(
         &clusters,
-        name,
-        &goal,
-        &begun,
+        &changed,
+        &Goal::Version(to.to_owned()),
         args.waiting.timeout,
         global.quiet,
     )

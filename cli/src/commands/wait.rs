@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use api::{NodePool, TenantCluster};
 use futures::{StreamExt as _, pin_mut};
-use kube::Resource;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -68,20 +68,11 @@ pub(super) async fn run(global: &Global, args: &Wait) -> Result<Exit, Failure> {
         Err(failure) => return Err(failure),
     };
     let clusters: Api<TenantCluster> = Api::namespaced(client, &namespace);
-    let begun = begun(&cluster);
-    until(
-        &clusters,
-        &args.name,
-        &args.goal,
-        &begun,
-        args.timeout,
-        global.quiet,
-    )
-    .await
+    until(&clusters, &cluster, &args.goal, args.timeout, global.quiet).await
 }
 
 /// What waiting begins with.
-pub(super) fn begun<K: Watched>(object: &K) -> Begun {
+fn begun<K: Watched>(object: &K) -> Begun {
     let seen = object.seen();
     Begun {
         uid: seen.uid,
@@ -90,22 +81,21 @@ pub(super) fn begun<K: Watched>(object: &K) -> Begun {
     }
 }
 
-/// Waits until the object is as wanted.
+/// Waits until the object is as wanted, from as it was when this was begun.
 pub(super) async fn until<K>(
     api: &Api<K>,
-    name: &str,
+    object: &K,
     goal: &Goal,
-    begun: &Begun,
     timeout: Duration,
     is_quiet: bool,
 ) -> Result<Exit, Failure>
 where
     K: Watched + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let kind = K::kind(&());
+    let (kind, name, begun) = (K::kind(&()), object.name_any(), begun(object));
     let start = Instant::now();
     let end = start + timeout;
-    let watch = watcher::watch_object(api.clone(), name).default_backoff();
+    let watch = watcher::watch_object(api.clone(), &name).default_backoff();
     pin_mut!(watch);
     let mut last = Seen::default();
     let mut waits = "it was not seen yet".to_owned();
@@ -126,7 +116,7 @@ where
         let look = stuck_at.map_or(look, |at| at.min(look));
         let Ok(shown) = timeout_at(look, watch.next()).await else {
             if Instant::now() >= end {
-                return Err(late(&kind, name, &waits, timeout));
+                return Err(late(&kind, &name, &waits, timeout));
             }
             tell(&format!("waiting: {waits}"));
             continue;
@@ -148,7 +138,7 @@ where
             }
             None => {
                 sleep_until(end).await;
-                return Err(late(&kind, name, &waits, timeout));
+                return Err(late(&kind, &name, &waits, timeout));
             }
         };
         if let Some(seen) = &seen {
@@ -156,7 +146,7 @@ where
             told.iter().for_each(|line| tell(line));
             last = seen.clone();
         }
-        match judge(goal, begun, seen.as_ref()) {
+        match judge(goal, &begun, seen.as_ref()) {
             Verdict::Done => return Ok(Exit::Done),
             Verdict::Gone => {
                 let what = format!("{kind} {name} was deleted while it was waited for");

@@ -157,11 +157,11 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 fn definitions(facts: &Facts) -> Vec<Finding> {
-    let here = Subject::management();
     let served = match &facts.management.definitions {
         Known::Known(served) => served,
         Known::Absent => return Vec::new(),
         Known::Unknown { why } => {
+            let here = Subject::management();
             return unknown(Check::Definitions, here, "which kinds are there", why);
         }
     };
@@ -181,13 +181,13 @@ fn definitions(facts: &Facts) -> Vec<Finding> {
         ),
     };
     let mend = "install them with the chart, `helm upgrade --install covey deploy/charts/covey --namespace covey-system`, or use another `--context`";
-    vec![Finding::new(
-        Check::Definitions,
-        Level::Error,
-        here,
-        &cause,
-        mend,
-    )]
+    of_the_cluster(Check::Definitions, Level::Error, &cause, mend)
+}
+
+/// What is said of the management cluster as a whole.
+fn of_the_cluster(check: Check, level: Level, cause: &str, mend: &str) -> Vec<Finding> {
+    let here = Subject::management();
+    vec![Finding::new(check, level, here, cause, mend)]
 }
 
 /// The fact that a check needs is not known. What nobody asked for is not worth a word.
@@ -208,14 +208,7 @@ fn operator(facts: &Facts) -> Vec<Finding> {
         Known::Absent => {
             let cause = "there is no Deployment covey-operator where the operator was looked for";
             let mend = "install Covey, or name its namespace with `--operator-namespace`";
-            let here = Subject::management();
-            return vec![Finding::new(
-                Check::OperatorPods,
-                Level::Error,
-                here,
-                cause,
-                mend,
-            )];
+            return of_the_cluster(Check::OperatorPods, Level::Error, cause, mend);
         }
         Known::Unknown { why } => {
             return unknown(
@@ -296,14 +289,7 @@ fn leads(facts: &Facts) -> Vec<Finding> {
             let cause =
                 "no replica of the operator has ever led here: there is no Lease covey-operator";
             let mend = "read the operator's log, `kubectl -n covey-system logs deployment/covey-operator`, or name its namespace with `--operator-namespace`";
-            let here = Subject::management();
-            return vec![Finding::new(
-                Check::OperatorLeads,
-                Level::Error,
-                here,
-                cause,
-                mend,
-            )];
+            return of_the_cluster(Check::OperatorLeads, Level::Error, cause, mend);
         }
         Known::Unknown { why } => {
             return unknown(
@@ -382,14 +368,13 @@ fn webhook(facts: &Facts) -> Vec<Finding> {
 }
 
 fn policies(facts: &Facts) -> Vec<Finding> {
-    let here = Subject::management();
     let bindings = match &facts.management.policy_bindings {
         Known::Known(bindings) => bindings,
         Known::Absent => return Vec::new(),
         Known::Unknown { why } => {
             return unknown(
                 Check::Policies,
-                here,
+                Subject::management(),
                 "which admission policies are bound",
                 why,
             );
@@ -403,13 +388,7 @@ fn policies(facts: &Facts) -> Vec<Finding> {
         let cause =
             "no admission policy of Covey is bound: what keeps the operator and tenants in is off";
         let mend = "set `admissionPolicies.enabled` of the chart to true";
-        return vec![Finding::new(
-            Check::Policies,
-            Level::Warning,
-            here,
-            cause,
-            mend,
-        )];
+        return of_the_cluster(Check::Policies, Level::Warning, cause, mend);
     }
     let denies = |binding: &ValidatingAdmissionPolicyBinding| {
         let actions = binding

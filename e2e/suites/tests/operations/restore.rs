@@ -4,33 +4,34 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
 use suites::drill;
-use suites::scenario::{self, PATIENCE, Scenario};
+use suites::scenario::{self, PATIENCE};
 
 use crate::writer::Asker;
 
 #[tokio::test]
 async fn tenant_cluster_of_one_member_is_as_it_was_at_the_moment_and_its_neighbour_notices_nothing()
 {
-    scenario::run("restore", async |s| brought_back(s, 1).await).await;
+    scenario::run("restore", async |s| {
+        let beside = s.tenant("beside", |_| {}).await?;
+        let asker = Asker::start(beside.usable(PATIENCE).await?.client);
+        drill::restore(s, 1, &mut tell).await?;
+        asker.finish(100).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn tenant_cluster_of_three_members_is_as_it_was_at_the_moment() {
-    scenario::run("restore-three", async |s| brought_back(s, 3).await).await;
+    scenario::run("restore-three", async |s| {
+        drill::restore(s, 3, &mut tell).await
+    })
+    .await;
 }
 
-async fn brought_back(s: &Scenario, members: i32) -> Result<()> {
-    let mut tell = |after: Option<Duration>, what: &str| match after {
+fn tell(after: Option<Duration>, what: &str) {
+    match after {
         Some(after) => eprintln!("{:6.1} s {what}", after.as_secs_f64()),
         None => eprintln!("         {what}"),
-    };
-    if members > 1 {
-        return drill::restore(s, members, &mut tell).await;
     }
-    let beside = s.tenant("beside", |_| {}).await?;
-    let asker = Asker::start(beside.usable(PATIENCE).await?.client);
-    drill::restore(s, members, &mut tell).await?;
-    asker.finish(100).await
 }

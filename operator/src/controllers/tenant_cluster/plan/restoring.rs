@@ -265,7 +265,7 @@ fn words(facts: &RestoreProgress, seen: &RestoreSeen, next: &Plan) -> Option<Str
         Phase::Stop(workload) => {
             let what = match workload {
                 Workload::ControlPlane => "of the control plane and its addons",
-                Workload::Backup => "of the backup, which takes the last changes along",
+                Workload::Backup => "of the backup, which takes the last changes along,",
                 Workload::Etcd => "of etcd",
             };
             format!("waits until the pods {what} are gone")
