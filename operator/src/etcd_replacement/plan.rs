@@ -58,8 +58,9 @@ pub fn next(facts: &Facts) -> Next {
             Due::Lost { alive: false, .. } => 4,
             Due::Lost { alive: true, .. } => 5,
             Due::Left => 6,
-            Due::Surplus { alive: false, .. } => 7,
-            Due::Surplus { alive: true, .. } => 8,
+            Due::Misplaced { .. } => 7,
+            Due::Surplus { alive: false, .. } => 8,
+            Due::Surplus { alive: true, .. } => 9,
         };
         let is_surplus = matches!(due, Due::Surplus { .. });
         let from_the_end = if is_surplus { number(facts, seat) } else { 0 };

@@ -23,6 +23,7 @@ enum Happening {
     Pass(i64),
     ErasePhase,
     Want(usize),
+    Class(&'static str),
     Reconcile(Hidden, Fate, usize),
 }
 
@@ -53,6 +54,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => prop_oneof![1..5_i64, 30..90_i64, 300..900_i64].prop_map(Pass),
         2 => Just(ErasePhase),
         1 => prop_oneof![Just(1_usize), Just(3)].prop_map(Want),
+        1 => prop_oneof![Just("slow"), Just("fast")].prop_map(Class),
         12 => (hidden, fate, 1..4_usize).prop_map(|(hidden, fate, most)| {
             Reconcile(hidden, fate, most)
         }),
@@ -73,6 +75,7 @@ fn live(world: &mut World, happening: Happening) {
         Happening::Pass(seconds) => world.pass(seconds),
         Happening::ErasePhase => world.erase_phase(),
         Happening::Want(members) => world.wanted = members,
+        Happening::Class(class) => world.class = class,
         Happening::Reconcile(hidden, fate, most) => {
             world.some_steps(hidden, fate, most);
         }
@@ -383,6 +386,22 @@ fn nobody_is_taken_away_while_a_member_that_stays_does_not_serve() {
     world.set_up(0, true);
     all_steps(&mut world);
     assert_eq!(world.is_whole(), Ok(()));
+}
+
+#[test]
+fn members_move_to_another_class_one_after_the_other_and_the_one_that_leads_hands_over() {
+    let mut world = World::new();
+    world.auto_replace = false;
+    world.class = "fast";
+    steps_after(&mut world, 2400);
+    assert_eq!(world.is_whole(), Ok(()));
+    assert_eq!((world.added, world.voters()), (3, 3));
+    let hands_over = |step: &&Step| matches!(step, Step::MoveLeader { .. });
+    assert!(world.done.iter().filter(hands_over).count() >= 1);
+    // One that is alone stays where it is.
+    let mut alone = World::of(1);
+    alone.class = "fast";
+    assert_eq!(all_steps(&mut alone), []);
 }
 
 #[test]
