@@ -23,12 +23,16 @@ pub(super) fn failure(observed: &Observed, component: &str) -> Option<PodFailure
 fn is_about_to_join(observed: &Observed, pod: &str, component: &str) -> bool {
     let status = observed.cluster.status.as_ref();
     let known = status.and_then(|status| status.etcd.as_ref());
-    known.filter(|_| component == names::ETCD).is_some_and(|known| {
-        let mut members = known.members.iter();
-        let is_member = members.any(|member| member.name == pod);
-        let may_be_one = (0..).take(MEMBERS).any(|number| names::etcd_member(number) == pod);
-        !is_member && !known.members.is_empty() && may_be_one
-    })
+    known
+        .filter(|_| component == names::ETCD)
+        .is_some_and(|known| {
+            let mut members = known.members.iter();
+            let is_member = members.any(|member| member.name == pod);
+            let may_be_one = (0..)
+                .take(MEMBERS)
+                .any(|number| names::etcd_member(number) == pod);
+            !is_member && !known.members.is_empty() && may_be_one
+        })
 }
 
 /// One that does not mend itself.
