@@ -60,7 +60,9 @@ pub fn next(facts: &Facts) -> Next {
             Due::Left => 6,
             Due::Misplaced { .. } => 7,
             Due::Surplus { alive: false, .. } => 8,
-            Due::Surplus { alive: true, .. } => 9,
+            // The next one is removed while all that are left serve.
+            Due::Surplus { goes: true, .. } => 9,
+            Due::Surplus { .. } => 10,
         };
         let is_surplus = matches!(due, Due::Surplus { .. });
         let from_the_end = if is_surplus { number(facts, seat) } else { 0 };

@@ -3,8 +3,6 @@
 //! Invariant: nothing is looked for at rest: etcd's list of members is asked for only where a member does not
 //! serve, or where the status tells of one that is not whole.
 
-use std::ops::Range;
-
 use api::Reason;
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -12,6 +10,7 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
+use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat, Set};
@@ -107,9 +106,6 @@ pub(super) fn facts(
 
 /// Where a StatefulSet says the class of claims that it makes.
 const CLASS_OF_CLAIMS: &str = "/spec/volumeClaimTemplates/0/spec/storageClassName";
-
-/// Numbers of the members that there may be.
-pub(super) const SEATS: Range<i32> = 0..3;
 
 fn set(observed: &Observed) -> Known<Set> {
     let ns = observed.tenant_namespace();
