@@ -62,8 +62,9 @@ const HOST: &str = "endpoint.type NodePort needs endpoint.host: the address or D
                     which clients reach the management cluster's nodes";
 const CLASS: &str = "endpoint.loadBalancerClass cannot be added, changed or removed later \
                      (Kubernetes does not allow it on a Service); create a new tenant cluster";
-const STORAGE_CLASS: &str = "etcd.storage.storageClassName cannot be added, changed or removed \
-                             later: the data would be left behind; create a new tenant cluster";
+const STORAGE_CLASS: &str = "etcd.storage.storageClassName can change only while etcd.replicas is \
+                             3, because data moves from member to member; set etcd.replicas to 3 \
+                             with it, and back once it has moved";
 const PODS: &str = "network.podCIDR cannot change: nodes and pods hold addresses of it; create a \
                     new tenant cluster";
 const PODS_ADDED: &str = "network.podCIDR cannot be added later, unless it says what is in force \

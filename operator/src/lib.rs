@@ -60,6 +60,7 @@ pub mod tenant_session;
 pub mod throttle;
 pub mod triggers;
 pub mod turns;
+pub mod volume_loss;
 pub mod watches;
 pub mod webhook;
 

@@ -214,6 +214,8 @@ fn control_plane() -> Vec<Rule> {
             APPLY,
         ),
         Rule::new(&["apps"], &["deployments", "statefulsets"], APPLY),
+        // Only so that it is made anew with another StorageClass; its pods stay.
+        Rule::new(&["apps"], &["statefulsets"], &["delete"]).named(&[tenant_cp::names::ETCD]),
         // To end them without grace when the tenant cluster is deleted.
         // Those of etcd are ended one by one when they are rolled out.
         Rule::new(&[""], &["pods"], &["delete", "deletecollection", "list"]),

@@ -13,6 +13,9 @@ use crate::quantity::Quantity;
 /// The etcd of this tenant cluster alone.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.replicas == 3 || (has(self.storage.storageClassName) == has(oldSelf.storage.storageClassName) && (!has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName))").field_path(".storage.storageClassName").message("etcd.storage.storageClassName can change only while etcd.replicas is 3, because data moves from member to member; set etcd.replicas to 3 with it, and back once it has moved")
+)]
 pub struct Etcd {
     /// Number of members: 1, or 3 to survive the loss of one. A change adds one after the other, each without a vote
     /// until it has all of the data, or takes the last ones away, one after the other; their volumes are kept.
@@ -83,16 +86,15 @@ fn default_auto_replace() -> bool {
 /// Volume of each etcd member.
 #[derive(Clone, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)").field_path(".storageClassName").message("etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster")
-)]
 pub struct Storage {
     /// Size in bytes with the suffixes of Kubernetes, 1Gi or more. May grow where the class allows
     /// it, and be set back while the volumes did not; they never shrink. Default: `2Gi`. Example: `8Gi`.
     #[serde(default = "default_storage_size")]
     pub size: Quantity,
 
-    /// StorageClass in the management cluster. Cannot change. Default: its default class.
+    /// StorageClass in the management cluster. With three members it may change: one after the other gets an empty
+    /// volume of the new class and is given the data, ten minutes apart; old volumes are kept, and requests go on.
+    /// Where it is removed volumes stay as they are. Default: its default class.
     /// Example: `fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

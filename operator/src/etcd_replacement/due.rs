@@ -4,7 +4,7 @@
 
 use kit_objects::known::Known;
 
-use crate::etcd_replacement::facts::{Claim, Facts, Refusal, Seat};
+use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Refusal, Seat};
 
 /// What there is to be done about a member. What comes first is done first: votes are given before any is
 /// taken, and etcd takes one learner at a time.
@@ -20,6 +20,11 @@ pub(super) enum Due<'a> {
     Dropped,
     /// It is not wanted, and never was one or is none any more; its claim is left.
     Left,
+    /// It serves with all of its data, on a volume of another class than is wanted, and others can do without it.
+    Misplaced {
+        /// Its identifier.
+        id: &'a str,
+    },
     /// It is not wanted.
     Surplus {
         /// Its identifier.
@@ -74,7 +79,10 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
                 _ if alive && runs_on(seat, claim)? => {
                     let is_whole = recorded.is_some_and(|r| r.started && !r.learner);
                     let all = is_same && is_recorded && is_whole;
-                    (!all).then_some(Due::Unrecorded(id))
+                    match all {
+                        true => misplaced(facts, claim, id),
+                        false => Some(Due::Unrecorded(id)),
+                    }
                 }
                 // It says itself that it is this member, though it is not ready.
                 _ if !alive && facts.says(seat, id).is_some() => None,
@@ -85,6 +93,14 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
             }
         }
     }
+}
+
+/// Of three members one may go for a while, of two none.
+fn misplaced<'a>(facts: &'a Facts, claim: &Claim, id: &'a str) -> Option<Due<'a>> {
+    let differs = facts.class.as_ref().zip(claim.class.as_ref());
+    let differs = differs.is_some_and(|(wanted, class)| wanted != class);
+    let voters = facts.listed.iter().flatten().filter(|e| !e.is_learner);
+    (differs && voters.count() >= MEMBERS).then_some(Due::Misplaced { id })
 }
 
 fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {

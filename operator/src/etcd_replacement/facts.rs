@@ -32,6 +32,10 @@ pub struct Facts {
     pub is_calm: bool,
     /// Whether no kube-apiserver asks a member that is not wanted.
     pub is_unasked: bool,
+    /// The StorageClass that volumes are to have; none where any will do.
+    pub class: Option<String>,
+    /// The StatefulSet, which makes claims that are missing.
+    pub set: Known<Set>,
     /// Whether members, when they start, are told what the status says.
     pub is_told: bool,
     /// What the status says.
@@ -42,6 +46,15 @@ pub struct Facts {
     pub listed: Option<Vec<ListedMember>>,
     /// Name of the member whose data is not what the two others have.
     pub odd: Option<String>,
+}
+
+/// The StatefulSet of the members.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Set {
+    /// Its UID.
+    pub uid: String,
+    /// The StorageClass of claims that it makes, where it names one. It cannot be changed.
+    pub class: Option<String>,
 }
 
 /// The place of one member: what is there of it.
@@ -74,6 +87,8 @@ pub struct Claim {
     pub created: Option<Timestamp>,
     /// Whether it is that of a member that was taken away, and only kept.
     pub kept: bool,
+    /// Its StorageClass, where it has one.
+    pub class: Option<String>,
 }
 
 /// A pod.

@@ -58,10 +58,11 @@ pub fn next(facts: &Facts) -> Next {
             Due::Lost { alive: false, .. } => 4,
             Due::Lost { alive: true, .. } => 5,
             Due::Left => 6,
-            Due::Surplus { alive: false, .. } => 7,
+            Due::Misplaced { .. } => 7,
+            Due::Surplus { alive: false, .. } => 8,
             // The next one is removed while all that are left serve.
-            Due::Surplus { goes: true, .. } => 8,
-            Due::Surplus { .. } => 9,
+            Due::Surplus { goes: true, .. } => 9,
+            Due::Surplus { .. } => 10,
         };
         let is_surplus = matches!(due, Due::Surplus { .. });
         let from_the_end = if is_surplus { number(facts, seat) } else { 0 };

@@ -49,6 +49,11 @@ pub enum Step {
         /// Name of the PersistentVolume, where it has one.
         volume: Option<String>,
     },
+    /// Take the StatefulSet away, and leave its pods: it is made anew, and then makes claims of another class.
+    Release {
+        /// Its UID.
+        set_uid: String,
+    },
     /// Make an empty claim.
     MakeClaim {
         /// The member's name.

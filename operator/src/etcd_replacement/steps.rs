@@ -51,7 +51,9 @@ fn step_or_wait(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
             };
             Next::step(seat, Step::Record(status))
         }
-        Due::Lost { id, alive } => lost(facts, seat, id, alive),
+        Due::Lost { id, alive } => lost(facts, seat, (id, alive), facts.may_begin),
+        // The user asked for it, whether or not one that is lost is replaced by itself.
+        Due::Misplaced { id } => misplaced(facts, seat, id),
         // Somebody took it away, or we did and it is not known any more.
         Due::Unlisted | Due::Learner(_) if !facts.is_replacing(seat) => begin(facts, seat, due),
         Due::Dropped if !are_seen(facts) => Next::wait(seat, Wait::Member(Slow::Unseen)),
@@ -185,8 +187,25 @@ fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
     }
 }
 
-/// One that votes, and whose data is lost.
-fn lost(facts: &Facts, seat: &Seat, id: &str, alive: bool) -> Next {
+/// One that is to have a volume of another class.
+fn misplaced(facts: &Facts, seat: &Seat, id: &str) -> Next {
+    match &facts.set {
+        Known::Known(set) if set.class == facts.class => {
+            lost(facts, seat, (id, true), facts.may_resize)
+        }
+        // What makes its claim anew would make it as it was.
+        Known::Known(set) if facts.may_resize => Next::step(
+            seat,
+            Step::Release {
+                set_uid: set.uid.clone(),
+            },
+        ),
+        Known::Known(_) | Known::Absent | Known::Unknown { .. } => Next::wait(seat, Wait::Busy),
+    }
+}
+
+/// One that votes, and whose data is lost, or is where it is not to be.
+fn lost(facts: &Facts, seat: &Seat, (id, alive): (&str, bool), may_begin: bool) -> Next {
     if !alive && !is_absent_for_long(facts, seat) {
         return Next::wait(seat, Wait::Absence);
     }
@@ -200,7 +219,7 @@ fn lost(facts: &Facts, seat: &Seat, id: &str, alive: bool) -> Next {
     // One that was added a moment ago, and is lost again, is another one.
     let is_another = facts.recorded(seat).is_some_and(|r| r.learner);
     if !facts.is_replacing(seat) || is_another {
-        if !facts.may_begin {
+        if !may_begin {
             return Next::wait(seat, Wait::NotAllowed);
         }
         let last = facts.last_replacement();

@@ -24,6 +24,7 @@ enum Happening {
     Pass(i64),
     ErasePhase,
     Want(usize),
+    Class(&'static str),
     Reconcile(Hidden, Fate, usize),
 }
 
@@ -54,6 +55,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => prop_oneof![1..5_i64, 30..90_i64, 300..900_i64].prop_map(Pass),
         2 => Just(ErasePhase),
         1 => prop_oneof![Just(1_usize), Just(3)].prop_map(Want),
+        1 => prop_oneof![Just("slow"), Just("fast")].prop_map(Class),
         12 => (hidden, fate, 1..4_usize).prop_map(|(hidden, fate, most)| {
             Reconcile(hidden, fate, most)
         }),
@@ -74,6 +76,7 @@ fn live(world: &mut World, happening: Happening) {
         Happening::Pass(seconds) => world.pass(seconds),
         Happening::ErasePhase => world.erase_phase(),
         Happening::Want(members) => world.wanted = members,
+        Happening::Class(class) => world.class = class,
         Happening::Reconcile(hidden, fate, most) => {
             world.some_steps(hidden, fate, most);
         }

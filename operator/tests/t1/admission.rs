@@ -212,10 +212,6 @@ async fn what_may_change_changes_and_what_may_not_is_refused() -> Result<()> {
             "spec.etcd.storage.size: 2Gi is less than ",
         ),
         (
-            spec(json!({ "etcd": { "storage": { "storageClassName": "slow" } } })),
-            "spec.etcd.storage.storageClassName: Invalid value: etcd.storage.storageClassName cannot be added, changed or removed later: the data would be left behind; create a new tenant cluster",
-        ),
-        (
             spec(json!({ "network": { "podCIDR": "10.240.0.0/18" } })),
             "spec.network.podCIDR: Invalid value: network.podCIDR cannot change: nodes and pods hold addresses of it; create a new tenant cluster",
         ),

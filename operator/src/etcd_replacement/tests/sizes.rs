@@ -101,3 +101,19 @@ fn number_may_change_where_nothing_is_replaced_by_itself() {
     all_steps(&mut world);
     assert_eq!(world.is_whole(), Ok(()));
 }
+
+#[test]
+fn members_move_to_another_class_one_after_the_other_and_the_one_that_leads_hands_over() {
+    let mut world = World::new();
+    world.auto_replace = false;
+    world.class = "fast";
+    steps_after(&mut world, 2400);
+    assert_eq!(world.is_whole(), Ok(()));
+    assert_eq!((world.added, world.voters()), (3, 3));
+    let hands_over = |step: &&Step| matches!(step, Step::MoveLeader { .. });
+    assert!(world.done.iter().filter(hands_over).count() >= 1);
+    // One that is alone stays where it is.
+    let mut alone = World::of(1);
+    alone.class = "fast";
+    assert_eq!(all_steps(&mut alone), []);
+}

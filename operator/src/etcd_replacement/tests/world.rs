@@ -11,7 +11,7 @@ use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use jiff::{SignedDuration, Timestamp};
 use kit_objects::known::Known;
 
-use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat};
+use crate::etcd_replacement::facts::{Claim, Facts, Pod, Refusal, Seat, Set};
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::plan::next;
 use crate::etcd_replacement::step::Step;
@@ -37,6 +37,7 @@ struct Volume {
     /// Whether there is a PersistentVolume: a pod has used it.
     bound: bool,
     kept: bool,
+    class: &'static str,
     data: Option<Data>,
 }
 
@@ -99,6 +100,10 @@ pub(super) struct World {
     pub(super) auto_replace: bool,
     /// How many members there are to be.
     pub(super) wanted: usize,
+    /// The class that volumes are to have.
+    pub(super) class: &'static str,
+    /// The class of claims that the StatefulSet makes.
+    set_class: &'static str,
     /// How many of them kube-apiservers ask.
     asked: usize,
     /// Whether learners are given no more of the data than they have.
@@ -136,6 +141,8 @@ impl World {
             added: 0,
             auto_replace: true,
             wanted: members,
+            class: "slow",
+            set_class: "slow",
             asked: members,
             learners_lag: false,
             done: Vec::new(),
@@ -156,6 +163,7 @@ impl World {
                 terminating: false,
                 bound: true,
                 kept: false,
+                class: "slow",
                 data: Some(Data {
                     member: id,
                     applied: 100,
@@ -259,6 +267,7 @@ impl World {
             terminating: false,
             bound: false,
             kept: false,
+            class: self.set_class,
             data: None,
         });
     }
@@ -402,6 +411,7 @@ impl World {
                 volume: volume.bound.then(|| format!("pv-of-{}", volume.uid)),
                 created: Some(volume.created),
                 kept: volume.kept,
+                class: Some(volume.class.to_owned()),
             }));
             let pod = Known::found(self.pods[number].as_ref().map(|pod| Pod {
                 uid: pod.uid.clone(),
@@ -441,6 +451,11 @@ impl World {
             is_on_the_way: self.asked != self.wanted,
             is_calm: true,
             is_unasked: self.asked <= self.wanted,
+            class: Some(self.class.to_owned()),
+            set: Known::Known(Set {
+                uid: format!("set-of-{}", self.set_class),
+                class: Some(self.set_class.to_owned()),
+            }),
             is_told: self.told == self.status,
             known: self.status.clone(),
             seats: (0..3).map(seat).collect(),
@@ -534,6 +549,7 @@ impl World {
                 self.volumes[seat].as_mut().unwrap().terminating = true;
                 self.end(seat, pod_uid.as_deref());
             }
+            Step::Release { .. } => self.set_class = self.class,
             Step::MakeClaim { member } => self.make_claim(seat(member)),
             Step::Keep { member, .. } => {
                 self.volumes[seat(member)].as_mut().unwrap().kept = true;
@@ -711,7 +727,10 @@ impl World {
         ];
         let is_kept = |volume: &Volume| volume.kept || volume.terminating;
         let kept = self.volumes[self.wanted..].iter().flatten().all(is_kept);
-        let is_over = known && kept && self.status.replacing.is_none();
+        // With fewer than three there is nobody to move to.
+        let mut volumes = self.volumes[..self.wanted].iter().flatten();
+        let placed = self.wanted < 3 || volumes.all(|volume| volume.class == self.class);
+        let is_over = known && kept && placed && self.status.replacing.is_none();
         match (sizes.iter().all(|size| *size == self.wanted), is_over) {
             (true, true) => Ok(()),
             _ => Err(format!("{self:#?}")),

@@ -38,7 +38,8 @@ impl World {
                     let has_data = volume.data.as_ref();
                     let has_data = has_data.is_some_and(|d| d.member == entry.id && !d.is_damaged);
                     let is_its = recorded.is_some_and(|r| volume.uid == r.volume_uid);
-                    has_data && !volume.terminating && is_its
+                    let is_placed = volume.class == self.class;
+                    has_data && !volume.terminating && is_its && is_placed
                 });
                 assert!(!is_whole, "{step:?}: it has all its data");
                 if entry.learner {
@@ -92,6 +93,7 @@ impl World {
             }
             Step::Record(_)
             | Step::MoveLeader { .. }
+            | Step::Release { .. }
             | Step::Disarm { .. }
             | Step::Restart { .. } => {}
             Step::Keep {

@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use kit::lease::NotLeader;
 use kit_client::errors::{Class, Classify};
+use kit_client::write::Deletion;
 use kit_client::{untyped, write};
 use kit_objects::kinds;
 use kit_objects::object::Key;
 use kube::Client;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 use tenant_cp::names::{self, KEEP_UNTIL};
 
@@ -107,6 +108,10 @@ pub(in super::super) async fn replace(
             }
             let claim = names::volume_of(member);
             mark(ctx, observed, (&claim, claim_uid), now).await?;
+            Ok(())
+        }
+        Step::Release { set_uid } => {
+            release(ctx, observed, set_uid).await?;
             Ok(())
         }
         Step::Restart { member, pod_uid } => {
@@ -225,6 +230,24 @@ async fn mark(
         volume: name.to_owned(),
         source: Box::new(source),
     })
+}
+
+/// Deletes the StatefulSet, whose pods stay, and become those of the one that is made in its place: their labels are
+/// the same, and so is the template that the names of its revisions are made of.
+async fn release(ctx: &Context, observed: &Observed, uid: &str) -> Result<(), Error> {
+    ctx.leadership.ensure().map_err(Error::Fence)?;
+    let namespace = observed.tenant_namespace();
+    let deletion = Deletion {
+        kind: kinds::STATEFUL_SET,
+        namespace: Some(&namespace),
+        name: names::ETCD,
+        uid,
+        resource_version: None,
+        propagation: PropagationPolicy::Orphan,
+    };
+    let deleted = write::delete(&ctx.client, &deletion).await.map(drop);
+    let key = Key::new("StatefulSet", &namespace, names::ETCD);
+    deleted.map_err(|source| Error::Delete { key, source })
 }
 
 async fn remove(

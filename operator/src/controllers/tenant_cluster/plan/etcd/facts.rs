@@ -13,7 +13,7 @@ use tenant_cp::{Validated, names};
 use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
-use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
+use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat, Set};
 use crate::pod_failures;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -46,8 +46,21 @@ pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: 
     let mut members = known.members.iter();
     let mut answers = observed.etcd.answers();
     is_lost
+        || is_one_misplaced(valid, observed)
         || members.any(|member| member.learner || is_unready(&member.name))
         || answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt))
+}
+
+/// Whether a member is to have a volume of another class.
+fn is_one_misplaced(valid: &Validated, observed: &Observed) -> bool {
+    let Some(class) = &valid.etcd.storage_class_name else {
+        return false;
+    };
+    let mut wanted = SEATS.filter(|number| *number < valid.etcd.wanted);
+    wanted.any(|number| match seat(valid, observed, number).claim {
+        Known::Known(claim) => claim.class.is_some_and(|its| its != *class),
+        Known::Absent | Known::Unknown { .. } => false,
+    })
 }
 
 /// Whether a claim is there of a member that is not wanted, and it does not say that it is only kept.
@@ -81,12 +94,31 @@ pub(super) fn facts(
         is_on_the_way: valid.etcd.servers != valid.etcd.wanted,
         is_calm: is_calm(observed),
         is_unasked: is_unasked(valid, observed),
+        class: valid.etcd.storage_class_name.clone(),
+        set: set(observed),
         is_told,
         known: known.unwrap_or_default(),
         seats: SEATS.map(|number| seat(valid, observed, number)).collect(),
         listed: listing.and_then(|listing| listing.members.clone()),
         odd: listing.and_then(|listing| listing.odd.clone()),
     }
+}
+
+/// Where a StatefulSet says the class of claims that it makes.
+const CLASS_OF_CLAIMS: &str = "/spec/volumeClaimTemplates/0/spec/storageClassName";
+
+fn set(observed: &Observed) -> Known<Set> {
+    let ns = observed.tenant_namespace();
+    let set = observed.find("StatefulSet", &ns, names::ETCD);
+    set.and_then(|set| match text(set, "/metadata/uid") {
+        Some(uid) => Known::Known(Set {
+            uid: uid.to_owned(),
+            class: text(set, CLASS_OF_CLAIMS).map(str::to_owned),
+        }),
+        None => Known::Unknown {
+            why: "the StatefulSet has no UID",
+        },
+    })
 }
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
@@ -106,6 +138,7 @@ fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
                 terminating: !claim["metadata"]["deletionTimestamp"].is_null(),
                 volume: text(claim, "/spec/volumeName").map(str::to_owned),
                 created: time(claim, "/metadata/creationTimestamp"),
+                class: text(claim, "/spec/storageClassName").map(str::to_owned),
                 kept: !claim["metadata"]["annotations"][names::KEEP_UNTIL].is_null(),
             }),
             None => Known::Unknown {

@@ -6,6 +6,7 @@
 use api::{ConditionType, Reason};
 use jiff::Timestamp;
 use kit::events::Notice;
+use kit_objects::known::Known;
 use kit_objects::object::Object;
 use tenant_cp::{Validated, names};
 
@@ -73,7 +74,8 @@ pub(super) fn plan(
     let seen = facts(valid, observed, (may_begin, told), now);
     let next = next(&seen);
     let is_due = is_lost || next.member.is_some();
-    let resizes = resizes(&seen, &next);
+    // A member that moves is missed by nobody before it is removed.
+    let resizes = resizes(&seen, &next) || moves(&seen, &next);
     let mut replacing = Replacing {
         has_to_be_listed,
         is_due,
@@ -137,6 +139,20 @@ fn resizes(facts: &Facts, next: &Next) -> bool {
     let is_new =
         |seat: &Seat| facts.recorded(seat).is_none_or(|r| r.learner) && facts.is_on_the_way;
     seat.is_some_and(|seat| !seat.wanted || is_new(seat))
+}
+
+/// Whether it is about a member that serves and is to have a volume of another class.
+fn moves(facts: &Facts, next: &Next) -> bool {
+    let named = |seat: &&Seat| Some(&seat.name) == next.member.as_ref();
+    let seat = facts.seats.iter().find(named);
+    seat.is_some_and(|seat| {
+        let differs = match &seat.claim {
+            Known::Known(claim) => facts.class.is_some() && claim.class != facts.class,
+            Known::Absent | Known::Unknown { .. } => false,
+        };
+        let entry = facts.entry(seat);
+        differs && entry.is_some_and(|entry| facts.is_alive(seat, &entry.id))
+    })
 }
 
 /// Whether members were added or taken away, and the status still tells of it.

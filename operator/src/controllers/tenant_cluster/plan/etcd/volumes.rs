@@ -21,6 +21,8 @@ use crate::status::Waiting;
 
 /// Where a claim says what it asks for.
 const REQUEST: &str = "/spec/resources/requests/storage";
+/// Where a claim says of which class it is.
+const CLASS: &str = "/spec/storageClassName";
 /// Where a claim says what it holds.
 const CAPACITY: &str = "/status/capacity/storage";
 
@@ -56,20 +58,23 @@ pub(in super::super) fn smaller(valid: &Validated, observed: &Observed) -> Optio
     })
 }
 
-/// Claims as they may be written beside everything else: one that is there keeps its size.
+/// Claims as they may be written beside everything else: one that is there keeps its size and its class.
 pub(super) fn keeping_their_size(objects: Vec<Object>, observed: &Observed) -> Vec<Object> {
     let keep = |object: Object| {
         let live = claim(observed, &object.name).there();
-        let live = live.and_then(|claim| text(claim, REQUEST));
-        match live.filter(|_| object.kind == "PersistentVolumeClaim") {
-            Some(live) => with_request(object, live),
+        let Some(live) = live.filter(|_| object.kind == "PersistentVolumeClaim") else {
+            return object;
+        };
+        let object = with_class_of(object, live);
+        match text(live, REQUEST) {
+            Some(size) => with_request(object, size),
             None => object,
         }
     };
     objects.into_iter().map(keep).collect()
 }
 
-/// The StatefulSet with the size in its templates of claims that it was made with, which cannot be changed.
+/// The StatefulSet with size and class in its templates of claims that it was made with, which cannot be changed.
 /// Hashes stay those of what is wanted.
 pub(super) fn keeping_their_template(mut members: Object, observed: &Observed) -> Object {
     const TEMPLATES: &str = "/spec/volumeClaimTemplates";
@@ -88,7 +93,34 @@ fn keep_requests(templates: &mut Value, live: &Value) {
         if let Some(size) = text(live, REQUEST) {
             template["spec"]["resources"]["requests"]["storage"] = json!(size);
         }
+        keep_class(template, live);
     }
+}
+
+/// A claim's class cannot be changed, nor a StatefulSet's.
+fn keep_class(wanted: &mut Value, live: &Value) {
+    let Some(spec) = wanted["spec"].as_object_mut() else {
+        return;
+    };
+    match text(live, CLASS) {
+        // What the default gave it is not ours to say.
+        Some(class) if spec.contains_key("storageClassName") => {
+            spec.insert("storageClassName".to_owned(), json!(class));
+        }
+        Some(_) => {}
+        None => {
+            spec.remove("storageClassName");
+        }
+    }
+}
+
+fn with_class_of(object: Object, live: &Value) -> Object {
+    if text(&object.value, CLASS) == text(live, CLASS) {
+        return object;
+    }
+    let mut value = object.value;
+    keep_class(&mut value, live);
+    Object::from_value(value)
 }
 
 fn with_request(object: Object, size: &str) -> Object {
@@ -113,7 +145,7 @@ pub(in super::super) fn plan(valid: &Validated, observed: &Observed, claims: Vec
             continue;
         };
         match billionths(request).cmp(&asked) {
-            Ordering::Less => grow.push(object),
+            Ordering::Less => grow.push(with_class_of(object, live)),
             Ordering::Greater => larger = Some(request.to_owned()),
             Ordering::Equal => {}
         }
