@@ -146,6 +146,44 @@ pub fn refusal_of_gate(pod: &Value) -> Option<Reason> {
     lasts.then_some(reason)
 }
 
+/// Whether etcd in this pod, as JSON, did not start because of its data: it is damaged, or others that run have other
+/// data (etcd's `InitialCorruptCheck`). A tenant's words are no line of their own in etcd's log.
+#[must_use]
+pub fn is_disowned(pod: &Value) -> bool {
+    let Ok(pod) = Pod::deserialize(pod) else {
+        return false;
+    };
+    let mut containers = pod.status.container_statuses.iter();
+    let etcd = containers.find(|container| container.name == names::ETCD);
+    let ended = etcd.and_then(|etcd| {
+        let ended = etcd.state.terminated.as_ref();
+        ended.or(etcd.last_state.terminated.as_ref())
+    });
+    let says = |ended: &Told| ended.message.lines().any(disowns);
+    !has_condition(&pod, "Ready") && ended.is_some_and(|ended| ended.exit_code != 0 && says(ended))
+}
+
+/// Whether it is the last word of an etcd over its data (`server/etcdserver/corrupt.go`, `server/storage/wal/`).
+fn disowns(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Entry {
+        level: String,
+        #[serde(default)]
+        error: String,
+    }
+    let entry = serde_json::from_str::<Entry>(line.trim());
+    entry.is_ok_and(|entry| {
+        let is_other = entry.error.ends_with(" found data inconsistency with peers");
+        let is_damaged = entry.error.contains("crc mismatch");
+        entry.level == "fatal" && (is_other || is_damaged)
+    })
+}
+
+fn has_condition(pod: &Pod, type_: &str) -> bool {
+    let mut conditions = pod.status.conditions.iter();
+    conditions.any(|c| c.type_ == type_ && c.status == "True")
+}
+
 /// Whether a pod, as JSON, is ready to serve.
 #[must_use]
 pub fn is_ready(pod: &Value) -> bool {
@@ -293,6 +331,29 @@ mod tests {
         assert_eq!((found.0, found.2), (Reason::TimedOut, false));
         let killed = json!({ "terminated": { "exitCode": 137, "message": "VolumeLost: no" } });
         assert_eq!(told(json!({ "state": killed })), None);
+    }
+
+    #[test]
+    fn etcd_that_does_not_take_its_data_for_right_is_told_from_one_that_ends_otherwise() {
+        let told = |exit_code: i64, message: &str, ready: &str| {
+            is_disowned(&pod(&json!({
+                "conditions": [{ "type": "Ready", "status": ready }],
+                "containerStatuses": [{ "name": "etcd", "state": { "running": {} },
+                    "lastState": { "terminated": { "exitCode": exit_code, "message": message } } }],
+            })))
+        };
+        let line = |level: &str, error: &str| {
+            let entry = json!({ "level": level, "msg": "discovery failed", "error": error });
+            format!("ut off\"}}\n{entry}\n")
+        };
+        let other = "8e9e05c52164694d found data inconsistency with peers";
+        assert!(told(1, &line("fatal", other), "False"));
+        assert!(told(1, &line("fatal", "walpb: crc mismatch: in file 'x'"), "False"));
+        assert!(!told(1, &line("warn", other), "False"));
+        assert!(!told(1, &line("fatal", "listen tcp: address in use"), "False"));
+        assert!(!told(0, &line("fatal", other), "False"));
+        assert!(!told(1, &line("fatal", other), "True"), "it serves again");
+        assert!(!told(1, other, "False"), "it is no line of etcd's log");
     }
 
     #[test]

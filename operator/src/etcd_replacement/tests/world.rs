@@ -105,6 +105,8 @@ pub(super) struct World {
     pub(super) learners_lag: bool,
     /// Whether somebody meddled with etcd's members.
     pub(super) meddled: bool,
+    /// Seat of the member whose disk is slow, and which member it was when that was seen: nobody looks again.
+    slow: Option<(usize, u64)>,
 }
 
 impl World {
@@ -137,6 +139,7 @@ impl World {
             asked: members,
             learners_lag: false,
             meddled: false,
+            slow: None,
         };
         for seat in 0..members {
             let id = world.make();
@@ -437,6 +440,10 @@ impl World {
             seats: (0..3).map(seat).collect(),
             listed: is_known.then(|| listed.collect()),
             odd: None,
+            slow: self
+                .slow
+                .filter(|_| self.wanted == 3)
+                .map(|(seat, _)| format!("etcd-{seat}")),
         }
     }
 
@@ -522,7 +529,8 @@ impl World {
                     let is_its = recorded.is_some_and(|r| volume.uid == r.volume_uid);
                     has_data && !volume.terminating && is_its
                 });
-                assert!(!is_whole, "{step:?}: it has all its data");
+                let is_slow = self.slow == Some((entry.seat, entry.id));
+                assert!(!is_whole || is_slow, "{step:?}: it has all its data");
                 if entry.learner {
                     return;
                 }
@@ -729,6 +737,13 @@ impl World {
             pod.ready = false;
             pod.since = self.now;
         }
+    }
+
+    /// The disk of the member that votes there has been slow for long.
+    pub(super) fn slow_down(&mut self, seat: usize) {
+        let mut votes = self.list.iter().filter(|entry| !entry.learner);
+        let entry = votes.find(|entry| entry.seat == seat);
+        self.slow = entry.map(|entry| (seat, entry.id)).or(self.slow);
     }
 
     pub(super) fn delete_pod(&mut self, seat: usize) {

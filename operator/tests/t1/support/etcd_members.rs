@@ -11,6 +11,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -123,10 +124,35 @@ impl EtcdMembers {
         std::fs::rename(&volume, aside).with_context(|| format!("cannot empty {volume:?}"))
     }
 
+    /// Flips a bit of each of these bytes, wherever they are in the files of a volume's directory, under the process that
+    /// has it; says how often they were there.
+    pub(crate) fn flip(&self, claim_uid: &str, directory: &str, bytes: &[u8]) -> Result<usize> {
+        let volume = self.dir.path().join("volumes").join(claim_uid);
+        let mut flipped = 0;
+        for entry in std::fs::read_dir(volume.join("data/member").join(directory))? {
+            let path = entry?.path();
+            let content = std::fs::read(&path)?;
+            let file = std::fs::File::options().write(true).open(&path)?;
+            let mut from = 0;
+            while let Some(at) = position(&content[from..], bytes) {
+                let other: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
+                file.write_all_at(&other, u64::try_from(from + at)?)?;
+                from += at + bytes.len();
+                flipped += 1;
+            }
+            file.sync_all()?;
+        }
+        Ok(flipped)
+    }
+
     /// Where a member's JSON gateway is.
     pub(crate) fn gateway(&self, seat: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[seat].http))
     }
+}
+
+fn position(content: &[u8], bytes: &[u8]) -> Option<usize> {
+    content.windows(bytes.len()).position(|part| part == bytes)
 }
 
 impl Drop for EtcdMembers {
@@ -187,8 +213,16 @@ struct Run {
     process: Option<Process>,
     /// When it ended last.
     ended: Option<Instant>,
-    told: Option<(bool, Option<Refusal>)>,
+    told: Option<Told>,
+    /// What etcd said last, and its exit code.
+    last_words: Option<(i32, String)>,
 }
+
+/// Whether it is ready, what the gate says, and what etcd said before it ended.
+type Told = (bool, Option<Refusal>, Option<(i32, String)>);
+
+/// Most bytes that a kubelet takes of a container's log for why it ended (`FallbackToLogsOnError`).
+const LAST_WORDS: usize = 2048;
 
 /// What the gate says, and its exit code.
 type Refusal = (i32, &'static str);
@@ -273,6 +307,7 @@ impl Stage {
             process: None,
             ended: None,
             told: None,
+            last_words: None,
         });
         if run.claim != claim {
             // It mounts one that is gone.
@@ -366,8 +401,12 @@ impl Stage {
             return Ok(None);
         };
         if let Some(process) = &mut run.process {
-            if process.exited().is_some() {
-                eprintln!("etcd-{seat} ended:\n{}", process.log_tail(3));
+            if let Some(status) = process.exited() {
+                let words = process.log_tail(80);
+                let from = words.len().saturating_sub(LAST_WORDS);
+                let words = String::from_utf8_lossy(&words.as_bytes()[from..]).into_owned();
+                eprintln!("etcd-{seat} ended ({status}):\n{words}");
+                run.last_words = Some((status.code().unwrap_or(137), words));
                 run.process = None;
                 run.ended = Some(Instant::now());
             }
@@ -377,7 +416,7 @@ impl Stage {
             return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if let Some((_, Some(refusal))) = run.told {
+        if let Some((_, Some(refusal), _)) = run.told {
             return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
@@ -427,8 +466,13 @@ impl Stage {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
-        let before = run.told.replace((ready, refused));
-        if before == Some((ready, refused)) {
+        let now = (ready, refused, run.last_words.clone());
+        let last = run.last_words.clone().map(|(code, message)| {
+            json!([{ "name": "etcd", "image": "", "imageID": "", "ready": ready, "restartCount": 1,
+                "lastState": { "terminated": { "exitCode": code, "reason": "Error",
+                    "message": message, "startedAt": null, "finishedAt": null } } }])
+        });
+        if run.told.replace(now.clone()) == Some(now) {
             return Ok(());
         }
         let value = if ready { "True" } else { "False" };
@@ -440,6 +484,7 @@ impl Stage {
         let status = json!({ "status": {
             "conditions": [{ "type": "Ready", "status": value,
                 "lastTransitionTime": Timestamp::now().to_string() }],
+            "containerStatuses": last.unwrap_or_else(|| json!([])),
             "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
         } });
         let pods = self.api::<Pod>();
