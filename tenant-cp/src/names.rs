@@ -27,6 +27,8 @@ pub const KONNECTIVITY: &str = "konnectivity";
 pub const INITIAL_CLUSTER_STATE: &str = "initial-cluster-state";
 /// The same of the flag `--initial-cluster`.
 pub const INITIAL_CLUSTER: &str = "initial-cluster";
+/// The value of that flag in the template of etcd's pods: what the Secret says when the container starts.
+pub const INITIAL_CLUSTER_OF_SECRET: &str = "$(INITIAL_CLUSTER)";
 /// Key of the Secret `etcd` with the file that the start gate reads: which volume is whose.
 pub const ETCD_IDENTITY: &str = "identity.json";
 /// Init container of etcd's pods: it decides whether the member may start on its volume.

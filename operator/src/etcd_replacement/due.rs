@@ -38,9 +38,10 @@ pub(super) enum Due<'a> {
     },
 }
 
-/// What there is to be done about a member; none where all is well, or not known.
-pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
-    if !seat.wanted {
+/// What there is to be done about a member; none where all is well, or not known. `repairs`: a member that stays is
+/// lost, so that those that are too many are kept up until it is replaced.
+pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option<Due<'a>> {
+    if !seat.wanted && !(repairs && facts.recorded(seat).is_some()) {
         return of_unwanted(facts, seat);
     }
     let Some(entry) = facts.entry(seat) else {

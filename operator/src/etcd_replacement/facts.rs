@@ -28,6 +28,8 @@ pub struct Facts {
     pub may_resize: bool,
     /// Whether kube-apiservers do not ask all members yet that are wanted, or there are others.
     pub is_on_the_way: bool,
+    /// Whether no rollout of kube-apiservers goes on.
+    pub is_calm: bool,
     /// Whether no kube-apiserver asks a member that is not wanted.
     pub is_unasked: bool,
     /// Whether members, when they start, are told what the status says.

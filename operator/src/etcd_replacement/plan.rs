@@ -41,8 +41,11 @@ pub fn next(facts: &Facts) -> Next {
             ..Next::default()
         };
     }
+    // Whoever is too many is needed while one that stays is lost.
+    let is_lost = |seat: &Seat| matches!(due_of(facts, seat, false), Some(Due::Lost { .. }));
+    let repairs = facts.seats.iter().any(|seat| seat.wanted && is_lost(seat));
     let due = facts.seats.iter();
-    let due = due.filter_map(|seat| Some((due_of(facts, seat)?, seat)));
+    let due = due.filter_map(|seat| Some((due_of(facts, seat, repairs)?, seat)));
     let first = due.min_by_key(|(due, seat)| {
         let turn = match due {
             Due::Unrecorded(_) => 0,
@@ -60,7 +63,14 @@ pub fn next(facts: &Facts) -> Next {
         };
         let is_surplus = matches!(due, Due::Surplus { .. });
         let from_the_end = if is_surplus { number(facts, seat) } else { 0 };
-        (turn, !facts.is_replacing(seat), Reverse(from_the_end))
+        // One that joins names those that the status knows, so they come before others.
+        let is_new = facts.recorded(seat).is_none();
+        (
+            turn,
+            !facts.is_replacing(seat),
+            is_new,
+            Reverse(from_the_end),
+        )
     });
     match first {
         Some((due, seat)) => steps::of(facts, seat, due),

@@ -71,10 +71,15 @@ fn begin(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
         facts.may_begin
     };
     if !may_begin {
-        return Next::wait(seat, Wait::NotAllowed);
+        return Next::wait(seat, not_allowed(is_new));
     }
     // With one that votes beside one, both are needed: that is to be short, so nothing may be missing then.
     if is_new && due == Due::Unlisted {
+        // What goes on comes first (operations.md §1.2, law 5), but two are not left at two for it.
+        let votes = facts.listed.iter().flatten().filter(|e| !e.is_learner);
+        if !facts.is_calm && votes.count() == 1 {
+            return Next::wait(seat, Wait::Busy);
+        }
         let is_missing = |other: &&Seat| {
             other.wanted && facts.recorded(other).is_none() && facts.entry(other).is_none()
         };
@@ -97,6 +102,13 @@ fn begin(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
     Next::step(seat, Step::Record(begun(facts, seat)))
 }
 
+fn not_allowed(is_new: bool) -> Wait {
+    match is_new {
+        true => Wait::Busy,
+        false => Wait::NotAllowed,
+    }
+}
+
 /// The claim of one that is not wanted, and has none of etcd's data that counts.
 fn left(seat: &Seat) -> Next {
     match &seat.claim {
@@ -115,7 +127,7 @@ fn left(seat: &Seat) -> Next {
 /// One that is not wanted, and that etcd has.
 fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
     if !facts.may_resize {
-        return Next::wait(seat, Wait::NotAllowed);
+        return Next::wait(seat, Wait::Busy);
     }
     let Some(answers) = voters(facts, seat) else {
         return Next::wait(seat, Wait::Stays);
@@ -140,10 +152,10 @@ fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
     if leads == Some(stays.id.as_str()) {
         return Next::step(seat, Step::Remove { id: id.to_owned() });
     }
+    // One that is gone a moment ago hands nothing over; the others choose.
     let leads = |other: &&Seat| {
-        facts
-            .entry(other)
-            .is_some_and(|e| Some(e.id.as_str()) == leads)
+        let entry = facts.entry(other);
+        entry.is_some_and(|e| Some(e.id.as_str()) == leads && facts.is_alive(other, &e.id))
     };
     match facts.seats.iter().find(leads) {
         Some(leads) => Next::step(

@@ -26,6 +26,8 @@ pub enum Wait {
     Pause,
     /// Volumes of members that are to be added are not all bound, or their pods are not there.
     Claims,
+    /// Pods of etcd or of kube-apiservers are being replaced.
+    Busy,
     /// A kube-apiserver still asks one that is to be taken away.
     Asked,
     /// Members have not all served for long enough since one was taken away.
@@ -87,6 +89,9 @@ impl Wait {
             Self::Claims => {
                 "it is added once the volumes of all that are to be added are bound, and their pods are there"
                     .to_owned()
+            }
+            Self::Busy => {
+                "it waits until no pod of etcd or of kube-apiservers is being replaced".to_owned()
             }
             Self::Asked => {
                 "it is taken away once every kube-apiserver was made anew and asks it no more".to_owned()

@@ -59,10 +59,11 @@ async fn first(stage: &Stage) -> Result<Client> {
 }
 
 async fn servers(stage: &Stage) -> Result<String> {
-    let deployments: Api<Deployment> =
-        Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+    let deployments: Api<Deployment> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
     let live = serde_json::to_value(deployments.get("control-plane").await?)?;
-    let containers = live["spec"]["template"]["spec"]["containers"].as_array().cloned();
+    let containers = live["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .cloned();
     let args = containers.into_iter().flatten().map(|c| c["args"].clone());
     let args = args.flat_map(|args| args.as_array().cloned().unwrap_or_default());
     let mut args = args.filter_map(|arg| arg.as_str().map(str::to_owned));
@@ -75,14 +76,25 @@ async fn check(stage: &Stage, etcd: &EtcdStatus, writes: &BTreeSet<u64>) -> Resu
     let members = etcd.members.len();
     for (seat, client) in stage.clients().await?.iter().take(members).enumerate() {
         let status = etcd::status(client).await?;
-        ensure!(Some(&status.cluster_id) == etcd.cluster_id.as_ref(), "{status:?}");
-        ensure!(Some(&status.member_id) == etcd.members[seat].id.as_ref(), "{status:?}");
+        ensure!(
+            Some(&status.cluster_id) == etcd.cluster_id.as_ref(),
+            "{status:?}"
+        );
+        ensure!(
+            Some(&status.member_id) == etcd.members[seat].id.as_ref(),
+            "{status:?}"
+        );
         let list = etcd::member_list(client).await?;
-        ensure!(list.len() == members && list.iter().all(|m| !m.is_learner), "{list:?}");
+        ensure!(
+            list.len() == members && list.iter().all(|m| !m.is_learner),
+            "{list:?}"
+        );
         let on = format!("etcd-{seat}");
         has_all(client, writes).await.context(on)?;
     }
-    let wanted: Vec<_> = (0..members).map(|n| format!("https://etcd-{n}:2379")).collect();
+    let wanted: Vec<_> = (0..members)
+        .map(|n| format!("https://etcd-{n}:2379"))
+        .collect();
     ensure!(servers(stage).await? == wanted.join(","));
     Ok(())
 }
@@ -105,12 +117,18 @@ async fn one_member_becomes_three_and_one_again_and_no_acknowledged_write_is_los
     ask_for(&stage, 1).await?;
     let one = wait_until_of(&stage, 1).await?;
     eprintln!("one after {:.1?}", begun.elapsed());
-    ensure!(one.cluster_id == before.cluster_id && one.members == before.members, "{one:?}");
+    ensure!(
+        one.cluster_id == before.cluster_id && one.members == before.members,
+        "{one:?}"
+    );
     let claims: Api<PersistentVolumeClaim> =
         Api::namespaced(stage.site.admin.clone(), &stage.namespace);
     for seat in 1..3 {
         let claim = claims.get(&format!("data-etcd-{seat}")).await?;
-        ensure!(claim.annotations().contains_key("covey.dev/keep-until"), "{claim:?}");
+        ensure!(
+            claim.annotations().contains_key("covey.dev/keep-until"),
+            "{claim:?}"
+        );
         ensure!(claim.uid().as_ref() == Some(&three.members[seat].volume_uid));
     }
     let written = writer.end().await?;
@@ -167,7 +185,10 @@ async fn number_of_members_changes_the_same_wherever_the_operator_dies() -> Resu
         Ok(died)
     };
     let all = lanes.iter().collect();
-    for_every_k("sizes", all, 6, async |lane: &&Lane, crash| life(lane, crash).await).await?;
+    for_every_k("sizes", all, 6, async |lane: &&Lane, crash| {
+        life(lane, crash).await
+    })
+    .await?;
     for Lane { stage, writer } in lanes {
         let writes = writer.stop().await?;
         eprintln!("{} acknowledged writes", writes.len());

@@ -250,7 +250,7 @@ fn container(
     settings: &Settings,
 ) -> Container {
     // The leader is the first one most often, and a snapshot is best taken from a follower.
-    let member = names::etcd_member(v.etcd.replicas - 1);
+    let member = names::etcd_member(v.etcd.servers - 1);
     let keep = &backup.retention;
     let millis = |text: &api::Duration, default: u128| {
         text.get().map_or(default, |duration| duration.as_millis())

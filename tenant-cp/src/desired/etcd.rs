@@ -63,7 +63,10 @@ pub(crate) fn flags(v: &Validated, addresses: &Addresses) -> Vec<String> {
             "initial-advertise-peer-urls",
             format!("https://$(POD_NAME):{peer}"),
         ),
-        ("initial-cluster", INITIAL_CLUSTER.to_owned()),
+        (
+            "initial-cluster",
+            names::INITIAL_CLUSTER_OF_SECRET.to_owned(),
+        ),
         ("initial-cluster-state", INITIAL_CLUSTER_STATE.to_owned()),
         ("initial-cluster-token", v.uid.clone()),
         ("key-file", format!("{dir}/$(POD_NAME)-server.key")),
@@ -220,8 +223,6 @@ fn variables() -> Vec<EnvVar> {
 }
 
 /// As the arguments refer to it.
-const INITIAL_CLUSTER: &str = "$(INITIAL_CLUSTER)";
-/// The same.
 const INITIAL_CLUSTER_STATE: &str = "$(INITIAL_CLUSTER_STATE)";
 
 /// A subdirectory: the volume's own may hold lost+found and the gate's marker, and is not etcd's to

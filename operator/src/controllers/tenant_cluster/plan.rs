@@ -82,15 +82,14 @@ fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     if cluster.status.as_ref().and_then(|s| s.network.as_ref()) != Some(ranges) {
         return Plan::own(observed, Action::KeepNetwork(ranges.clone()));
     }
-    match validate::validate(cluster, settings) {
+    let valid = validate::validate(cluster, settings);
+    match valid.map(|valid| etcd::sizes::as_it_is(valid, observed)) {
         Ok(valid) => plan_parts(&valid, observed, settings, now),
         Err(problems) => halted::plan(observed, &Halt::refused(&problems), now),
     }
 }
 
 fn plan_parts(valid: &Validated, observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
-    let on_the_way = etcd::sizes::on_the_way(valid, observed);
-    let valid = on_the_way.as_ref().unwrap_or(valid);
     let mut parts = vec![
         tenant_namespace::plan(valid, observed, settings),
         kubeconfig::binding(valid, observed, settings),

@@ -98,6 +98,7 @@ fn is_a_member_lost(
     });
     let mut members = etcd.into_iter().flat_map(|etcd| &etcd.members);
     is_replacing
+        || is_a_claim_left(cluster, objects, namespace)
         || members.any(|member| {
             let claim = names::volume_of(&member.name);
             let claim = objects.get(&Key::new("PersistentVolumeClaim", namespace, &claim));
@@ -107,6 +108,22 @@ fn is_a_member_lost(
                         || !claim["metadata"]["deletionTimestamp"].is_null()
                 })
         })
+}
+
+/// Whether there is the claim of a member that is not wanted, and it is not noted that it is only kept.
+fn is_a_claim_left(
+    cluster: &TenantCluster,
+    objects: &BTreeMap<Key, Value>,
+    namespace: &str,
+) -> bool {
+    (cluster.spec.etcd.replicas..3).any(|number| {
+        let claim = names::etcd_volume(number);
+        let claim = objects.get(&Key::new("PersistentVolumeClaim", namespace, &claim));
+        claim.is_some_and(|claim| {
+            let of = &claim["metadata"];
+            of["deletionTimestamp"].is_null() && of["annotations"][names::KEEP_UNTIL].is_null()
+        })
+    })
 }
 
 /// What the status says of a workload all of whose pods are of its template; none where the template is not

@@ -25,7 +25,7 @@ fn is_about_to_join(observed: &Observed, pod: &str, component: &str) -> bool {
     known.is_some_and(|known| {
         let mut members = known.members.iter();
         let is_member = members.any(|member| member.name == pod);
-        !is_member && !known.members.is_empty()
+        !is_member && !known.members.is_empty() && etcd::sizes::is_a_seat(pod)
     })
 }
 

@@ -12,6 +12,7 @@ use tenant_cp::rollout::order::{Allowed, Facts, Progress, as_it_serves};
 use tenant_cp::rollout::template;
 use tenant_cp::{Validated, generations, names, version};
 
+use super::etcd;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::observed::component_pods::{ComponentPod, rolled_out};
@@ -143,7 +144,12 @@ pub(super) fn is_wanted_now(observed: &Observed, workloads: &[Object]) -> bool {
         let live = observed.objects.get(&wanted.key());
         live.is_some_and(|live| template::has_other_keys(wanted, live))
     });
-    spec_changed || keys_changed || !observed.was_ready()
+    // The user's number of members, once they can be asked: that is long after the spec changed.
+    let others_are_asked = workloads.iter().any(|wanted| {
+        let live = observed.objects.get(&wanted.key());
+        live.is_some_and(|live| etcd::sizes::asks(live) != etcd::sizes::asks(&wanted.value))
+    });
+    spec_changed || keys_changed || others_are_asked || !observed.was_ready()
 }
 
 /// The workloads, those with their old template that may not have another one now.

@@ -2,8 +2,40 @@
 //!
 //! Invariant: who is asked has a vote, and who is taken away was asked by nobody any more.
 
+use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
+
 use super::etcd::of_etcd;
 use super::*;
+
+fn known(world: &mut World) -> &mut EtcdStatus {
+    let status = world.cluster.status.as_mut().unwrap();
+    status.etcd.as_mut().unwrap()
+}
+
+/// etcd has as many members as are wanted; what was kept of others somebody deletes.
+pub(super) fn play(world: &mut World) {
+    let wanted = world.cluster.spec.etcd.replicas;
+    let Some(etcd) = world.cluster.status.as_mut().and_then(|s| s.etcd.as_mut()) else {
+        return;
+    };
+    let whose = |number: i32| format!("etcd-{number}");
+    for number in (0..wanted).filter(|number| *number > 0) {
+        if !etcd.members.iter().any(|m| m.name == whose(number)) {
+            etcd.members.push(EtcdMemberStatus {
+                name: whose(number),
+                volume_uid: format!("uid-of-data-etcd-{number}"),
+                id: Some(format!("6{number}")),
+                started: true,
+                ..etcd.members[0].clone()
+            });
+        }
+    }
+    for number in wanted..3 {
+        etcd.members.retain(|m| m.name != whose(number));
+        let claim = Key::new("PersistentVolumeClaim", NS, &format!("data-etcd-{number}"));
+        world.objects.remove(&claim);
+    }
+}
 
 fn servers(world: &World) -> usize {
     let control_plane = &world.objects[&Key::new("Deployment", NS, "control-plane")];
@@ -41,16 +73,9 @@ fn members_that_are_added_are_asked_by_nobody_before_all_of_them_vote() {
         of_etcd(&world, "initial-cluster"),
         "etcd-0=https://etcd-0:2380"
     );
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
+    let etcd = known(&mut world);
     for number in 1..3 {
-        etcd.members.push(api::tenant_cluster::EtcdMemberStatus {
+        etcd.members.push(EtcdMemberStatus {
             name: format!("etcd-{number}"),
             volume_uid: format!("uid-of-data-etcd-{number}"),
             id: Some(format!("6{number}")),
@@ -61,26 +86,12 @@ fn members_that_are_added_are_asked_by_nobody_before_all_of_them_vote() {
     }
     world.settle();
     assert_eq!(servers(&world), 1, "the last one has no vote");
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
+    let etcd = known(&mut world);
     etcd.members[2].learner = false;
     world.settle();
     assert_eq!((members(&world), servers(&world)), (json!(3), 3));
     // One that is replaced is still asked.
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
+    let etcd = known(&mut world);
     etcd.members[2].learner = true;
     world.settle();
     assert_eq!(servers(&world), 3);
@@ -97,14 +108,7 @@ fn members_that_are_taken_away_are_asked_by_nobody_before_and_stay_until_then() 
     };
     assert!(service(&world, 2));
     // One was removed.
-    let etcd = world
-        .cluster
-        .status
-        .as_mut()
-        .unwrap()
-        .etcd
-        .as_mut()
-        .unwrap();
+    let etcd = known(&mut world);
     etcd.members.pop();
     world.settle();
     assert_eq!(members(&world), json!(2));
@@ -114,4 +118,30 @@ fn members_that_are_taken_away_are_asked_by_nobody_before_and_stay_until_then() 
     // And it is set back.
     want(&mut world, 3);
     assert_eq!(members(&world), json!(3));
+}
+
+#[test]
+fn number_that_changes_before_etcd_was_seen_to_serve_makes_no_second_cluster() {
+    let mut world = ready(minimal());
+    world.cluster.status.as_mut().unwrap().etcd = None;
+    want(&mut world, 3);
+    assert_eq!(known(&mut world).members.len(), 1, "it began alone");
+    assert_eq!(
+        of_etcd(&world, "initial-cluster"),
+        "etcd-0=https://etcd-0:2380"
+    );
+    let mut world = ready(large());
+    world.cluster.status.as_mut().unwrap().etcd = None;
+    want(&mut world, 1);
+    assert_eq!(known(&mut world).members.len(), 3);
+    assert_eq!((members(&world), servers(&world)), (json!(3), 1));
+}
+
+#[test]
+fn last_member_keeps_its_pod_while_one_before_it_is_gone() {
+    let mut world = ready(large());
+    want(&mut world, 1);
+    known(&mut world).members.remove(1);
+    world.settle();
+    assert_eq!(members(&world), json!(3), "pods are ended from the end on");
 }

@@ -114,6 +114,8 @@ fn change(world: &mut World, spec: &TenantCluster) {
     world.cluster.spec = spec.spec.clone();
     *world.cluster.metadata.generation.as_mut().unwrap() += 1;
     come_to_rest(world);
+    super::etcd_sizes::play(world);
+    come_to_rest(world);
 }
 
 /// The world's TenantCluster with another spec; none where it could not be read.

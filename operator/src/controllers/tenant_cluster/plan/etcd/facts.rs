@@ -13,7 +13,7 @@ use serde_json::Value;
 use tenant_cp::{Validated, names};
 
 use super::disks;
-use super::sizes::is_unasked;
+use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::comparison::{Comparison, compare};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat};
@@ -88,6 +88,7 @@ pub(super) fn facts(
         may_begin: may_begin && valid.etcd.auto_replace,
         may_resize: may_begin,
         is_on_the_way: valid.etcd.servers != valid.etcd.wanted,
+        is_calm: is_calm(observed),
         is_unasked: is_unasked(valid, observed),
         is_told,
         known: known.unwrap_or_default(),
@@ -112,7 +113,7 @@ pub(super) fn comparison(observed: &Observed) -> Comparison {
 }
 
 /// Numbers of the members that there may be.
-const SEATS: Range<i32> = 0..3;
+pub(super) const SEATS: Range<i32> = 0..3;
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
     let name = names::etcd_member(number);

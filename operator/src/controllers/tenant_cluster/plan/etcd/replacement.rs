@@ -11,6 +11,7 @@ use tenant_cp::{Validated, names};
 
 use super::facts::{facts, has_to_be_listed};
 use super::identity::{addresses, identity, is_told};
+use super::sizes::names_members;
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Action;
 use crate::etcd_replacement::facts::{Facts, Seat};
@@ -67,7 +68,7 @@ pub(super) fn plan(
             ..Replacing::default()
         };
     }
-    let told = is_told(valid, observed);
+    let told = is_told(valid, observed) && names_members(valid, observed);
     let may_begin = pods_stay(observed);
     let seen = facts(valid, observed, (may_begin, told), now);
     let next = next(&seen);
