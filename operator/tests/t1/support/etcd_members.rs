@@ -11,7 +11,6 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -128,31 +127,13 @@ impl EtcdMembers {
     /// has it; says how often they were there.
     pub(crate) fn flip(&self, claim_uid: &str, directory: &str, bytes: &[u8]) -> Result<usize> {
         let volume = self.dir.path().join("volumes").join(claim_uid);
-        let mut flipped = 0;
-        for entry in std::fs::read_dir(volume.join("data/member").join(directory))? {
-            let path = entry?.path();
-            let content = std::fs::read(&path)?;
-            let file = std::fs::File::options().write(true).open(&path)?;
-            let mut from = 0;
-            while let Some(at) = position(&content[from..], bytes) {
-                let other: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
-                file.write_all_at(&other, u64::try_from(from + at)?)?;
-                from += at + bytes.len();
-                flipped += 1;
-            }
-            file.sync_all()?;
-        }
-        Ok(flipped)
+        volume::flip(&volume.join("data/member").join(directory), bytes)
     }
 
     /// Where a member's JSON gateway is.
     pub(crate) fn gateway(&self, seat: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[seat].http))
     }
-}
-
-fn position(content: &[u8], bytes: &[u8]) -> Option<usize> {
-    content.windows(bytes.len()).position(|part| part == bytes)
 }
 
 impl Drop for EtcdMembers {

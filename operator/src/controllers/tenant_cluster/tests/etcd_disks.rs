@@ -135,7 +135,7 @@ fn member_of_three_whose_disk_alone_is_slow_for_half_an_hour_is_replaced() {
     let told = plan(&alone, &world.settings, world.now);
     assert_eq!(repair(&told), None);
     assert_eq!(reason(&told, "Degraded"), "SlowDisk");
-    assert_eq!(reason(&told, "Progressing"), "AsDesired");
+    assert_eq!(reason(&told, "Progressing"), "SlowDisk");
 }
 
 #[test]
