@@ -11,6 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenant_cp::names;
 
+mod last_words;
+
+use last_words::last_words;
+
 /// Bytes of a sentence that are passed on.
 const LONGEST_MESSAGE: usize = 512;
 /// Restarts after which a container that ends again and again does not mend itself: it is over two
@@ -159,24 +163,11 @@ pub fn is_disowned(pod: &Value) -> bool {
         let ended = etcd.state.terminated.as_ref();
         ended.or(etcd.last_state.terminated.as_ref())
     });
-    let says = |ended: &Told| ended.message.lines().any(disowns);
-    !has_condition(&pod, "Ready") && ended.is_some_and(|ended| ended.exit_code != 0 && says(ended))
-}
-
-/// Whether it is the last word of an etcd over its data (`server/etcdserver/corrupt.go`, `server/storage/wal/`).
-fn disowns(line: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Entry {
-        level: String,
-        #[serde(default)]
-        error: String,
-    }
-    let entry = serde_json::from_str::<Entry>(line.trim());
-    entry.is_ok_and(|entry| {
-        let is_other = entry.error.ends_with(" found data inconsistency with peers");
-        let is_damaged = entry.error.contains("crc mismatch");
-        entry.level == "fatal" && (is_other || is_damaged)
-    })
+    let disowns = |ended: &Told| {
+        let words = last_words(&ended.message);
+        ended.exit_code != 0 && words.is_some_and(|words| words.is_of_data())
+    };
+    !has_condition(&pod, "Ready") && ended.is_some_and(disowns)
 }
 
 fn has_condition(pod: &Pod, type_: &str) -> bool {
@@ -243,18 +234,19 @@ fn ends_again(container: &ContainerStatus) -> Option<Found> {
         return None;
     }
     let name = &container.name;
-    let last = match &container.last_state.terminated {
-        Some(last) if last.message.trim().is_empty() => {
-            format!(": {}, exit code {}", last.reason, last.exit_code)
+    let last = container.last_state.terminated.as_ref();
+    let last = last.map_or_else(String::new, |last| {
+        let how = format!(": {}, exit code {}", last.reason, last.exit_code);
+        // Of etcd it is the end of its log, which is another one each time.
+        let words = match name == names::ETCD {
+            true => last_words(&last.message).map(|words| words.text()),
+            false => Some(last.message.trim().to_owned()),
+        };
+        match words.filter(|words| !words.is_empty()) {
+            Some(words) => format!("{how}: {words}"),
+            None => how,
         }
-        Some(last) => format!(
-            ": {}, exit code {}: {}",
-            last.reason,
-            last.exit_code,
-            last.message.trim()
-        ),
-        None => String::new(),
-    };
+    });
     // Without the number of restarts: each would be another status.
     let message = format!("{name} ends whenever it is started{last}");
     Some((
@@ -348,9 +340,17 @@ mod tests {
         };
         let other = "8e9e05c52164694d found data inconsistency with peers";
         assert!(told(1, &line("fatal", other), "False"));
-        assert!(told(1, &line("fatal", "walpb: crc mismatch: in file 'x'"), "False"));
+        assert!(told(
+            1,
+            &line("fatal", "walpb: crc mismatch: in file 'x'"),
+            "False"
+        ));
         assert!(!told(1, &line("warn", other), "False"));
-        assert!(!told(1, &line("fatal", "listen tcp: address in use"), "False"));
+        assert!(!told(
+            1,
+            &line("fatal", "listen tcp: address in use"),
+            "False"
+        ));
         assert!(!told(0, &line("fatal", other), "False"));
         assert!(!told(1, &line("fatal", other), "True"), "it serves again");
         assert!(!told(1, other, "False"), "it is no line of etcd's log");
@@ -388,6 +388,30 @@ mod tests {
             "{message}"
         );
         assert!(told(MANY_RESTARTS).unwrap().2);
+    }
+
+    #[test]
+    fn end_of_the_log_of_etcd_is_told_without_what_changes_each_time() {
+        let told = |log: &str| {
+            let (_, message, _) = failure(
+                &json!({ "containerStatuses": [{ "name": "etcd", "restartCount": 1,
+                "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+                "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": log } } }] }),
+            )
+            .unwrap();
+            message
+        };
+        let log = |time: u32| {
+            format!(
+                "{}\n{}\n",
+                json!({ "level": "info", "ts": time, "msg": "closed etcd server" }),
+                json!({ "level": "fatal", "ts": time, "msg": "discovery failed", "error": "no" }),
+            )
+        };
+        let sentence = "pod etcd-0: etcd ends whenever it is started: Error, exit code 1";
+        assert_eq!(told(&log(1)), format!("{sentence}: discovery failed: no"));
+        assert_eq!(told(&log(1)), told(&log(2)));
+        assert_eq!(told("panic: 0xc000123\ngoroutine 1 [running]:"), sentence);
     }
 
     #[test]

@@ -27,7 +27,10 @@ pub struct Move {
 }
 
 /// The only member whose disk is slow, where those of all others are known to be fast.
-fn only_slow<'a>(names: impl Iterator<Item = &'a str>, disks: &Disks) -> Option<(&'a str, Timestamp)> {
+fn only_slow<'a>(
+    names: impl Iterator<Item = &'a str>,
+    disks: &Disks,
+) -> Option<(&'a str, Timestamp)> {
     let mut slow = None;
     let mut members = 0;
     for name in names {

@@ -149,9 +149,7 @@ impl Readings {
         let (Some((from, first)), Some((_, last))) = (self.kept.front(), self.kept.back()) else {
             return Speed::Unknown;
         };
-        let window = last
-            .since(first)
-            .filter(|_| elapsed(*from, now) >= LEAST);
+        let window = last.since(first).filter(|_| elapsed(*from, now) >= LEAST);
         let Some(window) = window else {
             return Speed::Unknown;
         };
@@ -238,7 +236,11 @@ mod tests {
         for _ in 0..20 {
             member.write(90, 100, 100);
         }
-        let Speed::Slow { since: told, figures } = member.speed() else {
+        let Speed::Slow {
+            since: told,
+            figures,
+        } = member.speed()
+        else {
             panic!("{:?}", member.speed())
         };
         assert_eq!(told, at(since), "it stays since when");
@@ -271,7 +273,11 @@ mod tests {
         assert!(member.speed().is_slow());
         assert!(member.readings.speed(at(member.now + 300)).is_slow());
         assert_eq!(member.readings.speed(at(member.now + 301)), Speed::Unknown);
-        let mut other = Member { readings: member.readings.clone(), written: (0, 0), now: member.now };
+        let mut other = Member {
+            readings: member.readings.clone(),
+            written: (0, 0),
+            now: member.now,
+        };
         assert_eq!(other.write(90, 0, 50), Speed::Unknown, "it was restarted");
         let told = member.write(310, 0, 100);
         assert_eq!(told, Speed::Unknown, "nobody knows what was meanwhile");

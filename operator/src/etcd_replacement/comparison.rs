@@ -29,7 +29,9 @@ pub fn compare(hashes: &BTreeMap<String, DataHash>, disowned: &[&str]) -> Compar
     let all: Vec<_> = hashes.iter().collect();
     let can_be_compared =
         |x: &DataHash, y: &DataHash| x.revision == y.revision && x.compacted == y.compacted;
-    let comparable = all.windows(2).all(|two| can_be_compared(two[0].1, two[1].1));
+    let comparable = all
+        .windows(2)
+        .all(|two| can_be_compared(two[0].1, two[1].1));
     if !comparable {
         return Comparison::Unknown;
     }
@@ -87,7 +89,11 @@ mod tests {
         assert_eq!(of([a, b, a], &[]), odd("etcd-1"));
         assert_eq!(of([a, a, b], &[]), odd("etcd-2"));
         assert_eq!(of([a, b, c], &[]), differ(&["etcd-0", "etcd-1", "etcd-2"]));
-        assert_eq!(of([a, a, hash(2, 4)], &[]), Comparison::Unknown, "others are compacted");
+        assert_eq!(
+            of([a, a, hash(2, 4)], &[]),
+            Comparison::Unknown,
+            "others are compacted"
+        );
         assert_eq!(of([a], &[]), Comparison::Unknown);
     }
 

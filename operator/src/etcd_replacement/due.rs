@@ -92,8 +92,7 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
 /// Whether one is replaced for its slow disk now: where nobody wants that it goes on as it is.
 fn may_be_slow(facts: &Facts, seat: &Seat) -> bool {
     let last = facts.last_replacement();
-    let is_long_ago =
-        || last.is_none_or(|last| facts.elapsed(last) >= facts.patience.between_slow);
+    let is_long_ago = || last.is_none_or(|last| facts.elapsed(last) >= facts.patience.between_slow);
     facts.is_replacing(seat) || (facts.may_begin && is_long_ago())
 }
 

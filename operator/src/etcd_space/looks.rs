@@ -192,7 +192,9 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Seen>>, wake: impl Fn()) {
         tokio::time::sleep(PERIOD).await;
         let now = Timestamp::now();
         let asked = members.iter().zip(&disks);
-        let asked: Vec<_> = asked.map(|(member, disk)| (member, disk.is_due(now))).collect();
+        let asked: Vec<_> = asked
+            .map(|(member, disk)| (member, disk.is_due(now)))
+            .collect();
         let looked = first_of(&asked, turn, look).await;
         let status = looked.map(|(number, Looked { status, times })| {
             fragmented[number] = is_fragmented(&status);
@@ -208,7 +210,9 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Seen>>, wake: impl Fn()) {
             let mut seen = lock(&seen);
             let before = seen.glance;
             let any = fragmented.contains(&true);
-            let glance = status.as_ref().map(|status| Glance::of(status, any, before));
+            let glance = status
+                .as_ref()
+                .map(|status| Glance::of(status, any, before));
             let is_news = glance.is_some_and(|glance| glance.is_worth_a_reconcile(before));
             let is_news = is_news || are_news(&speeds, &seen.speeds);
             *seen = Seen {
@@ -246,7 +250,9 @@ async fn look((member, is_due): &(&Session, bool)) -> Option<Looked> {
     let status = tokio::time::timeout(LIMIT, etcd::status(&client)).await;
     let status = status.ok()?.ok()?;
     let times = match is_due {
-        true => tokio::time::timeout(LIMIT, etcd::disk_times(&client)).await.ok(),
+        true => tokio::time::timeout(LIMIT, etcd::disk_times(&client))
+            .await
+            .ok(),
         false => None,
     };
     Some(Looked {
@@ -296,7 +302,10 @@ mod tests {
         };
         let told = |now, before| are_news(&of(now), &of(before));
         let (fast, unknown) = (Speed::Fast, Speed::Unknown);
-        assert!(!told([fast, fast], [unknown, unknown]), "that is nothing to do");
+        assert!(
+            !told([fast, fast], [unknown, unknown]),
+            "that is nothing to do"
+        );
         assert!(told([fast, slow(1)], [fast, unknown]));
         assert!(!told([fast, slow(1)], [fast, slow(1)]));
         assert!(told([fast, slow(1)], [unknown, slow(1)]), "one may lead");

@@ -201,7 +201,11 @@ async fn is_replaced_for_its_data(prefix: &str, directory: &str, then: Then) -> 
     // It is in the database a moment after it is in the log.
     let flip = || async {
         let flipped = stage.members.flip(claim, directory, &[7; BYTES])?;
-        let found = if flipped > 0 { Ok(()) } else { Err("none".to_owned()) };
+        let found = if flipped > 0 {
+            Ok(())
+        } else {
+            Err("none".to_owned())
+        };
         anyhow::Ok(found)
     };
     ask_until("bits to flip", PATIENCE, flip).await?;
@@ -266,7 +270,10 @@ async fn members_say_how_long_their_disks_take() -> Result<()> {
             let since = now.since(before).context("it is the same process")?;
             let (logged, committed) = (since.fsync.count(), since.commit.count());
             let is_told = since.fsync.slowest().is_some() && logged >= 50 && committed > 0;
-            eprintln!("{logged} and {committed} times, the slowest {:?}", since.fsync.slowest());
+            eprintln!(
+                "{logged} and {committed} times, the slowest {:?}",
+                since.fsync.slowest()
+            );
             anyhow::Ok(match is_told {
                 true => Ok(()),
                 false => Err(format!("{logged} and {committed} times")),

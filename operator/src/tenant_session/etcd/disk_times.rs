@@ -192,7 +192,11 @@ pub(crate) mod tests {
         let (old, new) = (mixed(900, 5), mixed(1000, 5));
         assert_eq!(new.since(&old).unwrap().fsync.count(), 100);
         assert_eq!(old.since(&new), None);
-        assert_eq!(mixed(2000, 1).since(&old), None, "it counts more all in all");
+        assert_eq!(
+            mixed(2000, 1).since(&old),
+            None,
+            "it counts more all in all"
+        );
     }
 
     proptest! {

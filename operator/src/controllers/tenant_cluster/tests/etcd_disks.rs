@@ -166,7 +166,11 @@ fn member_that_does_not_start_for_its_data_is_replaced_only_while_the_others_hav
         let hashes = hashes.map(|(name, hash)| (name.to_owned(), hash));
         hashes.into_iter().collect()
     };
-    assert_eq!(repair(&next(&observed)), None, "nothing is known of the others");
+    assert_eq!(
+        repair(&next(&observed)),
+        None,
+        "nothing is known of the others"
+    );
     observed.etcd_listing.as_mut().unwrap().hashes = hashes(2);
     let held = next(&observed);
     assert_eq!(repair(&held), None);

@@ -199,7 +199,9 @@ impl World {
         let deleting = self.cluster.metadata.deletion_timestamp.is_some();
         let is_needed = |objects: &BTreeMap<_, _>| {
             let is_slow = self.disks.slow().next().is_some();
-            self.glance.is_fragmented || is_slow || component_pods::are_needed(&self.cluster, objects, NS)
+            self.glance.is_fragmented
+                || is_slow
+                || component_pods::are_needed(&self.cluster, objects, NS)
         };
         if readable && !deleting && is_needed(&objects) {
             objects.extend(self.pods.clone());

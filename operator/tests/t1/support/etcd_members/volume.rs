@@ -55,7 +55,11 @@ pub(super) fn flip(directory: &Path, bytes: &[u8]) -> Result<usize> {
         let content = std::fs::read(&path)?;
         let file = File::options().write(true).open(&path)?;
         let mut from = 0;
-        let find = |from: usize| content[from..].windows(bytes.len()).position(|w| w == bytes);
+        let find = |from: usize| {
+            content[from..]
+                .windows(bytes.len())
+                .position(|w| w == bytes)
+        };
         while let Some(at) = find(from) {
             file.write_all_at(&other, u64::try_from(from + at)?)?;
             from += at + bytes.len();

@@ -69,7 +69,11 @@ fn text(figures: Figures) -> String {
         part("to the log", figures.fsync),
         part("to the database", figures.commit),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    parts
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 fn told_before(observed: &Observed) -> Option<&str> {
@@ -134,7 +138,13 @@ pub(in super::super) fn again(
     let left = |since| patience.saturating_sub(elapsed(since, now));
     let slow = observed.etcd_disks.slow().map(|(_, since, _)| left(since));
     // At once would be over and over.
-    let slow = slow.map(|left| if left.is_zero() { PAUSE } else { left.min(PAUSE) });
+    let slow = slow.map(|left| {
+        if left.is_zero() {
+            PAUSE
+        } else {
+            left.min(PAUSE)
+        }
+    });
     let before = told_before(observed).filter(|told| is_any_unknown(valid, observed, told));
     slow.chain(before.map(|_| PAUSE)).min()
 }
