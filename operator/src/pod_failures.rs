@@ -159,9 +159,10 @@ pub fn is_disowned(pod: &Value) -> bool {
     };
     let mut containers = pod.status.container_statuses.iter();
     let etcd = containers.find(|container| container.name == names::ETCD);
-    let ended = etcd.and_then(|etcd| {
-        let ended = etcd.state.terminated.as_ref();
-        ended.or(etcd.last_state.terminated.as_ref())
+    // What one that runs said before may be long ago.
+    let ended = etcd.and_then(|etcd| match etcd.state.waiting {
+        Some(_) => etcd.last_state.terminated.as_ref(),
+        None => etcd.state.terminated.as_ref(),
     });
     let disowns = |ended: &Told| {
         let words = last_words(&ended.message);
@@ -327,33 +328,34 @@ mod tests {
 
     #[test]
     fn etcd_that_does_not_take_its_data_for_right_is_told_from_one_that_ends_otherwise() {
-        let told = |exit_code: i64, message: &str, ready: &str| {
+        let of = |state: &Value, exit_code: i64, message: &str| {
             is_disowned(&pod(&json!({
-                "conditions": [{ "type": "Ready", "status": ready }],
-                "containerStatuses": [{ "name": "etcd", "state": { "running": {} },
+                "conditions": [{ "type": "Ready", "status": "False" }],
+                "containerStatuses": [{ "name": "etcd", "state": state,
                     "lastState": { "terminated": { "exitCode": exit_code, "message": message } } }],
             })))
+        };
+        let told = |exit_code, message: &str| {
+            of(
+                &json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+                exit_code,
+                message,
+            )
         };
         let line = |level: &str, error: &str| {
             let entry = json!({ "level": level, "msg": "discovery failed", "error": error });
             format!("ut off\"}}\n{entry}\n")
         };
         let other = "8e9e05c52164694d found data inconsistency with peers";
-        assert!(told(1, &line("fatal", other), "False"));
-        assert!(told(
-            1,
-            &line("fatal", "walpb: crc mismatch: in file 'x'"),
-            "False"
-        ));
-        assert!(!told(1, &line("warn", other), "False"));
-        assert!(!told(
-            1,
-            &line("fatal", "listen tcp: address in use"),
-            "False"
-        ));
-        assert!(!told(0, &line("fatal", other), "False"));
-        assert!(!told(1, &line("fatal", other), "True"), "it serves again");
-        assert!(!told(1, other, "False"), "it is no line of etcd's log");
+        assert!(told(1, &line("fatal", other)));
+        let damaged = "walpb: crc mismatch: in file 'x'";
+        assert!(told(1, &line("fatal", damaged)));
+        assert!(!told(1, &line("warn", other)));
+        assert!(!told(1, &line("fatal", "listen tcp: address in use")));
+        assert!(!told(0, &line("fatal", other)));
+        assert!(!told(1, other), "it is no line of etcd's log");
+        let runs = json!({ "running": {} });
+        assert!(!of(&runs, 1, &line("fatal", other)), "that may be long ago");
     }
 
     #[test]

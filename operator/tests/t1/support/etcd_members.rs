@@ -199,8 +199,8 @@ struct Run {
     last_words: Option<(i32, String)>,
 }
 
-/// Whether it is ready, what the gate says, and what etcd said before it ended.
-type Told = (bool, Option<Refusal>, Option<(i32, String)>);
+/// Whether it runs, is ready, what the gate says, and what etcd said before it ended.
+type Told = (bool, bool, Option<Refusal>, Option<(i32, String)>);
 
 /// Most bytes that a kubelet takes of a container's log for why it ended (`FallbackToLogsOnError`).
 const LAST_WORDS: usize = 2048;
@@ -397,7 +397,7 @@ impl Stage {
             return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if let Some((_, Some(refusal), _)) = run.told {
+        if let Some((_, _, Some(refusal), _)) = run.told {
             return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
@@ -447,10 +447,15 @@ impl Stage {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
-        let now = (ready, refused, run.last_words.clone());
+        let runs = run.process.is_some();
+        let now = (runs, ready, refused, run.last_words.clone());
+        let state = match runs {
+            true => json!({ "running": { "startedAt": null } }),
+            false => json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+        };
         let last = run.last_words.clone().map(|(code, message)| {
             json!([{ "name": "etcd", "image": "", "imageID": "", "ready": ready, "restartCount": 1,
-                "lastState": { "terminated": { "exitCode": code, "reason": "Error",
+                "state": state, "lastState": { "terminated": { "exitCode": code, "reason": "Error",
                     "message": message, "startedAt": null, "finishedAt": null } } }])
         });
         if run.told.replace(now.clone()) == Some(now) {
