@@ -195,6 +195,8 @@ struct Run {
     /// When it ended last.
     ended: Option<Instant>,
     told: Option<Told>,
+    /// Whether it is ready, and since when it is, or is not.
+    ready: Option<(bool, Timestamp)>,
     /// What etcd said last, and its exit code.
     last_words: Option<(i32, String)>,
 }
@@ -288,6 +290,7 @@ impl Stage {
             process: None,
             ended: None,
             told: None,
+            ready: None,
             last_words: None,
         });
         if run.claim != claim {
@@ -461,6 +464,9 @@ impl Stage {
         if run.told.replace(now.clone()) == Some(now) {
             return Ok(());
         }
+        let since = run.ready.filter(|(before, _)| *before == ready);
+        let since = since.unwrap_or((ready, Timestamp::now())).1;
+        run.ready = Some((ready, since));
         let value = if ready { "True" } else { "False" };
         let (code, message) = refused.unwrap_or(LOST);
         let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
@@ -469,7 +475,7 @@ impl Stage {
             "ready": false, "restartCount": 0 }]);
         let status = json!({ "status": {
             "conditions": [{ "type": "Ready", "status": value,
-                "lastTransitionTime": Timestamp::now().to_string() }],
+                "lastTransitionTime": since.to_string() }],
             "containerStatuses": last.unwrap_or_else(|| json!([])),
             "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
         } });
