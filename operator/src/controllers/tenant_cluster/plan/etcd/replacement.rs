@@ -72,13 +72,16 @@ pub(super) fn plan(
     let may_begin = pods_stay(observed);
     let seen = facts(valid, observed, (may_begin, told), now);
     let next = next(&seen);
-    let is_due = is_lost || next.member.is_some();
     let resizes = resizes(&seen, &next);
     let is_slow = is_slow(&seen, &next);
+    let waiting = waiting(observed, &next, resizes, is_slow);
+    // One that only could be replaced holds nothing up.
+    let is_held = is_slow && waiting.is_none();
+    let is_due = is_lost || (next.member.is_some() && !is_held);
     let mut replacing = Replacing {
         has_to_be_listed,
         is_due,
-        waiting: waiting(observed, &next, resizes, is_slow),
+        waiting,
         problem: problem(valid, &next, resizes).filter(|_| !is_slow),
         ..Replacing::default()
     };
@@ -170,7 +173,8 @@ fn waiting(observed: &Observed, next: &Next, resizes: bool, is_slow: bool) -> Op
     let is_begun = identity(observed).is_some_and(|known| known.replacing.is_some());
     let is_overdue = matches!(next.wait, Some(Wait::Overdue(_)));
     let is_under_way = (is_begun || next.step.is_some()) && !is_overdue;
-    if next.member.is_none() && next.wait.is_none() || is_slow && !is_under_way {
+    let is_nothing = next.member.is_none() && next.wait.is_none();
+    if is_nothing || (is_slow && !is_under_way) {
         return None;
     }
     let reason = match is_under_way {
