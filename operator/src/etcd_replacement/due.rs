@@ -26,7 +26,7 @@ pub(super) enum Due<'a> {
         id: &'a str,
         /// Whether it votes.
         votes: bool,
-        /// Whether it runs.
+        /// Whether it runs, and may go on to.
         alive: bool,
     },
     /// It votes, and its data is lost; or it is to have another volume.
@@ -41,7 +41,8 @@ pub(super) enum Due<'a> {
 /// What there is to be done about a member; none where all is well, or not known. `repairs`: a member that stays is
 /// lost, so that those that are too many are kept up until it is replaced.
 pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option<Due<'a>> {
-    if !seat.wanted && !(repairs && facts.recorded(seat).is_some()) {
+    let stays = seat.wanted || (repairs && facts.recorded(seat).is_some());
+    if !stays {
         return of_unwanted(facts, seat);
     }
     let Some(entry) = facts.entry(seat) else {
@@ -101,7 +102,7 @@ fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
         return Some(Due::Surplus {
             id: &entry.id,
             votes: !entry.is_learner,
-            alive: facts.is_alive(seat, &entry.id),
+            alive: facts.is_alive(seat, &entry.id) && !is_going(facts, seat),
         });
     }
     if facts.recorded(seat).is_some() {
@@ -110,6 +111,18 @@ fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
     match &seat.claim {
         Known::Known(claim) if !claim.kept && !claim.terminating => Some(Due::Left),
         Known::Known(_) | Known::Absent | Known::Unknown { .. } => None,
+    }
+}
+
+/// Whether its data goes with its pod, for certain.
+fn is_going(facts: &Facts, seat: &Seat) -> bool {
+    match &seat.claim {
+        Known::Known(claim) => {
+            let recorded = facts.recorded(seat);
+            claim.terminating || recorded.is_some_and(|r| r.volume_uid != claim.uid)
+        }
+        Known::Absent => true,
+        Known::Unknown { .. } => false,
     }
 }
 

@@ -129,6 +129,11 @@ fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
     if !facts.may_resize {
         return Next::wait(seat, Wait::Busy);
     }
+    // One that stays may be lost.
+    let is_seen = |other: &Seat| !matches!(other.claim, Known::Unknown { .. });
+    if !facts.seats.iter().all(is_seen) {
+        return Next::wait(seat, Wait::Member(Slow::Unseen));
+    }
     let Some(answers) = voters(facts, seat) else {
         return Next::wait(seat, Wait::Stays);
     };
