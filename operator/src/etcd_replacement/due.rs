@@ -26,8 +26,10 @@ pub(super) enum Due<'a> {
         id: &'a str,
         /// Whether it votes.
         votes: bool,
-        /// Whether it runs, and may go on to.
+        /// Whether it runs.
         alive: bool,
+        /// Whether its data goes with its pod.
+        goes: bool,
     },
     /// It votes, and its data is lost; or it is to have another volume.
     Lost {
@@ -102,7 +104,8 @@ fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {
         return Some(Due::Surplus {
             id: &entry.id,
             votes: !entry.is_learner,
-            alive: facts.is_alive(seat, &entry.id) && !is_going(facts, seat),
+            alive: facts.is_alive(seat, &entry.id),
+            goes: is_going(facts, seat),
         });
     }
     if facts.recorded(seat).is_some() {

@@ -59,7 +59,9 @@ pub fn next(facts: &Facts) -> Next {
             Due::Lost { alive: true, .. } => 5,
             Due::Left => 6,
             Due::Surplus { alive: false, .. } => 7,
-            Due::Surplus { alive: true, .. } => 8,
+            // The next one is removed while all that are left serve.
+            Due::Surplus { goes: true, .. } => 8,
+            Due::Surplus { .. } => 9,
         };
         let is_surplus = matches!(due, Due::Surplus { .. });
         let from_the_end = if is_surplus { number(facts, seat) } else { 0 };

@@ -54,6 +54,7 @@ fn step_or_wait(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
         Due::Lost { id, alive } => lost(facts, seat, id, alive),
         // Somebody took it away, or we did and it is not known any more.
         Due::Unlisted | Due::Learner(_) if !facts.is_replacing(seat) => begin(facts, seat, due),
+        Due::Dropped if !are_seen(facts) => Next::wait(seat, Wait::Member(Slow::Unseen)),
         Due::Dropped => Next::step(seat, Step::Record(without(facts, seat))),
         Due::Left => left(seat),
         Due::Surplus { id, votes, .. } => surplus(facts, seat, (id, votes)),
@@ -73,27 +74,14 @@ fn begin(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
     if !may_begin {
         return Next::wait(seat, not_allowed(is_new));
     }
-    // With one that votes beside one, both are needed: that is to be short, so nothing may be missing then.
     if is_new && due == Due::Unlisted {
         // What goes on comes first (operations.md §1.2, law 5), but two are not left at two for it.
         let votes = facts.listed.iter().flatten().filter(|e| !e.is_learner);
         if !facts.is_calm && votes.count() == 1 {
             return Next::wait(seat, Wait::Busy);
         }
-        let is_missing = |other: &&Seat| {
-            other.wanted && facts.recorded(other).is_none() && facts.entry(other).is_none()
-        };
-        for missing in facts.seats.iter().filter(is_missing) {
-            match &missing.claim {
-                Known::Known(claim) if claim.terminating => return let_go(missing),
-                Known::Known(claim) if claim.kept => return retire(missing, claim),
-                Known::Known(claim) if claim.volume.is_some() => {}
-                Known::Known(_) | Known::Absent => return Next::wait(seat, Wait::Claims),
-                Known::Unknown { .. } => return Next::wait(seat, Wait::Member(Slow::Unseen)),
-            }
-            if !matches!(missing.pod, Known::Known(_)) {
-                return Next::wait(seat, Wait::Claims);
-            }
+        if let Some(next) = missing(facts, seat) {
+            return next;
         }
         if voters(facts, seat).is_none() {
             return Next::wait(seat, Wait::Stays);
@@ -102,11 +90,36 @@ fn begin(facts: &Facts, seat: &Seat, due: Due<'_>) -> Next {
     Next::step(seat, Step::Record(begun(facts, seat)))
 }
 
+/// What is missing before one is added. With one that votes beside one, both are needed: that is to be short, so nothing
+/// of those that are to come may be missing then.
+fn missing(facts: &Facts, seat: &Seat) -> Option<Next> {
+    let is_to_come = |other: &&Seat| {
+        other.wanted && facts.recorded(other).is_none() && facts.entry(other).is_none()
+    };
+    facts.seats.iter().filter(is_to_come).find_map(|other| {
+        let has_pod = matches!(other.pod, Known::Known(_));
+        match &other.claim {
+            Known::Known(claim) if claim.terminating => Some(let_go(other)),
+            Known::Known(claim) if claim.kept => Some(retire(other, claim)),
+            Known::Known(claim) if claim.volume.is_some() && has_pod => None,
+            Known::Known(_) | Known::Absent => Some(Next::wait(seat, Wait::Claims)),
+            Known::Unknown { .. } => Some(Next::wait(seat, Wait::Member(Slow::Unseen))),
+        }
+    })
+}
+
 fn not_allowed(is_new: bool) -> Wait {
     match is_new {
         true => Wait::Busy,
         false => Wait::NotAllowed,
     }
+}
+
+/// Whether it is known of every claim what there is of it: of those that are not seen one may be lost, and then those
+/// that are too many are needed.
+fn are_seen(facts: &Facts) -> bool {
+    let is_seen = |seat: &Seat| !matches!(seat.claim, Known::Unknown { .. });
+    facts.seats.iter().all(is_seen)
 }
 
 /// The claim of one that is not wanted, and has none of etcd's data that counts.
@@ -129,9 +142,7 @@ fn surplus(facts: &Facts, seat: &Seat, (id, votes): (&str, bool)) -> Next {
     if !facts.may_resize {
         return Next::wait(seat, Wait::Busy);
     }
-    // One that stays may be lost.
-    let is_seen = |other: &Seat| !matches!(other.claim, Known::Unknown { .. });
-    if !facts.seats.iter().all(is_seen) {
+    if !are_seen(facts) {
         return Next::wait(seat, Wait::Member(Slow::Unseen));
     }
     let Some(answers) = voters(facts, seat) else {
@@ -231,6 +242,9 @@ fn unlisted(facts: &Facts, seat: &Seat) -> Next {
         return Next::step(seat, Step::Disarm { id: id.clone() });
     }
     let of_it = facts.recorded(seat).map(|r| r.volume_uid.as_str());
+    if let Some(next) = missing(facts, seat).filter(|_| of_it.is_none()) {
+        return next;
+    }
     match &seat.claim {
         Known::Unknown { .. } => Next::wait(seat, Wait::Member(Slow::Unseen)),
         Known::Absent => make_claim(seat),

@@ -6,13 +6,13 @@
 //! Invariant: a volume lives as long as its claim, and only one process has it; a process ends with its pod.
 
 mod peers;
+mod ports;
 mod volume;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ use testkit::programs::Programs;
 use tokio::task::JoinHandle;
 
 use self::peers::Peers;
+use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
 
@@ -40,15 +41,6 @@ pub(crate) const MEMBERS: usize = 3;
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a kubelet waits before it starts a container that ended.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// Where a member listens.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ports {
-    client: u16,
-    http: u16,
-    peer: u16,
-    metrics: u16,
-}
 
 /// Members that are played until this is dropped.
 pub(crate) struct EtcdMembers {
@@ -142,39 +134,6 @@ impl Drop for EtcdMembers {
     }
 }
 
-/// Below those that the kernel gives connections of (`net.ipv4.ip_local_port_range`, 32768 to 60999): a member that is
-/// restarted binds its ports anew, and meanwhile a connection of another test may have got one. A test is a process
-/// here, and each begins at another number.
-fn ports() -> Result<[Ports; MEMBERS]> {
-    const FIRST: u32 = 12_000;
-    const MOST: u32 = 20_000;
-    // Four of each member.
-    const EACH: u32 = 12;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Held together, so that they differ.
-    let mut held = Vec::new();
-    let mut port = || -> Result<u16> {
-        for _ in 0..MOST {
-            let offset = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
-            let port = u16::try_from(FIRST + offset % MOST)?;
-            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-                held.push(listener);
-                return Ok(port);
-            }
-        }
-        anyhow::bail!("no free port")
-    };
-    let mut all = || -> Result<Ports> {
-        Ok(Ports {
-            client: port()?,
-            http: port()?,
-            peer: port()?,
-            metrics: port()?,
-        })
-    };
-    Ok([all()?, all()?, all()?])
-}
-
 struct Stage {
     etcd: PathBuf,
     dir: PathBuf,
@@ -245,13 +204,10 @@ impl Stage {
         let Some(set) = self.api::<StatefulSet>().get_opt("etcd").await? else {
             return Ok(());
         };
-        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
-            return Ok(());
-        };
         let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
         let mut ready = 0;
         for seat in 0..MEMBERS {
-            ready += i32::from(self.member(seat, &set, &secret).await?);
+            ready += i32::from(self.member(seat, &set).await?);
         }
         let status = set.status.clone().unwrap_or_default();
         let generation = set.metadata.generation;
@@ -268,7 +224,7 @@ impl Stage {
     }
 
     /// Whether it is ready.
-    async fn member(&mut self, seat: usize, set: &StatefulSet, secret: &Secret) -> Result<bool> {
+    async fn member(&mut self, seat: usize, set: &StatefulSet) -> Result<bool> {
         self.find_address(seat).await?;
         let name = format!("etcd-{seat}");
         let pod = self.api::<Pod>().get_opt(&name).await?;
@@ -284,6 +240,10 @@ impl Stage {
         let (Some(pod), Some(pod_uid)) = (pod, pod_uid) else {
             return Ok(false);
         };
+        // As it is once there is a pod: whoever told it something ended the one before after that.
+        let Some(secret) = self.api::<Secret>().get_opt("etcd").await? else {
+            return Ok(false);
+        };
         let run = self.runs[seat].get_or_insert_with(|| Run {
             pod: pod_uid,
             claim: claim.clone(),
@@ -297,7 +257,7 @@ impl Stage {
             // It mounts one that is gone.
             return self.tell(seat, &pod, false, None).await.map(|()| false);
         }
-        let refusal = self.start(seat, &claim, (set, secret))?;
+        let refusal = self.start(seat, &claim, (set, &secret))?;
         let is_ready = refusal.is_none() && self.is_ready(seat).await;
         self.tell(seat, &pod, is_ready, refusal).await?;
         Ok(is_ready)

@@ -4,8 +4,8 @@ use api::Reason;
 use api::names::LABEL_COMPONENT;
 use tenant_cp::names;
 
-use super::etcd;
 use crate::controllers::tenant_cluster::observed::Observed;
+use crate::etcd_replacement::facts::MEMBERS;
 use crate::pod_failures::{self, PodFailure};
 use crate::status::Waiting;
 
@@ -21,12 +21,18 @@ pub(super) fn failure(observed: &Observed, component: &str) -> Option<PodFailure
 
 /// A pod of a member of etcd that is to be added: its gate refuses until it is a member.
 fn is_about_to_join(observed: &Observed, pod: &str, component: &str) -> bool {
-    let known = etcd::identity::identity(observed).filter(|_| component == names::ETCD);
-    known.is_some_and(|known| {
-        let mut members = known.members.iter();
-        let is_member = members.any(|member| member.name == pod);
-        !is_member && !known.members.is_empty() && etcd::sizes::is_a_seat(pod)
-    })
+    let status = observed.cluster.status.as_ref();
+    let known = status.and_then(|status| status.etcd.as_ref());
+    known
+        .filter(|_| component == names::ETCD)
+        .is_some_and(|known| {
+            let mut members = known.members.iter();
+            let is_member = members.any(|member| member.name == pod);
+            let may_be_one = (0..)
+                .take(MEMBERS)
+                .any(|number| names::etcd_member(number) == pod);
+            !is_member && !known.members.is_empty() && may_be_one
+        })
 }
 
 /// One that does not mend itself.

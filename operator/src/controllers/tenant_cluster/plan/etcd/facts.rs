@@ -3,8 +3,6 @@
 //! Invariant: nothing is looked for at rest: etcd's list of members is asked for only where a member does not
 //! serve, or where the status tells of one that is not whole.
 
-use std::ops::Range;
-
 use api::Reason;
 use jiff::Timestamp;
 use kit_objects::known::Known;
@@ -13,6 +11,7 @@ use serde_json::Value;
 use tenant_cp::{Validated, names};
 
 use super::disks;
+use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::etcd_replacement::comparison::{Comparison, compare};
@@ -111,9 +110,6 @@ pub(super) fn comparison(observed: &Observed) -> Comparison {
     let disowned: Vec<_> = disowned.map(|pod| pod.name.as_str()).collect();
     compare(&listing.hashes, &disowned)
 }
-
-/// Numbers of the members that there may be.
-pub(super) const SEATS: Range<i32> = 0..3;
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {
     let name = names::etcd_member(number);

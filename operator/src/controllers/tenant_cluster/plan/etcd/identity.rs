@@ -3,6 +3,7 @@
 //! Invariant: nothing is told of members before every one of them has its claim.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use api::tenant_cluster::{EtcdMemberStatus, EtcdStatus};
 use base64::Engine as _;
@@ -11,6 +12,9 @@ use tenant_cp::certificates::{EtcdIdentity, EtcdMember, InitialClusterState};
 use tenant_cp::{Validated, names};
 
 use crate::controllers::tenant_cluster::observed::Observed;
+
+/// Numbers of the members that there may be.
+pub(super) const SEATS: Range<i32> = 0..3;
 
 /// The members' Services.
 pub(super) fn addresses(valid: &Validated, observed: &Observed) -> Vec<(String, IpAddr)> {
@@ -74,7 +78,7 @@ pub(super) fn is_told(valid: &Validated, observed: &Observed) -> bool {
 }
 
 /// What the status says of etcd.
-pub(in super::super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
+pub(super) fn identity(observed: &Observed) -> Option<&EtcdStatus> {
     observed.cluster.status.as_ref()?.etcd.as_ref()
 }
 

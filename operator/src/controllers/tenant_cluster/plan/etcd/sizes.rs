@@ -10,8 +10,7 @@ use tenant_cp::rollout::template;
 use tenant_cp::validate::validated::Etcd;
 use tenant_cp::{Validated, names};
 
-use super::facts::SEATS;
-use super::identity::{identity, told_to_members};
+use super::identity::{SEATS, identity, told_to_members};
 use crate::controllers::tenant_cluster::observed::Observed;
 use crate::controllers::tenant_cluster::plan::types::Target;
 
@@ -46,12 +45,6 @@ fn begun_with(observed: &Observed) -> Option<i32> {
         .there()
         .and_then(|members| i32::try_from(members).ok());
     members.filter(|members| matches!(members, 1 | 3))
-}
-
-/// Whether a pod is that of a member that there may be.
-pub(in super::super) fn is_a_seat(pod: &str) -> bool {
-    let mut names = SEATS.map(names::etcd_member);
-    names.any(|name| name == pod)
 }
 
 /// The number after that of the last member: a StatefulSet ends pods from the end on.
