@@ -6,6 +6,7 @@
 //! Invariant: a volume lives as long as its claim, and only one process has it; a process ends with its pod.
 
 mod peers;
+mod pod_status;
 mod ports;
 mod volume;
 mod writer;
@@ -31,6 +32,7 @@ use testkit::programs::Programs;
 use tokio::task::JoinHandle;
 
 use self::peers::Peers;
+use self::pod_status::{LOST, Refusal, Told, UNNAMED};
 use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
@@ -160,20 +162,8 @@ struct Run {
     last_words: Option<(i32, String)>,
 }
 
-/// Whether it runs, is ready, what the gate says, and what etcd said before it ended.
-type Told = (bool, bool, Option<Refusal>, Option<(i32, String)>);
-
 /// Most bytes that a kubelet takes of a container's log for why it ended (`FallbackToLogsOnError`).
 const LAST_WORDS: usize = 2048;
-
-/// What the gate says, and its exit code.
-type Refusal = (i32, &'static str);
-
-const LOST: Refusal = (10, "VolumeLost: there is no data");
-const UNNAMED: Refusal = (
-    15,
-    "IdentityUnusable: the operator's file does not name this member",
-);
 
 impl Stage {
     fn api<K>(&self) -> Api<K>
@@ -360,7 +350,7 @@ impl Stage {
             return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if let Some((_, _, Some(refusal), _)) = run.told {
+        if let Some(refusal) = run.told.as_ref().and_then(|told| told.refused) {
             return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
@@ -410,35 +400,20 @@ impl Stage {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
-        let runs = run.process.is_some();
-        let now = (runs, ready, refused, run.last_words.clone());
-        let state = match runs {
-            true => json!({ "running": { "startedAt": null } }),
-            false => json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+        let told = Told {
+            runs: run.process.is_some(),
+            ready,
+            refused,
+            last_words: run.last_words.clone(),
         };
-        let last = run.last_words.clone().map(|(code, message)| {
-            json!([{ "name": "etcd", "image": "", "imageID": "", "ready": ready, "restartCount": 1,
-                "state": state, "lastState": { "terminated": { "exitCode": code, "reason": "Error",
-                    "message": message, "startedAt": null, "finishedAt": null } } }])
-        });
-        if run.told.replace(now.clone()) == Some(now) {
+        if run.told.as_ref() == Some(&told) {
             return Ok(());
         }
         let since = run.ready.filter(|(before, _)| *before == ready);
         let since = since.unwrap_or((ready, Timestamp::now())).1;
         run.ready = Some((ready, since));
-        let value = if ready { "True" } else { "False" };
-        let (code, message) = refused.unwrap_or(LOST);
-        let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
-            "message": message, "startedAt": null, "finishedAt": null } });
-        let gate = json!([{ "name": "gate", "state": ended, "image": "", "imageID": "",
-            "ready": false, "restartCount": 0 }]);
-        let status = json!({ "status": {
-            "conditions": [{ "type": "Ready", "status": value,
-                "lastTransitionTime": since.to_string() }],
-            "containerStatuses": last.unwrap_or_else(|| json!([])),
-            "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
-        } });
+        let status = told.status(since);
+        run.told = Some(told);
         let pods = self.api::<Pod>();
         let (name, params) = (pod.name_any(), PatchParams::default());
         let patch = Patch::Merge(&status);

@@ -136,7 +136,10 @@ fn member_of_three_whose_disk_alone_is_slow_for_half_an_hour_is_replaced() {
     assert_eq!(repair(&told), None);
     assert_eq!(reason(&told, "Degraded"), "SlowDisk");
     let told = reason(&told, "Progressing");
-    assert!(!["MemberLost", "ReplacingMember"].contains(&told.as_str()), "{told}");
+    assert!(
+        !["MemberLost", "ReplacingMember"].contains(&told.as_str()),
+        "{told}"
+    );
 }
 
 #[test]
