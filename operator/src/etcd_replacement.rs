@@ -3,6 +3,7 @@
 //!
 //! Invariant: pure: it decides from what it is given ([`facts`]), and says one step at a time ([`plan`]).
 
+pub mod comparison;
 mod due;
 pub mod facts;
 pub mod patience;

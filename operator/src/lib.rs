@@ -16,7 +16,7 @@
 //! | [`tenant_session`] | the only way to a tenant's API |
 //! | [`host_sessions`] | what is done on machines that are reached by SSH |
 //! | [`rollouts`] | how many control planes start at once, and who is next |
-//! | [`etcd_replacement`], [`etcd_space`] | a member of etcd that lost its data; a database that is full |
+//! | [`etcd_replacement`], [`etcd_space`], [`etcd_disks`] | a member of etcd that lost its data; a database that is full; a slow disk |
 //! | [`capacity`] | whether the management cluster has room for one machine more |
 //! | [`pod_failures`] | why pods of control planes do not run |
 //! | [`orphans`] | tenant namespaces whose TenantCluster is gone |
@@ -36,6 +36,7 @@ pub mod configuration;
 pub mod context;
 pub mod controllers;
 pub mod creations;
+pub mod etcd_disks;
 pub mod etcd_replacement;
 pub mod etcd_space;
 pub mod host_sessions;

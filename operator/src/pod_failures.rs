@@ -11,6 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenant_cp::names;
 
+mod last_words;
+
+use last_words::last_words;
+
 /// Bytes of a sentence that are passed on.
 const LONGEST_MESSAGE: usize = 512;
 /// Restarts after which a container that ends again and again does not mend itself: it is over two
@@ -146,6 +150,32 @@ pub fn refusal_of_gate(pod: &Value) -> Option<Reason> {
     lasts.then_some(reason)
 }
 
+/// Whether etcd in this pod, as JSON, did not start because of its data: it is damaged, or others that run have other
+/// data (etcd's `InitialCorruptCheck`). A tenant's words are no line of their own in etcd's log.
+#[must_use]
+pub fn is_disowned(pod: &Value) -> bool {
+    let Ok(pod) = Pod::deserialize(pod) else {
+        return false;
+    };
+    let mut containers = pod.status.container_statuses.iter();
+    let etcd = containers.find(|container| container.name == names::ETCD);
+    // What one that runs said before may be long ago.
+    let ended = etcd.and_then(|etcd| match etcd.state.waiting {
+        Some(_) => etcd.last_state.terminated.as_ref(),
+        None => etcd.state.terminated.as_ref(),
+    });
+    let disowns = |ended: &Told| {
+        let words = last_words(&ended.message);
+        ended.exit_code != 0 && words.is_some_and(|words| words.is_of_data())
+    };
+    !has_condition(&pod, "Ready") && ended.is_some_and(disowns)
+}
+
+fn has_condition(pod: &Pod, type_: &str) -> bool {
+    let mut conditions = pod.status.conditions.iter();
+    conditions.any(|c| c.type_ == type_ && c.status == "True")
+}
+
 /// Whether a pod, as JSON, is ready to serve.
 #[must_use]
 pub fn is_ready(pod: &Value) -> bool {
@@ -205,18 +235,19 @@ fn ends_again(container: &ContainerStatus) -> Option<Found> {
         return None;
     }
     let name = &container.name;
-    let last = match &container.last_state.terminated {
-        Some(last) if last.message.trim().is_empty() => {
-            format!(": {}, exit code {}", last.reason, last.exit_code)
+    let last = container.last_state.terminated.as_ref();
+    let last = last.map_or_else(String::new, |last| {
+        let how = format!(": {}, exit code {}", last.reason, last.exit_code);
+        // Of etcd it is the end of its log, which is another one each time.
+        let words = match name == names::ETCD {
+            true => last_words(&last.message).map(|words| words.text()),
+            false => Some(last.message.trim().to_owned()),
+        };
+        match words.filter(|words| !words.is_empty()) {
+            Some(words) => format!("{how}: {words}"),
+            None => how,
         }
-        Some(last) => format!(
-            ": {}, exit code {}: {}",
-            last.reason,
-            last.exit_code,
-            last.message.trim()
-        ),
-        None => String::new(),
-    };
+    });
     // Without the number of restarts: each would be another status.
     let message = format!("{name} ends whenever it is started{last}");
     Some((
@@ -296,6 +327,38 @@ mod tests {
     }
 
     #[test]
+    fn etcd_that_does_not_take_its_data_for_right_is_told_from_one_that_ends_otherwise() {
+        let of = |state: &Value, exit_code: i64, message: &str| {
+            is_disowned(&pod(&json!({
+                "conditions": [{ "type": "Ready", "status": "False" }],
+                "containerStatuses": [{ "name": "etcd", "state": state,
+                    "lastState": { "terminated": { "exitCode": exit_code, "message": message } } }],
+            })))
+        };
+        let told = |exit_code, message: &str| {
+            of(
+                &json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+                exit_code,
+                message,
+            )
+        };
+        let line = |level: &str, error: &str| {
+            let entry = json!({ "level": level, "msg": "discovery failed", "error": error });
+            format!("ut off\"}}\n{entry}\n")
+        };
+        let other = "8e9e05c52164694d found data inconsistency with peers";
+        assert!(told(1, &line("fatal", other)));
+        let damaged = "walpb: crc mismatch: in file 'x'";
+        assert!(told(1, &line("fatal", damaged)));
+        assert!(!told(1, &line("warn", other)));
+        assert!(!told(1, &line("fatal", "listen tcp: address in use")));
+        assert!(!told(0, &line("fatal", other)));
+        assert!(!told(1, other), "it is no line of etcd's log");
+        let runs = json!({ "running": {} });
+        assert!(!of(&runs, 1, &line("fatal", other)), "that may be long ago");
+    }
+
+    #[test]
     fn image_that_is_not_there_lasts_once_kubelet_gave_up_for_a_while() {
         let told = |reason: &str| {
             failure(
@@ -327,6 +390,30 @@ mod tests {
             "{message}"
         );
         assert!(told(MANY_RESTARTS).unwrap().2);
+    }
+
+    #[test]
+    fn end_of_the_log_of_etcd_is_told_without_what_changes_each_time() {
+        let told = |log: &str| {
+            let (_, message, _) = failure(
+                &json!({ "containerStatuses": [{ "name": "etcd", "restartCount": 1,
+                "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+                "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": log } } }] }),
+            )
+            .unwrap();
+            message
+        };
+        let log = |time: u32| {
+            format!(
+                "{}\n{}\n",
+                json!({ "level": "info", "ts": time, "msg": "closed etcd server" }),
+                json!({ "level": "fatal", "ts": time, "msg": "discovery failed", "error": "no" }),
+            )
+        };
+        let sentence = "pod etcd-0: etcd ends whenever it is started: Error, exit code 1";
+        assert_eq!(told(&log(1)), format!("{sentence}: discovery failed: no"));
+        assert_eq!(told(&log(1)), told(&log(2)));
+        assert_eq!(told("panic: 0xc000123\ngoroutine 1 [running]:"), sentence);
     }
 
     #[test]

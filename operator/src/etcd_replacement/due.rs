@@ -36,7 +36,7 @@ pub(super) enum Due<'a> {
         /// Whether its data goes with its pod.
         goes: bool,
     },
-    /// It votes, and its data is lost.
+    /// It votes, and its data is lost; or it is to have another volume.
     Lost {
         /// Its identifier.
         id: &'a str,
@@ -63,6 +63,11 @@ pub(super) fn due_of<'a>(facts: &'a Facts, seat: &Seat, repairs: bool) -> Option
     let recorded = facts.recorded(seat);
     let is_recorded = recorded.is_some_and(|r| r.id.as_deref() == Some(id));
     if facts.odd.as_ref() == Some(&seat.name) {
+        return Some(Due::Lost { id, alive });
+    }
+    // What it was added with is not what was slow.
+    let is_whole = is_recorded && recorded.is_some_and(|r| r.started && !r.learner);
+    if facts.slow.as_ref() == Some(&seat.name) && alive && is_whole && may_be_slow(facts, seat) {
         return Some(Due::Lost { id, alive });
     }
     // Nobody else has what one has that votes alone.
@@ -101,6 +106,13 @@ fn misplaced<'a>(facts: &'a Facts, claim: &Claim, id: &'a str) -> Option<Due<'a>
     let differs = differs.is_some_and(|(wanted, class)| wanted != class);
     let voters = facts.listed.iter().flatten().filter(|e| !e.is_learner);
     (differs && voters.count() >= MEMBERS).then_some(Due::Misplaced { id })
+}
+
+/// Whether one is replaced for its slow disk now: where nobody wants that it goes on as it is.
+fn may_be_slow(facts: &Facts, seat: &Seat) -> bool {
+    let last = facts.last_replacement();
+    let is_long_ago = || last.is_none_or(|last| facts.elapsed(last) >= facts.patience.between_slow);
+    facts.is_replacing(seat) || (facts.may_begin && is_long_ago())
 }
 
 fn of_unwanted<'a>(facts: &'a Facts, seat: &Seat) -> Option<Due<'a>> {

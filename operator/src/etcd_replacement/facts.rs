@@ -46,6 +46,8 @@ pub struct Facts {
     pub listed: Option<Vec<ListedMember>>,
     /// Name of the member whose data is not what the two others have.
     pub odd: Option<String>,
+    /// Name of the member whose disk has been slow for so long that it is to be replaced.
+    pub slow: Option<String>,
 }
 
 /// The StatefulSet of the members.

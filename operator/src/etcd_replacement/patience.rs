@@ -21,6 +21,13 @@ pub struct Patience {
     pub serving: Duration,
     /// Age of a pod that is ended only so that its member writes its database anew.
     pub fragments: Duration,
+    /// The disk of one member of three is slow, before it is replaced (operations.md §4.2).
+    pub slow: Duration,
+    /// After the last replacement, before one is replaced for its slow disk: where the next volume is as slow, the
+    /// tenant cluster is not to be busy with that for ever.
+    pub between_slow: Duration,
+    /// Between two moves of the lead away from a slow disk.
+    pub lead: Duration,
 }
 
 impl Default for Patience {
@@ -33,6 +40,9 @@ impl Default for Patience {
             shrinking: Duration::from_secs(10),
             serving: Duration::from_secs(5),
             fragments: Duration::from_hours(1),
+            slow: Duration::from_mins(30),
+            between_slow: Duration::from_hours(24),
+            lead: Duration::from_mins(30),
         }
     }
 }

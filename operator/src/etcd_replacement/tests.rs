@@ -7,6 +7,7 @@ use super::step::{Next, Step};
 use super::wait::{Slow, Wait};
 
 mod sizes;
+mod slow;
 mod world;
 
 use world::{Fate, Hidden, World};
@@ -25,6 +26,7 @@ enum Happening {
     ErasePhase,
     Want(usize),
     Class(&'static str),
+    SlowDown(usize),
     Reconcile(Hidden, Fate, usize),
 }
 
@@ -56,6 +58,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(ErasePhase),
         1 => prop_oneof![Just(1_usize), Just(3)].prop_map(Want),
         1 => prop_oneof![Just("slow"), Just("fast")].prop_map(Class),
+        1 => (0..3_usize).prop_map(SlowDown),
         12 => (hidden, fate, 1..4_usize).prop_map(|(hidden, fate, most)| {
             Reconcile(hidden, fate, most)
         }),
@@ -75,6 +78,7 @@ fn live(world: &mut World, happening: Happening) {
         Happening::AddByHand(seat) => world.add_by_hand(seat),
         Happening::Pass(seconds) => world.pass(seconds),
         Happening::ErasePhase => world.erase_phase(),
+        Happening::SlowDown(seat) => world.slow_down(seat),
         Happening::Want(members) => world.wanted = members,
         Happening::Class(class) => world.class = class,
         Happening::Reconcile(hidden, fate, most) => {

@@ -1,14 +1,16 @@
 //! Looks at the members of tenants' etcds from time to time, outside of all reconciles: no watch tells that a
-//! database fills up, and a reconcile that only asks etcd would cost a dozen requests at the management API.
+//! database fills up or a disk is slow, and a reconcile that only asks etcd would cost a dozen requests at the
+//! management API.
 //!
 //! Invariant: one look at a time per tenant, at one member in turn, or at the next one that answers; nothing is
 //! decided here but whether it is worth a reconcile. They end with the leadership.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::TenantCluster;
+use jiff::Timestamp;
 use kit::lease::Leadership;
 use kit::panics;
 use kube::runtime::reflector::ObjectRef;
@@ -16,13 +18,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::level::{Level, is_fragmented};
+use crate::etcd_disks::speed::{Disks, Readings, Speed};
 use crate::tenant_session::etcd;
 use crate::tenant_session::etcd::answers::{Alarm, MemberStatus};
+use crate::tenant_session::etcd::disk_times::DiskTimes;
 use crate::tenant_session::session::Session;
 
 /// Pause between two looks at a tenant's etcd. An alarm is the whole cluster's, so any member tells of it.
 pub const PERIOD: Duration = Duration::from_secs(30);
-/// A look takes no longer.
+/// A look takes no longer, nor does what is asked beside it.
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// What was seen, as far as it may be worth a reconcile.
@@ -57,16 +61,42 @@ impl Glance {
     }
 }
 
+/// Whether it is news how fast disks are: only where one is slow, or was.
+fn are_news(now: &Speeds, before: &Speeds) -> bool {
+    let is_slow = |speeds: &Speeds| speeds.values().any(|speed| speed.is_slow());
+    let of = |member: &String| before.get(member).copied().unwrap_or_default();
+    (is_slow(now) || is_slow(before)) && now.iter().any(|(name, speed)| !speed.is_like(of(name)))
+}
+
+/// How fast disks are, by name of the member.
+type Speeds = BTreeMap<String, Speed>;
+
 /// The looks at all tenants.
 pub struct EtcdLooks {
     leadership: Leadership,
     clusters: mpsc::UnboundedSender<ObjectRef<TenantCluster>>,
     running: Mutex<HashMap<String, Running>>,
+    /// When the lead was last taken from a member whose disk is slow.
+    moved: Mutex<HashMap<String, Timestamp>>,
+}
+
+/// What was seen of one tenant's etcd.
+#[derive(Debug, Default)]
+struct Seen {
+    glance: Glance,
+    speeds: Speeds,
+}
+
+/// What one member was asked.
+#[derive(Debug, Default)]
+struct Looked {
+    status: MemberStatus,
+    times: Option<DiskTimes>,
 }
 
 struct Running {
     members: Vec<Session>,
-    seen: Arc<Mutex<Glance>>,
+    seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
 }
 
@@ -87,6 +117,7 @@ impl EtcdLooks {
             leadership,
             clusters,
             running: Mutex::default(),
+            moved: Mutex::default(),
         }
     }
 
@@ -97,7 +128,7 @@ impl EtcdLooks {
         if members.is_empty() || running.get(uid).is_some_and(same) {
             return;
         }
-        let seen = Arc::new(Mutex::new(Glance::default()));
+        let seen = Arc::new(Mutex::new(Seen::default()));
         let looks = {
             let (members, seen) = (members.clone(), Arc::clone(&seen));
             let clusters = self.clusters.clone();
@@ -127,29 +158,68 @@ impl EtcdLooks {
         let running = lock(&self.running);
         running
             .get(uid)
-            .map(|running| *lock(&running.seen))
+            .map(|running| lock(&running.seen).glance)
             .unwrap_or_default()
+    }
+
+    /// What is known of the disks of its members.
+    #[must_use]
+    pub fn disks(&self, uid: &str) -> Disks {
+        let running = lock(&self.running);
+        let speeds = running.get(uid);
+        Disks {
+            speeds: speeds.map_or_else(Speeds::new, |running| lock(&running.seen).speeds.clone()),
+            moved: lock(&self.moved).get(uid).copied(),
+        }
+    }
+
+    /// Notes that the lead was taken from a member whose disk is slow.
+    pub fn note_move(&self, uid: &str, now: Timestamp) {
+        lock(&self.moved).insert(uid.to_owned(), now);
     }
 
     /// Ends the looks at one that is gone.
     pub fn forget(&self, uid: &str) {
         lock(&self.running).remove(uid);
+        lock(&self.moved).remove(uid);
     }
 }
 
-async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
+async fn run(members: Vec<Session>, seen: Arc<Mutex<Seen>>, wake: impl Fn()) {
     let mut fragmented = vec![false; members.len()];
+    let mut disks = vec![Readings::default(); members.len()];
     for turn in (0..members.len()).cycle() {
         tokio::time::sleep(PERIOD).await;
-        let Some((number, status)) = first_of(&members, turn, look).await else {
-            continue;
-        };
-        fragmented[number] = is_fragmented(&status);
-        let any = fragmented.contains(&true);
+        let now = Timestamp::now();
+        let asked = members.iter().zip(&disks);
+        let asked: Vec<_> = asked
+            .map(|(member, disk)| (member, disk.is_due(now)))
+            .collect();
+        let looked = first_of(&asked, turn, look).await;
+        let status = looked.map(|(number, Looked { status, times })| {
+            fragmented[number] = is_fragmented(&status);
+            if let Some(times) = times {
+                disks[number].take(now, times);
+            }
+            status
+        });
+        let named = members.iter().zip(&disks);
+        let speeds = named.map(|(member, disk)| (member.server_name.clone(), disk.speed(now)));
+        let speeds: Speeds = speeds.collect();
         let is_worth_it = {
             let mut seen = lock(&seen);
-            let now = Glance::of(&status, any, *seen);
-            now.is_worth_a_reconcile(std::mem::replace(&mut *seen, now))
+            let before = seen.glance;
+            let any = fragmented.contains(&true);
+            let glance = status
+                .as_ref()
+                .map(|status| Glance::of(status, any, before));
+            let is_news = glance.is_some_and(|glance| glance.is_worth_a_reconcile(before));
+            let is_news = is_news || are_news(&speeds, &seen.speeds);
+            *seen = Seen {
+                glance: glance.unwrap_or(before),
+                speeds,
+            };
+            is_news
         };
         if is_worth_it {
             wake();
@@ -158,28 +228,37 @@ async fn run(members: Vec<Session>, seen: Arc<Mutex<Glance>>, wake: impl Fn()) {
 }
 
 /// What the first member says that answers, from this one on, and its number.
-async fn first_of<M>(
+async fn first_of<M, T>(
     members: &[M],
     turn: usize,
-    look: impl AsyncFn(&M) -> Option<MemberStatus>,
-) -> Option<(usize, MemberStatus)> {
+    look: impl AsyncFn(&M) -> Option<T>,
+) -> Option<(usize, T)> {
     let numbered = members.iter().enumerate();
     for (number, member) in numbered.cycle().skip(turn).take(members.len()) {
         // A panic over what it answers ends one look.
-        if let Ok(Some(status)) = panics::contained(look(member)).await {
-            return Some((number, status));
+        if let Ok(Some(looked)) = panics::contained(look(member)).await {
+            return Some((number, looked));
         }
     }
     None
 }
 
-async fn look(member: &Session) -> Option<MemberStatus> {
+/// What a member says of itself and, where it `is_due`, how long its disk has taken.
+async fn look((member, is_due): &(&Session, bool)) -> Option<Looked> {
     // A connection of its own each time: kept ones would cost more memory than this costs time.
     let client = member.client_without_budget(LIMIT).ok()?;
-    tokio::time::timeout(LIMIT, etcd::status(&client))
-        .await
-        .ok()?
-        .ok()
+    let status = tokio::time::timeout(LIMIT, etcd::status(&client)).await;
+    let status = status.ok()?.ok()?;
+    let times = match is_due {
+        true => tokio::time::timeout(LIMIT, etcd::disk_times(&client))
+            .await
+            .ok(),
+        false => None,
+    };
+    Some(Looked {
+        status,
+        times: times.and_then(Result::ok),
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -191,6 +270,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+    use crate::etcd_disks::speed::Figures;
 
     #[test]
     fn alarm_is_told_at_each_look_and_all_else_once() {
@@ -211,9 +291,32 @@ mod tests {
     }
 
     #[test]
+    fn speed_of_disks_is_told_where_one_is_slow_or_was() {
+        let slow = |seconds| Speed::Slow {
+            since: Timestamp::from_second(seconds).unwrap(),
+            figures: Figures::default(),
+        };
+        let of = |speeds: [Speed; 2]| {
+            let names = ["etcd-0", "etcd-1"].map(str::to_owned);
+            names.into_iter().zip(speeds).collect::<Speeds>()
+        };
+        let told = |now, before| are_news(&of(now), &of(before));
+        let (fast, unknown) = (Speed::Fast, Speed::Unknown);
+        assert!(
+            !told([fast, fast], [unknown, unknown]),
+            "that is nothing to do"
+        );
+        assert!(told([fast, slow(1)], [fast, unknown]));
+        assert!(!told([fast, slow(1)], [fast, slow(1)]));
+        assert!(told([fast, slow(1)], [unknown, slow(1)]), "one may lead");
+        assert!(told([fast, slow(2)], [fast, slow(1)]));
+        assert!(told([fast, fast], [fast, slow(1)]));
+    }
+
+    #[test]
     fn next_member_is_looked_at_where_one_does_not_answer() {
         let first = |answer: [bool; 3], turn| {
-            let look = async |answers: &bool| answers.then(MemberStatus::default);
+            let look = async |answers: &bool| answers.then(Looked::default);
             let found = first_of(&answer, turn, look).now_or_never();
             found
                 .expect("nothing is waited for")

@@ -17,8 +17,10 @@ use serde_json::json;
 use super::session::{Error, REQUEST_TIMEOUT};
 
 pub mod answers;
+pub mod disk_times;
 
 use answers::{Alarm, DataHash, ListedMember, MemberStatus};
+use disk_times::DiskTimes;
 
 /// Asks one member what it is. The client is of a session with it, as everywhere here.
 ///
@@ -145,9 +147,7 @@ pub async fn defragment(client: &Client) -> Result<(), Error> {
 /// # Errors
 /// [`Error::AskEtcd`]; also where it does not say.
 pub async fn is_defragmenting(client: &Client) -> Result<bool, Error> {
-    let mut request = Request::new(Vec::new());
-    *request.uri_mut() = http::Uri::from_static("/metrics");
-    let text = send(client, request).await?;
+    let text = metrics(client).await?;
     let value = |line: &str| {
         let value = line.strip_prefix("etcd_disk_defrag_inflight ")?;
         value.trim().parse::<f64>().ok()
@@ -155,6 +155,22 @@ pub async fn is_defragmenting(client: &Client) -> Result<bool, Error> {
     let in_flight = text.lines().find_map(value);
     let missing = || serde::de::Error::custom("it has no metric etcd_disk_defrag_inflight");
     Ok(in_flight.ok_or_else(missing).map_err(unreadable)? > 0.0)
+}
+
+/// How long the disk of a member has taken since its process began.
+///
+/// # Errors
+/// [`Error::AskEtcd`]; also where it does not say.
+pub async fn disk_times(client: &Client) -> Result<DiskTimes, Error> {
+    let missing = || serde::de::Error::custom("its metrics do not say how long its disk takes");
+    let times = DiskTimes::read(&metrics(client).await?);
+    times.ok_or_else(missing).map_err(unreadable)
+}
+
+async fn metrics(client: &Client) -> Result<String, Error> {
+    let mut request = Request::new(Vec::new());
+    *request.uri_mut() = http::Uri::from_static("/metrics");
+    send(client, request).await
 }
 
 async fn change(client: &Client, path: &'static str, body: &impl Serialize) -> Result<(), Error> {

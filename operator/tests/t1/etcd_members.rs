@@ -1,4 +1,5 @@
-//! A member of etcd loses its volume, with real etcd processes (E1 of the fault matrix).
+//! A member of etcd loses its volume, or has other data than the rest, with real etcd processes (E1 and E3 of the fault
+//! matrix).
 //!
 //! Invariant: every write that etcd acknowledged meanwhile is on every member afterwards, and the cluster is
 //! the one that it was, whichever write of the operator was its last.
@@ -13,13 +14,15 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use operator::etcd_replacement::patience::Patience;
+use operator::tenant_session::etcd;
 use serde_json::json;
 use testkit::FaultPlan;
 use testkit::fixtures::{is_settled, wait_for};
+use testkit::waiting::ask_until;
 
 use crate::crash::{dies, for_every_k};
 use crate::support::PATIENCE;
-use crate::support::etcd_members::{Writer, volume_of};
+use crate::support::etcd_members::{Writer, put_flood, volume_of};
 use crate::support::etcd_stage::{Stage, check, whole};
 
 /// What a replacement may take (`operations.md` §8, E1).
@@ -169,6 +172,116 @@ fn hasty() -> Patience {
         between: second,
         ..Patience::default()
     }
+}
+
+/// Bytes of a value that one member reads back otherwise than they were written.
+const BYTES: usize = 96;
+
+/// What becomes of a member once bits of its volume have flipped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Then {
+    /// It is restarted.
+    Restart,
+    /// It runs on, until its data is compared with that of the others.
+    Compact,
+}
+
+/// Flips bits of what a member has in a directory of its volume; it is replaced, and the others have all.
+async fn is_replaced_for_its_data(prefix: &str, directory: &str, then: Then) -> Result<()> {
+    let Some(stage) = Stage::new(prefix, &[]).await? else {
+        return Ok(());
+    };
+    let operator = stage.operator(&FaultPlan::none(), hasty())?;
+    let before = stage.whole(PATIENCE).await?;
+    operator.settle(&stage.site, "demo").await?;
+    let clients = stage.clients().await?;
+    put_flood(&clients[0], 0, BYTES).await?;
+    let writer = stage.writer().await?;
+    let claim = &before.members[VICTIM].volume_uid;
+    // It is in the database a moment after it is in the log.
+    let flip = || async {
+        let flipped = stage.members.flip(claim, directory, &[7; BYTES])?;
+        let found = if flipped > 0 {
+            Ok(())
+        } else {
+            Err("none".to_owned())
+        };
+        anyhow::Ok(found)
+    };
+    ask_until("bits to flip", PATIENCE, flip).await?;
+    let flipped = Instant::now();
+    match then {
+        Then::Restart => {
+            let pods: Api<Pod> = Api::namespaced(stage.site.admin.clone(), &stage.namespace);
+            let now = DeleteParams::default().grace_period(0);
+            pods.delete(&format!("etcd-{VICTIM}"), &now).await?;
+        }
+        Then::Compact => {
+            let revision = etcd::status(&clients[0]).await?.revision;
+            etcd::compact(&clients[0], revision).await?;
+        }
+    }
+    let after = replaced(&stage, &before, 2 * MOST).await?;
+    eprintln!("replaced after {:.1?}", flipped.elapsed());
+    let writes = writer.stop().await?;
+    ensure!(after.cluster_id == before.cluster_id);
+    ensure!(after.members[VICTIM].volume_uid != *claim);
+    for client in stage.clients().await? {
+        let status = etcd::status(&client).await?;
+        ensure!(status.alarms.is_empty(), "{status:?}");
+    }
+    check(&stage, &after, &writes).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn member_that_starts_with_other_data_than_the_two_others_is_replaced() -> Result<()> {
+    is_replaced_for_its_data("etcd-flip", "snap", Then::Restart).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn member_that_starts_with_a_damaged_log_is_replaced() -> Result<()> {
+    is_replaced_for_its_data("etcd-wal", "wal", Then::Restart).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn member_whose_data_changes_while_it_runs_is_replaced_after_the_next_compaction()
+-> Result<()> {
+    is_replaced_for_its_data("etcd-alarm", "snap", Then::Compact).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_say_how_long_their_disks_take() -> Result<()> {
+    let Some(stage) = Stage::new("etcd-disks", &[]).await? else {
+        return Ok(());
+    };
+    let _operator = stage.operator(&FaultPlan::none(), Patience::default())?;
+    stage.whole(PATIENCE).await?;
+    let clients = stage.clients().await?;
+    let mut before = Vec::new();
+    for client in &clients {
+        before.push(etcd::disk_times(client).await?);
+    }
+    for number in 0..50 {
+        put_flood(&clients[0], number, 1024).await?;
+    }
+    for (client, before) in clients.iter().zip(&before) {
+        let told = async || {
+            let now = etcd::disk_times(client).await?;
+            let since = now.since(before).context("it is the same process")?;
+            let (logged, committed) = (since.fsync.count(), since.commit.count());
+            let is_told = since.fsync.slowest().is_some() && logged >= 50 && committed > 0;
+            eprintln!(
+                "{logged} and {committed} times, the slowest {:?}",
+                since.fsync.slowest()
+            );
+            anyhow::Ok(match is_told {
+                true => Ok(()),
+                false => Err(format!("{logged} and {committed} times")),
+            })
+        };
+        ask_until("times of its disk", PATIENCE, told).await?;
+    }
+    Ok(())
 }
 
 /// One that is crashed again and again, and what was written to it meanwhile.

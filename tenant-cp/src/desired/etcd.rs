@@ -256,6 +256,8 @@ fn container(v: &Validated, settings: &Settings, addresses: &Addresses) -> Conta
         readiness_probe: Some(pod::probe("/readyz", metrics, "HTTP", 5, 3)),
         liveness_probe: Some(pod::probe("/livez", metrics, "HTTP", 10, 9)),
         resources: Some(pod::resources(&v.etcd.requests, &v.etcd.limits)),
+        // Why it did not start is in the pod's status then: a member that has other data than the rest is replaced.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         security_context: Some(pod::container_security()),
         volume_mounts: Some(vec![
             pod::mount(names::ETCD, names::SECRET_DIR, true),

@@ -103,13 +103,16 @@ pub async fn observe(
     objects.extend(found.into_iter().flatten());
     let mut pods = None;
     let etcd_glance = ctx.etcd_looks.seen(&uid);
+    let etcd_disks = ctx.etcd_looks.disks(&uid);
+    // A member may have to be restarted, to lead no more, or to be replaced.
+    let is_any_due = etcd_glance.is_fragmented || etcd_disks.slow().next().is_some();
     if readable && !deleting {
         let lists = try_join_all(PARTS.map(|part| list(ctx, part.kind, &ns))).await?;
         objects.extend(lists.into_iter().flatten());
         for (kind, namespace, name) in unlisted(&cluster, &ns, &objects) {
             objects.extend(get(ctx, kind, Some(&namespace), &name).await?);
         }
-        if etcd_glance.is_fragmented || component_pods::are_needed(&cluster, &objects, &ns) {
+        if is_any_due || component_pods::are_needed(&cluster, &objects, &ns) {
             objects.extend(list(ctx, kinds::POD, &ns).await?);
             pods = Some(component_pods::of(&objects));
         }
@@ -170,6 +173,7 @@ pub async fn observe(
         etcd_steps: EtcdSteps::default(),
         etcd_space: EtcdSpace::default(),
         etcd_glance,
+        etcd_disks,
         etcd_patience: ctx.etcd_patience,
         failures: BTreeMap::new(),
         backup: ctx.backups.of(&uid),

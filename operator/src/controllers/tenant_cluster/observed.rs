@@ -21,11 +21,12 @@ pub mod restore;
 
 use super::part_name::PartName;
 use crate::backups::Said;
+use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_space::looks::Glance;
 use crate::rollouts::queue::Answer;
 use crate::tenant_session::budget::Budget;
-use crate::tenant_session::etcd::answers::{ListedMember, MemberStatus};
+use crate::tenant_session::etcd::answers::{DataHash, ListedMember, MemberStatus};
 use crate::tenant_session::largest::Size;
 use component_pods::ComponentPod;
 use restore::RestoreSeen;
@@ -77,6 +78,8 @@ pub struct Observed {
     pub etcd_space: EtcdSpace,
     /// What was seen of etcd outside of reconciles.
     pub etcd_glance: Glance,
+    /// The same of its members' disks.
+    pub etcd_disks: Disks,
     /// How long something has to be so before a member of etcd is replaced.
     pub etcd_patience: Patience,
     /// Parts that could not be carried out in this reconcile, and are not tried again in it.
@@ -125,9 +128,8 @@ impl Etcd {
 pub struct EtcdListing {
     /// Its list, as a majority has it; none where it is not known.
     pub members: Option<Vec<ListedMember>>,
-    /// Name of the member whose data differs from what the two others have; none where that is not so, or
-    /// not known.
-    pub odd: Option<String>,
+    /// Hashes of members' data, by name, all up to one revision; of those that said it, where it was asked.
+    pub hashes: BTreeMap<String, DataHash>,
 }
 
 /// What one reconcile knows of the space in etcd.

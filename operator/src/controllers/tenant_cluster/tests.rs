@@ -23,6 +23,7 @@ mod cloud_controller;
 mod controllers;
 mod csi;
 mod etcd;
+mod etcd_disks;
 mod etcd_members;
 mod etcd_sizes;
 mod etcd_space;

@@ -112,6 +112,8 @@ pub(super) struct World {
     pub(super) done: Vec<Step>,
     /// Whether somebody meddled with etcd's members.
     pub(super) meddled: bool,
+    /// Seat of the member whose disk is slow, and which member it was when that was seen: nobody looks again.
+    slow: Option<(usize, u64)>,
 }
 
 impl World {
@@ -147,6 +149,7 @@ impl World {
             learners_lag: false,
             done: Vec::new(),
             meddled: false,
+            slow: None,
         };
         for seat in 0..members {
             let id = world.make();
@@ -461,6 +464,10 @@ impl World {
             seats: (0..3).map(seat).collect(),
             listed: is_known.then(|| listed.collect()),
             odd: None,
+            slow: self
+                .slow
+                .filter(|_| self.wanted == 3)
+                .map(|(seat, _)| format!("etcd-{seat}")),
         }
     }
 
@@ -652,6 +659,13 @@ impl World {
             pod.ready = false;
             pod.since = self.now;
         }
+    }
+
+    /// The disk of the member that votes there has been slow for long.
+    pub(super) fn slow_down(&mut self, seat: usize) {
+        let mut votes = self.list.iter().filter(|entry| !entry.learner);
+        let entry = votes.find(|entry| entry.seat == seat);
+        self.slow = entry.map(|entry| (seat, entry.id)).or(self.slow);
     }
 
     pub(super) fn delete_pod(&mut self, seat: usize) {

@@ -7,6 +7,7 @@
 
 mod flags;
 mod peers;
+mod pod_status;
 mod ports;
 mod volume;
 mod writer;
@@ -33,6 +34,7 @@ use tokio::task::JoinHandle;
 
 use self::flags::{flags, own_flags};
 use self::peers::Peers;
+use self::pod_status::{LOST, Refusal, Told, UNNAMED};
 use self::ports::{Ports, ports};
 use self::volume::{Identity, Verdict, takes_over, verdict};
 pub(crate) use self::writer::{Writer, delete_flood, has_all, members, put_flood};
@@ -127,6 +129,13 @@ impl EtcdMembers {
         format!("https://127.0.0.1:{}", self.ports[seat].client)
     }
 
+    /// Flips a bit of each of these bytes, wherever they are in the files of a volume's directory, under the process that
+    /// has it; says how often they were there.
+    pub(crate) fn flip(&self, claim_uid: &str, directory: &str, bytes: &[u8]) -> Result<usize> {
+        let volume = self.dir.path().join("volumes").join(claim_uid);
+        volume::flip(&volume.join("data/member").join(directory), bytes)
+    }
+
     /// Where a member's JSON gateway is.
     pub(crate) fn gateway(&self, seat: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[seat].http))
@@ -158,17 +167,15 @@ struct Run {
     process: Option<Process>,
     /// When it ended last.
     ended: Option<Instant>,
-    told: Option<(bool, Option<Refusal>)>,
+    told: Option<Told>,
+    /// Whether it is ready, and since when it is, or is not.
+    ready: Option<(bool, Timestamp)>,
+    /// What etcd said last, and its exit code.
+    last_words: Option<(i32, String)>,
 }
 
-/// What the gate says, and its exit code.
-type Refusal = (i32, &'static str);
-
-const LOST: Refusal = (10, "VolumeLost: there is no data");
-const UNNAMED: Refusal = (
-    15,
-    "IdentityUnusable: the operator's file does not name this member",
-);
+/// Most bytes that a kubelet takes of a container's log for why it ended (`FallbackToLogsOnError`).
+const LAST_WORDS: usize = 2048;
 
 impl Stage {
     fn api<K>(&self) -> Api<K>
@@ -245,6 +252,8 @@ impl Stage {
             process: None,
             ended: None,
             told: None,
+            ready: None,
+            last_words: None,
         });
         if run.claim != claim {
             // It mounts one that is gone.
@@ -338,8 +347,12 @@ impl Stage {
             return Ok(None);
         };
         if let Some(process) = &mut run.process {
-            if process.exited().is_some() {
-                eprintln!("etcd-{seat} ended:\n{}", process.log_tail(3));
+            if let Some(status) = process.exited() {
+                let words = process.log_tail(80);
+                let from = words.len().saturating_sub(LAST_WORDS);
+                let words = String::from_utf8_lossy(&words.as_bytes()[from..]).into_owned();
+                eprintln!("etcd-{seat} ended ({status}):\n{words}");
+                run.last_words = Some((status.code().unwrap_or(137), words));
                 run.process = None;
                 run.ended = Some(Instant::now());
             }
@@ -349,7 +362,7 @@ impl Stage {
             return Ok(None);
         }
         // A pod that was refused is not asked again here: that takes a kubelet minutes after a while.
-        if let Some((_, Some(refusal))) = run.told {
+        if let Some(refusal) = run.told.as_ref().and_then(|told| told.refused) {
             return Ok(Some(refusal));
         }
         let files = secret.data.clone().unwrap_or_default();
@@ -407,21 +420,20 @@ impl Stage {
         let Some(run) = &mut self.runs[seat] else {
             return Ok(());
         };
-        let before = run.told.replace((ready, refused));
-        if before == Some((ready, refused)) {
+        let told = Told {
+            runs: run.process.is_some(),
+            ready,
+            refused,
+            last_words: run.last_words.clone(),
+        };
+        if run.told.as_ref() == Some(&told) {
             return Ok(());
         }
-        let value = if ready { "True" } else { "False" };
-        let (code, message) = refused.unwrap_or(LOST);
-        let ended = json!({ "terminated": { "exitCode": code, "reason": "Error",
-            "message": message, "startedAt": null, "finishedAt": null } });
-        let gate = json!([{ "name": "gate", "state": ended, "image": "", "imageID": "",
-            "ready": false, "restartCount": 0 }]);
-        let status = json!({ "status": {
-            "conditions": [{ "type": "Ready", "status": value,
-                "lastTransitionTime": Timestamp::now().to_string() }],
-            "initContainerStatuses": if refused.is_some() { gate } else { json!([]) },
-        } });
+        let since = run.ready.filter(|(before, _)| *before == ready);
+        let since = since.unwrap_or((ready, Timestamp::now())).1;
+        run.ready = Some((ready, since));
+        let status = told.status(since);
+        run.told = Some(told);
         let pods = self.api::<Pod>();
         let (name, params) = (pod.name_any(), PatchParams::default());
         let patch = Patch::Merge(&status);

@@ -84,42 +84,33 @@ async fn listing(ctx: &Context, members: Members<'_>, observed: &Observed) -> Et
         Err(message) => tracing::debug!(message, "etcd did not say which members it has"),
     }
     let mut answers = observed.etcd.answers();
-    if answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt)) {
-        listing.odd = odd(ctx, members, observed).await;
+    let is_raised = answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt));
+    let mut pods = observed.pods.iter().flatten();
+    if is_raised || pods.any(|pod| pod.disowned) {
+        listing.hashes = hashes(ctx, members, observed).await;
     }
     listing
 }
 
-/// Whose data differs from what the two others have, at the newest revision that all of them have.
-async fn odd(ctx: &Context, members: Members<'_>, observed: &Observed) -> Option<String> {
-    let revision = observed.etcd.answers().map(|(_, a)| a.revision).min()?;
-    let each = members.iter().map(|(name, address)| async move {
+/// Hashes of the data of those that answer, at the newest revision that all of them have.
+async fn hashes(
+    ctx: &Context,
+    members: Members<'_>,
+    observed: &Observed,
+) -> BTreeMap<String, DataHash> {
+    let Some(revision) = observed.etcd.answers().map(|(_, a)| a.revision).min() else {
+        return BTreeMap::new();
+    };
+    let answer = |name: &String| observed.etcd.answers().any(|(other, _)| other == name);
+    let members = members.iter().filter(|(name, _)| answer(name));
+    let each = members.map(|(name, address)| async move {
         let member = (name.as_str(), *address);
         let asked = call(ctx, observed, member, CHANGE_PATIENCE, async |client| {
             etcd::hash_of_data(&client, revision).await
         });
         Some((name.clone(), asked.await.ok()?))
     });
-    let hashes: Option<Vec<_>> = join_all(each).await.into_iter().collect();
-    odd_of(&hashes?)
-}
-
-/// The one of three that differs; none where they cannot be compared, or all differ.
-fn odd_of(hashes: &[(String, DataHash)]) -> Option<String> {
-    let [(first, a), (second, b), (third, c)] = hashes else {
-        return None;
-    };
-    let can_be_compared =
-        |x: &DataHash, y: &DataHash| x.revision == y.revision && x.compacted == y.compacted;
-    if !can_be_compared(a, b) || !can_be_compared(b, c) {
-        return None;
-    }
-    match (a.hash == b.hash, b.hash == c.hash, a.hash == c.hash) {
-        (true, false, false) => Some(third.clone()),
-        (false, true, false) => Some(first.clone()),
-        (false, false, true) => Some(second.clone()),
-        _ => None,
-    }
+    join_all(each).await.into_iter().flatten().collect()
 }
 
 /// The member that leads, or one that follows it.
@@ -148,33 +139,5 @@ async fn call<T>(
         Ok(Ok(answer)) => answer.map_err(|error| errors::chain(&error)),
         Ok(Err(elapsed)) => Err(elapsed.to_string()),
         Err(exceeded) => Err(exceeded.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_of_three_is_odd_only_where_the_two_others_have_the_same_data() {
-        let hash = |hash, compacted| DataHash {
-            hash,
-            compacted,
-            revision: 7,
-        };
-        let odd = |hashes: [DataHash; 3]| {
-            let name = |number| format!("etcd-{number}");
-            let hashes = hashes.into_iter().enumerate();
-            let hashes: Vec<_> = hashes.map(|(n, hash)| (name(n), hash)).collect();
-            odd_of(&hashes)
-        };
-        let (a, b, c) = (hash(1, 3), hash(2, 3), hash(3, 3));
-        assert_eq!(odd([a, a, a]), None);
-        assert_eq!(odd([b, a, a]).as_deref(), Some("etcd-0"));
-        assert_eq!(odd([a, b, a]).as_deref(), Some("etcd-1"));
-        assert_eq!(odd([a, a, b]).as_deref(), Some("etcd-2"));
-        assert_eq!(odd([a, b, c]), None);
-        assert_eq!(odd([a, a, hash(2, 4)]), None, "others are compacted");
-        assert_eq!(odd_of(&[("etcd-0".to_owned(), a)]), None);
     }
 }

@@ -30,6 +30,8 @@ pub struct ComponentPod {
     pub ready: bool,
     /// Whether it ends.
     pub terminating: bool,
+    /// Whether it is a member of etcd that does not start, because etcd does not take its data for right.
+    pub disowned: bool,
 }
 
 /// The pods among these objects.
@@ -46,6 +48,7 @@ pub fn of(objects: &BTreeMap<Key, Value>) -> Vec<ComponentPod> {
             template: template::of_pod(pod).map(str::to_owned),
             ready: pod_failures::is_ready(pod),
             terminating: !meta["deletionTimestamp"].is_null(),
+            disowned: pod_failures::is_disowned(pod),
         }
     })
     .collect()

@@ -14,6 +14,7 @@ use kit_objects::object::Object;
 use tenant_cp::Validated;
 use tenant_cp::names;
 
+pub(super) mod disks;
 mod facts;
 pub(super) mod identity;
 mod members;
@@ -29,6 +30,7 @@ use super::pods;
 use super::types::{Action, Part};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
 use crate::controllers::tenant_cluster::part_name::PartName;
+use crate::etcd_replacement::comparison::Comparison;
 use crate::status::Waiting;
 use crate::tenant_session::etcd::answers::Alarm;
 
@@ -97,14 +99,22 @@ pub(super) fn plan(
         part.waiting = next.waiting;
         first = next.first;
     }
+    // After all else, and not while members are ended one by one.
+    let is_calm = !relief.goes_on()
+        && !replacing.is_due()
+        && part.waiting.is_none()
+        && replacement::pods_stay(observed);
+    let lead = is_calm.then(|| disks::lead(valid, observed, now)).flatten();
     let repairs = replacing.waiting.take().or(relief.waiting.take());
     part.waiting = repairs.or(part.waiting);
     part.problem = told(valid, observed, &lost)
+        .or_else(|| differing(observed))
         .or_else(|| replacing.problem.take())
         .or_else(|| pods::lasting_failure(observed, names::ETCD))
         .or_else(|| foreign(observed))
         .or_else(|| alarm(observed))
-        .or_else(|| space::low(observed));
+        .or_else(|| space::low(observed))
+        .or_else(|| disks::told(valid, observed));
     let members = || addresses(valid, observed);
     let is_listed = observed.etcd_listing.is_some();
     if replacing.has_to_be_listed && !is_listed {
@@ -112,7 +122,7 @@ pub(super) fn plan(
         part.actions.push(Action::AskEtcd { members, list });
         return part;
     }
-    if observed.etcd == Etcd::NotAsked && is_asked(observed) {
+    if observed.etcd == Etcd::NotAsked && is_asked(valid, observed) {
         let (members, list) = (members(), false);
         part.actions.push(Action::AskEtcd { members, list });
         return part;
@@ -125,8 +135,8 @@ pub(super) fn plan(
         Some(etcd) if known != Some(&etcd) => part.actions.push(Action::KeepEtcd(etcd)),
         // Not before what it writes into is as it should be.
         _ if part.is_settled() => {
-            let action = replacing.action.take().or(relief.action.take()).or(first);
-            part.actions.extend(action);
+            let action = replacing.action.take().or(relief.action.take());
+            part.actions.extend(action.or(first).or(lead));
         }
         _ => {}
     }
@@ -149,9 +159,12 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
         return told_before(observed);
     }
     let raised = observed.etcd.answers();
-    let (member, alarm) = raised
+    let raised = raised
         .filter_map(|(name, member)| Some((name, *member.alarms.first()?)))
-        .min_by_key(|(_, alarm)| *alarm)?;
+        .min_by_key(|(_, alarm)| *alarm);
+    let Some((member, alarm)) = raised else {
+        return differing(observed);
+    };
     let message = match alarm {
         Alarm::Corrupt => format!(
             "members of etcd have different data, and nobody can say which is right; restore from a backup, or \
@@ -162,6 +175,21 @@ pub(super) fn alarm(observed: &Observed) -> Option<Waiting> {
     Some(Waiting {
         reason: alarm.reason(),
         message,
+    })
+}
+
+/// Members that differ from each other, and none of them from two others.
+fn differing(observed: &Observed) -> Option<Waiting> {
+    let Comparison::Differ(names) = facts::comparison(observed) else {
+        return None;
+    };
+    Some(Waiting {
+        reason: Reason::Corrupt,
+        message: format!(
+            "{} have different data at one revision, and nobody can say which is right: nothing is replaced; restore \
+             from a backup",
+            names.join(" and ")
+        ),
     })
 }
 
@@ -195,7 +223,7 @@ fn foreign(observed: &Observed) -> Option<Waiting> {
 
 /// Whether there is something to be learnt: identifiers that are not known, and alarms, which are looked
 /// for while something is wrong and as often as the objects inside are listed.
-fn is_asked(observed: &Observed) -> bool {
+fn is_asked(valid: &Validated, observed: &Observed) -> bool {
     let ns = observed.tenant_namespace();
     let ready = observed.number("StatefulSet", &ns, names::ETCD, "/status/readyReplicas");
     if ready.or_absent(0).unwrap_or(0) == 0 {
@@ -208,6 +236,7 @@ fn is_asked(observed: &Observed) -> bool {
     !is_known
         || observed.list_due
         || space::is_asked(observed)
+        || disks::is_asked(valid, observed)
         || (observed.has_been_ready() && !observed.was_ready())
 }
 

@@ -210,7 +210,8 @@ pub(super) fn report(
         .and_then(|part| part.waiting.as_ref())
         .filter(|told| [Reason::RollingOut, Reason::Defragmenting].contains(&told.reason))
         .and_then(|_| etcd::rolls_again(valid, observed, now));
-    for pause in [replaces, rolls].into_iter().flatten() {
+    let of_disks = etcd::disks::again(valid, observed, now);
+    for pause in [replaces, rolls, of_disks].into_iter().flatten() {
         requeue_after = requeue_after.min(pause);
     }
     let waits_for_turn = waiting

@@ -289,7 +289,7 @@ pub enum Action {
     AskEtcd {
         /// Names of the members, and addresses of their Services.
         members: Vec<(String, IpAddr)>,
-        /// Whether etcd's list of its members has to be known, and whose data is odd.
+        /// Whether etcd's list of its members has to be known, and whether members have the same data.
         list: bool,
     },
     /// One step of the replacement of a member of etcd.

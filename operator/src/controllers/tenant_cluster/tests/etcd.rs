@@ -193,7 +193,7 @@ fn lost_volume_is_told_with_the_newest_backup_that_is_whole() {
 
 /// One of three members whose claim was deleted an hour after all of them had come up, and made anew by the
 /// StatefulSet two minutes ago; etcd has all three.
-fn with_a_lost_member() -> (World, Observed) {
+pub(super) fn with_a_lost_member() -> (World, Observed) {
     let mut world = ready(large());
     world.now = now()
         .checked_add(jiff::SignedDuration::from_hours(1))
@@ -232,7 +232,7 @@ fn with_a_lost_member() -> (World, Observed) {
     observed.etcd = Etcd::Asked(answers);
     observed.etcd_listing = Some(EtcdListing {
         members: Some((0..3).map(|number| listed(&world, number)).collect()),
-        odd: None,
+        hashes: BTreeMap::new(),
     });
     (world, observed)
 }
@@ -247,14 +247,14 @@ fn listed(world: &World, number: i32) -> ListedMember {
     }
 }
 
-fn repair(plan: &Plan) -> Option<Step> {
+pub(super) fn repair(plan: &Plan) -> Option<Step> {
     plan.actions().find_map(|action| match action {
         Action::ReplaceMember { step, .. } => Some(step.clone()),
         _ => None,
     })
 }
 
-fn reason(plan: &Plan, type_: &str) -> String {
+pub(super) fn reason(plan: &Plan, type_: &str) -> String {
     let mut conditions = plan.status.conditions.iter();
     conditions
         .find(|c| c.type_ == type_)

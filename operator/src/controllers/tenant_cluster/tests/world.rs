@@ -19,6 +19,7 @@ use crate::controllers::tenant_cluster::observed::{
     pods,
 };
 use crate::controllers::tenant_cluster::plan::{Action, Plan, plan};
+use crate::etcd_disks::speed::Disks;
 use crate::etcd_replacement::patience::Patience;
 use crate::etcd_replacement::step::Step;
 use crate::etcd_space::looks::Glance;
@@ -119,6 +120,8 @@ pub(super) struct World {
     pub(super) relieved: Vec<SpaceStep>,
     /// What was seen of it outside of reconciles.
     pub(super) glance: Glance,
+    /// The same of its members' disks.
+    pub(super) disks: Disks,
     /// Whether there are node pools.
     pub(super) workers: bool,
     /// Whether somebody may have changed something inside.
@@ -167,6 +170,7 @@ impl World {
             refuses: false,
             relieved: Vec::new(),
             glance: Glance::default(),
+            disks: Disks::default(),
             workers: false,
             list_due: false,
             inside: BTreeMap::new(),
@@ -200,7 +204,10 @@ impl World {
         let mut pods = None;
         let deleting = self.cluster.metadata.deletion_timestamp.is_some();
         let is_needed = |objects: &BTreeMap<_, _>| {
-            self.glance.is_fragmented || component_pods::are_needed(&self.cluster, objects, NS)
+            let is_slow = self.disks.slow().next().is_some();
+            self.glance.is_fragmented
+                || is_slow
+                || component_pods::are_needed(&self.cluster, objects, NS)
         };
         if readable && !deleting && is_needed(&objects) {
             objects.extend(self.pods.clone());
@@ -228,6 +235,7 @@ impl World {
             etcd_steps: EtcdSteps::default(),
             etcd_space: EtcdSpace::default(),
             etcd_glance: self.glance,
+            etcd_disks: self.disks.clone(),
             etcd_patience: Patience::default(),
             failures: BTreeMap::new(),
             backup: None,

@@ -1,7 +1,10 @@
-//! What the start gate decides, for volumes that nobody else wrote to (`etcd-agent gate` decides more).
+//! What the start gate decides, for volumes that nobody else wrote to (`etcd-agent gate` decides more); and bits that
+//! flip on them.
 //!
 //! Invariant: a member starts without data only where the operator says that it may.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -60,4 +63,28 @@ pub(super) fn takes_over(name: &str, identity: &[u8], pod: &Path, volume: &Path)
         deadline: 60,
     });
     Ok(code == ExitCode::SUCCESS)
+}
+
+/// Flips a bit of each of these bytes, wherever they are in the files of a directory; says how often they were there.
+pub(super) fn flip(directory: &Path, bytes: &[u8]) -> Result<usize> {
+    let other: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
+    let mut flipped = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let content = std::fs::read(&path)?;
+        let file = File::options().write(true).open(&path)?;
+        let mut from = 0;
+        let find = |from: usize| {
+            content[from..]
+                .windows(bytes.len())
+                .position(|w| w == bytes)
+        };
+        while let Some(at) = find(from) {
+            file.write_all_at(&other, u64::try_from(from + at)?)?;
+            from += at + bytes.len();
+            flipped += 1;
+        }
+        file.sync_all()?;
+    }
+    Ok(flipped)
 }

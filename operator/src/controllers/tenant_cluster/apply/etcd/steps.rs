@@ -158,6 +158,13 @@ pub(in super::super) async fn replace(
         refusal,
     } = &mut observed.etcd_steps;
     *count += 1;
+    if let (Step::MoveLeader { from, .. }, Ok(())) = (step, &done)
+        && observed.etcd_disks.of(from).is_slow()
+    {
+        observed.etcd_disks.moved = Some(now);
+        let uid = observed.cluster.metadata.uid.as_deref();
+        ctx.etcd_looks.note_move(uid.unwrap_or_default(), now);
+    }
     if let Err(why) = done {
         tracing::info!(?step, why, "etcd did not carry out a step");
         *refusal = Some(why);

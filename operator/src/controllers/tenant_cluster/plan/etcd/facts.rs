@@ -10,16 +10,23 @@ use kit_objects::object::Key;
 use serde_json::Value;
 use tenant_cp::{Validated, names};
 
+use super::disks;
 use super::identity::SEATS;
 use super::sizes::{is_calm, is_unasked};
 use crate::controllers::tenant_cluster::observed::{Etcd, Observed};
+use crate::etcd_replacement::comparison::{Comparison, compare};
 use crate::etcd_replacement::facts::{Claim, Facts, MEMBERS, Pod, Refusal, Seat, Set};
 use crate::pod_failures;
 use crate::tenant_session::etcd::answers::Alarm;
 
 /// Whether something may have to be done, so that etcd's list of members has to be known; `is_lost`: the
 /// claim of a member is not the one that the status knows.
-pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: bool) -> bool {
+pub(super) fn has_to_be_listed(
+    valid: &Validated,
+    observed: &Observed,
+    is_lost: bool,
+    now: Timestamp,
+) -> bool {
     let Some(known) = observed
         .cluster
         .status
@@ -47,6 +54,7 @@ pub(super) fn has_to_be_listed(valid: &Validated, observed: &Observed, is_lost: 
     let mut answers = observed.etcd.answers();
     is_lost
         || is_one_misplaced(valid, observed)
+        || disks::to_replace(valid, observed, now).is_some()
         || members.any(|member| member.learner || is_unready(&member.name))
         || answers.any(|(_, answer)| answer.alarms.contains(&Alarm::Corrupt))
 }
@@ -100,7 +108,11 @@ pub(super) fn facts(
         known: known.unwrap_or_default(),
         seats: SEATS.map(|number| seat(valid, observed, number)).collect(),
         listed: listing.and_then(|listing| listing.members.clone()),
-        odd: listing.and_then(|listing| listing.odd.clone()),
+        odd: match comparison(observed) {
+            Comparison::Odd(name) => Some(name),
+            Comparison::Unknown | Comparison::Same | Comparison::Differ(_) => None,
+        },
+        slow: disks::to_replace(valid, observed, now),
     }
 }
 
@@ -119,6 +131,16 @@ fn set(observed: &Observed) -> Known<Set> {
             why: "the StatefulSet has no UID",
         },
     })
+}
+
+/// Whether members have the same data, as far as that was asked.
+pub(super) fn comparison(observed: &Observed) -> Comparison {
+    let Some(listing) = &observed.etcd_listing else {
+        return Comparison::Unknown;
+    };
+    let disowned = observed.pods.iter().flatten().filter(|pod| pod.disowned);
+    let disowned: Vec<_> = disowned.map(|pod| pod.name.as_str()).collect();
+    compare(&listing.hashes, &disowned)
 }
 
 fn seat(valid: &Validated, observed: &Observed, number: i32) -> Seat {

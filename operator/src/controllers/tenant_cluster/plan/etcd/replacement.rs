@@ -48,7 +48,7 @@ impl Replacing {
             && member.is_some_and(|member| names::volume_of(member) == object.name)
     }
 
-    /// Whether a member is lost, so that none that serves may be taken away.
+    /// Whether a member is lost, or replaced for its slow disk, so that none that serves may be taken away.
     pub(super) fn is_due(&self) -> bool {
         self.is_due
     }
@@ -61,7 +61,7 @@ pub(super) fn plan(
     is_lost: bool,
     now: Timestamp,
 ) -> Replacing {
-    let has_to_be_listed = has_to_be_listed(valid, observed, is_lost);
+    let has_to_be_listed = has_to_be_listed(valid, observed, is_lost, now);
     if !has_to_be_listed || observed.etcd_listing.is_none() {
         return Replacing {
             has_to_be_listed,
@@ -73,14 +73,18 @@ pub(super) fn plan(
     let may_begin = pods_stay(observed);
     let seen = facts(valid, observed, (may_begin, told), now);
     let next = next(&seen);
-    let is_due = is_lost || next.member.is_some();
     // A member that moves is missed by nobody before it is removed.
     let resizes = resizes(&seen, &next) || moves(&seen, &next);
+    let is_slow = is_slow(&seen, &next);
+    let waiting = waiting(observed, &next, resizes, is_slow);
+    // One that only could be replaced holds nothing up.
+    let is_held = is_slow && waiting.is_none();
+    let is_due = is_lost || (next.member.is_some() && !is_held);
     let mut replacing = Replacing {
         has_to_be_listed,
         is_due,
-        waiting: waiting(observed, &next, resizes),
-        problem: problem(valid, &next, resizes),
+        waiting,
+        problem: problem(valid, &next, resizes).filter(|_| !is_slow),
         ..Replacing::default()
     };
     if observed.etcd_steps.refusal.is_some() || observed.etcd_steps.done >= MOST_STEPS {
@@ -122,12 +126,12 @@ pub(in super::super) fn is_over(observed: &Observed) -> bool {
 pub(in super::super) fn told_at_the_end() -> Notice {
     Notice::normal(
         Reason::MemberReplaced,
-        "a member of etcd that was lost is replaced; all members serve, and have all of the data",
+        "a member of etcd is replaced; all members serve, and have all of the data",
     )
 }
 
 /// No member's pod is being replaced now, by us or by somebody else.
-fn pods_stay(observed: &Observed) -> bool {
+pub(super) fn pods_stay(observed: &Observed) -> bool {
     let mut pods = observed.pods.iter().flatten();
     !pods.any(|pod| pod.component == names::ETCD && pod.terminating)
 }
@@ -155,6 +159,14 @@ fn moves(facts: &Facts, next: &Next) -> bool {
     })
 }
 
+/// Whether it is about one that serves, and whose disk is slow: of that people are told with its figures.
+fn is_slow(facts: &Facts, next: &Next) -> bool {
+    let named = |seat: &&Seat| Some(&seat.name) == next.member.as_ref();
+    let seat = facts.seats.iter().find(named);
+    let votes = |seat: &Seat| facts.entry(seat).is_some_and(|entry| !entry.is_learner);
+    facts.slow.is_some() && facts.slow == next.member && seat.is_some_and(votes)
+}
+
 /// Whether members were added or taken away, and the status still tells of it.
 pub(in super::super) fn is_resized(valid: &Validated, observed: &Observed) -> bool {
     let members = identity(observed).map_or(0, |known| known.members.len());
@@ -173,11 +185,12 @@ pub(in super::super) fn told_of_the_number() -> Notice {
     )
 }
 
-fn waiting(observed: &Observed, next: &Next, resizes: bool) -> Option<Waiting> {
+fn waiting(observed: &Observed, next: &Next, resizes: bool, is_slow: bool) -> Option<Waiting> {
     let is_begun = identity(observed).is_some_and(|known| known.replacing.is_some());
     let is_overdue = matches!(next.wait, Some(Wait::Overdue(_)));
     let is_under_way = (is_begun || next.step.is_some()) && !is_overdue;
-    if next.member.is_none() && next.wait.is_none() {
+    let is_nothing = next.member.is_none() && next.wait.is_none();
+    if is_nothing || (is_slow && !is_under_way) {
         return None;
     }
     let reason = match is_under_way {

@@ -125,7 +125,7 @@ pub(super) fn told_of_alarm(observed: &Observed, before: Option<Waiting>) -> Str
 }
 
 /// With two digits and zeros: kube-apiservers do not count alike, and what is told is to stay.
-fn in_round_numbers(number: u64) -> u64 {
+pub(super) fn in_round_numbers(number: u64) -> u64 {
     let unit = 10_u64.pow(
         number
             .checked_ilog10()
